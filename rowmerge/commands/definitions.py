@@ -1,0 +1,188 @@
+"""Statements that define and describe: schemas, tables, views, columns, properties, and what SHOW and DESCRIBE tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rowmerge.commands.names import SqlText, TableName
+
+
+@dataclass(frozen=True)
+class ColumnDefinition:
+    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS (…)]`; the type is text (nested names keep their quotes)."""
+
+    name: str
+    type: SqlText
+    nullable: bool = True
+    comment: str | None = None
+    default: SqlText | None = None
+    generated: SqlText | None = None
+    identity: bool = False
+
+
+@dataclass(frozen=True)
+class CreateTable:
+    """CREATE [OR REPLACE] TABLE, REPLACE TABLE. `format` is the name after USING in lower case, None when absent.
+
+    `partitioned_by` are column names; columns defined inside PARTITIONED BY (name type) are in `columns` too. A partition transform is
+    kept as text in `partition_transforms`.
+    """
+
+    name: TableName
+    columns: tuple[ColumnDefinition, ...] = ()
+    query: SqlText | None = None
+    format: str | None = None
+    partitioned_by: tuple[str, ...] = ()
+    partition_transforms: tuple[SqlText, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    location: str | None = None
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CreateView:
+    """CREATE [OR REPLACE] [TEMPORARY] VIEW. `columns` are (name, comment)."""
+
+    name: TableName
+    query: SqlText
+    columns: tuple[tuple[str, str | None], ...] = ()
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    or_replace: bool = False
+    if_not_exists: bool = False
+    temporary: bool = False
+
+
+@dataclass(frozen=True)
+class CreateSchema:
+    name: str
+    if_not_exists: bool = False
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DropSchema:
+    name: str
+    if_exists: bool = False
+    cascade: bool = False
+
+
+@dataclass(frozen=True)
+class Drop:
+    """DROP TABLE or DROP VIEW."""
+
+    name: TableName
+    view: bool
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class AddColumns:
+    """ALTER TABLE … ADD COLUMN[S] (…). Positions (FIRST, AFTER x) are (column, None | x) pairs in `positions`."""
+
+    name: TableName
+    columns: tuple[ColumnDefinition, ...]
+    positions: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SetProperties:
+    """ALTER TABLE/VIEW … SET TBLPROPERTIES."""
+
+    name: TableName
+    properties: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class UnsetProperties:
+    name: TableName
+    keys: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class CommentOn:
+    """COMMENT ON TABLE …, COMMENT ON COLUMN …, ALTER TABLE … ALTER|CHANGE COLUMN c COMMENT '…' (`column` set)."""
+
+    name: TableName
+    comment: str | None
+    column: tuple[str, ...] | None = None
+
+
+class Detail(Enum):
+    """Which DESCRIBE."""
+
+    COLUMNS = "DESCRIBE"
+    EXTENDED = "DESCRIBE EXTENDED"
+    DETAIL = "DESCRIBE DETAIL"
+    HISTORY = "DESCRIBE HISTORY"
+
+
+@dataclass(frozen=True)
+class Describe:
+    name: TableName
+    detail: Detail
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class ShowSchemas:
+    like: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowTables:
+    """SHOW TABLES or SHOW VIEWS."""
+
+    schema: str | None = None
+    like: str | None = None
+    views: bool = False
+
+
+@dataclass(frozen=True)
+class ShowProperties:
+    """SHOW TBLPROPERTIES name [('key')]."""
+
+    name: TableName
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class ShowColumns:
+    name: TableName
+
+
+@dataclass(frozen=True)
+class UseSchema:
+    name: str
+
+
+@dataclass(frozen=True)
+class Query:
+    """Everything else, queries first of all: goes to Spark as written, our table names bound to snapshots."""
+
+    text: str
+
+
+DefinitionCommand = (
+    CreateTable
+    | CreateView
+    | CreateSchema
+    | DropSchema
+    | Drop
+    | AddColumns
+    | SetProperties
+    | UnsetProperties
+    | CommentOn
+    | Describe
+    | ShowSchemas
+    | ShowTables
+    | ShowProperties
+    | ShowColumns
+    | UseSchema
+)

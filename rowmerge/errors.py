@@ -1,0 +1,241 @@
+"""Every error the engine raises: one tree, each with its fields and a sentence that ends with what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+
+class RowmergeError(Exception):
+    """Anything the engine raises on purpose.
+
+    `message` is the whole sentence for a person; subclasses add the fields a program needs.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+# ------------------------------------------------------------------ statements
+
+
+class StatementError(RowmergeError):
+    """The text of a statement is at fault. `line` and `column` count from 1."""
+
+    def __init__(self, reason: str, *, text: str = "", line: int = 1, column: int = 1) -> None:
+        self.reason, self.text, self.line, self.column = reason, text, line, column
+        super().__init__(f"{reason} (line {line}, column {column}){_pointer(text, line, column)}")
+
+
+class Unparsable(StatementError):
+    """The statement does not follow the grammar."""
+
+
+class UnsupportedStatement(StatementError):
+    """The statement is understood and refused by name."""
+
+
+# ------------------------------------------------------------------ planning
+
+
+class PlanError(RowmergeError):
+    """The statement is well formed, but does not fit the tables it names."""
+
+
+class UnknownColumn(PlanError):
+    """A name that is no column where it stands; `candidates` are the columns there are."""
+
+    def __init__(self, name: str, candidates: Sequence[str], *, where: str = "") -> None:
+        self.name, self.candidates, self.where = name, tuple(candidates), where
+        place = f" in {where}" if where else ""
+        super().__init__(f"There is no column `{name}`{place}. {_near(name, candidates)}")
+
+
+class AmbiguousColumn(PlanError):
+    """A name that more than one table of the statement has."""
+
+    def __init__(self, name: str, choices: Sequence[str]) -> None:
+        self.name, self.choices = name, tuple(choices)
+        listed = ", ".join(choices)
+        super().__init__(f"The column `{name}` is ambiguous: it could be {listed}. Put the alias of the table before it.")
+
+
+class TypeMismatch(PlanError):
+    """A value cannot be stored in its column, or an expression mixes types that do not go together."""
+
+
+# ------------------------------------------------------------------ rows
+
+
+class RowError(RowmergeError):
+    """The rows of one run of a statement break a rule; nothing was written."""
+
+
+class MultipleSourceRowsMatch(RowError):
+    """Two source rows would change one target row (`keys`: some of the offending key values, as text)."""
+
+    def __init__(self, table: str, keys: Sequence[str], duplicates: int) -> None:
+        self.table, self.keys, self.duplicates = table, tuple(keys), duplicates
+        shown = "; ".join(keys) if keys else "unknown"
+        super().__init__(
+            f"MERGE INTO {table}: {duplicates} target row(s) are matched by more than one source row. "
+            f"Keys: {shown}. Make the source unique on the ON condition, for example with "
+            f"row_number() over (partition by <key> order by <newest> desc) = 1."
+        )
+
+
+class ConstraintViolated(RowError):
+    """A row breaks a constraint of the table (`constraint`: its name or expression)."""
+
+    def __init__(self, table: str, constraint: str, sample: str = "") -> None:
+        self.table, self.constraint, self.sample = table, constraint, sample
+        row = f" A row that breaks it: {sample}." if sample else ""
+        super().__init__(f"Rows for {table} break the constraint {constraint}.{row} Nothing was written; mend or filter these rows.")
+
+
+class ValueOutOfRange(RowError):
+    """A value does not fit its column's type (ANSI store assignment)."""
+
+
+# ------------------------------------------------------------------ tables
+
+
+class TableError(RowmergeError):
+    """Something about a table, a view or a schema, rather than about the statement."""
+
+
+class TableNotFound(TableError):
+    """No table or view of this name; `candidates` are names that exist."""
+
+    def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        super().__init__(f"There is no table or view {name}. {_near(name, candidates) or 'Check the name with SHOW TABLES.'}")
+
+
+class SchemaNotFound(TableError):
+    """No schema of this name."""
+
+    def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        super().__init__(f"There is no schema {name}. {_near(name, candidates)} Create it with CREATE SCHEMA `{name}`.")
+
+
+class AlreadyExists(TableError):
+    """A table, view or schema of this name exists already."""
+
+
+class VersionNotFound(TableError):
+    """A version or a time that the table's history does not hold."""
+
+
+class UnsupportedTableFeature(TableError):
+    """The table needs something that this release does not honour; `feature` is the format's own name for it."""
+
+    def __init__(self, table: str, feature: str, *, action: str, advice: str) -> None:
+        self.table, self.feature, self.action = table, feature, action
+        super().__init__(f"Cannot {action} {table}: it uses the table feature {feature!r}, which is not supported. {advice}")
+
+
+class CorruptLog(TableError):
+    """A metadata file of a table is unreadable; `path` is the file."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"The table's metadata file {path} is unreadable: {reason}. Restore it from a backup, or read an older version.")
+
+
+class MissingDataFile(TableError):
+    """A file that the table's current version lists is gone; `path` is the file."""
+
+    def __init__(self, table: str, path: str) -> None:
+        self.table, self.path = table, path
+        super().__init__(
+            f"The data file {path} of {table} is missing. Somebody deleted it outside the table's log: "
+            f"restore the file, or read a version that does not need it (VERSION AS OF)."
+        )
+
+
+# ------------------------------------------------------------------ commits
+
+
+class CommitConflict(RowmergeError):
+    """Another commit won the race and cannot go together with this one. Cleanable: nothing of ours is visible.
+
+    `version` and `operation` tell the winner.
+    """
+
+    rule = "conflicts with this one"
+
+    def __init__(self, table: str, version: int, operation: str, detail: str = "") -> None:
+        self.table, self.version, self.operation, self.detail = table, version, operation, detail
+        more = f": {detail}" if detail else ""
+        super().__init__(
+            f"{type(self).__name__} on {table}: {operation} committed version {version} first and {self.rule}{more}. "
+            f"Nothing was written; run the statement again."
+        )
+
+
+class ConcurrentAppend(CommitConflict):
+    rule = "added files that this statement would have read"
+
+
+class ConcurrentDeleteRead(CommitConflict):
+    rule = "removed files that this statement read"
+
+
+class ConcurrentDeleteDelete(CommitConflict):
+    rule = "removed files that this statement removes too"
+
+
+class MetadataChanged(CommitConflict):
+    rule = "changed the table's schema or properties"
+
+
+class ProtocolChanged(CommitConflict):
+    rule = "changed the table's protocol"
+
+
+class ConcurrentTransaction(CommitConflict):
+    rule = "wrote the same application transaction"
+
+
+class CommitStateUnknown(RowmergeError):
+    """A put failed in a way that leaves open whether it happened. Never clean up after it."""
+
+
+# ------------------------------------------------------------------ surroundings
+
+
+class StorageError(RowmergeError):
+    """Storage refused or failed; `path` is where."""
+
+    def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"Storage failed at {path}: {reason}. {advice}")
+
+
+class ConfigurationError(RowmergeError):
+    """An argument of `connect`, a table property or an environment is wrong."""
+
+
+class SparkFailed(RowmergeError):
+    """Spark stopped a statement for a reason that is not one of the errors above; the message is Spark's."""
+
+
+def _near(name: str, candidates: Sequence[str]) -> str:
+    by_lower = {candidate.lower(): candidate for candidate in candidates}
+    near = [by_lower[match] for match in get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)]
+    if near:
+        return f"Did you mean {' or '.join(f'`{match}`' for match in near)}?"
+    if candidates:
+        more = ", …" if len(candidates) > 12 else ""
+        return f"There are: {', '.join(f'`{c}`' for c in candidates[:12])}{more}."
+    return ""
+
+
+def _pointer(text: str, line: int, column: int) -> str:
+    lines = text.splitlines()
+    if not 1 <= line <= len(lines):
+        return ""
+    return f"\n  {lines[line - 1]}\n  {' ' * (column - 1)}^"

@@ -1,0 +1,273 @@
+"""Commands to RowPlans: names are settled, stars written out, every clause gets its complete meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from rowmerge.commands.names import SqlText
+from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertAction, Match, Merge, Update, UpdateAction, When
+from rowmerge.errors import PlanError, UnknownColumn, UnsupportedStatement
+from rowmerge.plan.conditions import Condition, Side, analyse, nondeterministic
+from rowmerge.plan.pruning import exact_partition_mask, file_mask
+from rowmerge.plan.qualification import qualify, replace_qualifiers
+from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
+from rowmerge.table.schema import Field, Struct, backquote
+from rowmerge.table.snapshot import Snapshot
+
+TARGET = "target"
+SOURCE = "source"
+
+
+def plan_merge(merge: Merge, snapshot: Snapshot, source_columns: Sequence[str], *, case_sensitive: bool = False) -> RowPlan:
+    """MERGE over a source whose columns are known. Raises UnknownColumn, PlanError."""
+    target = side_of(merge.target_alias or merge.target.parts[-1], merge.target.parts, snapshot.schema.names, merge.target_alias)
+    source = Side(merge.source_alias or SOURCE, (), tuple(source_columns))
+    if target.alias.lower() == source.alias.lower():
+        raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
+    if function := nondeterministic(merge.on.text):
+        raise _nondeterministic(merge.on, function, "the ON condition")
+    on = analyse(replace_qualifiers(merge.on.text, (target, source)), target, source, case_sensitive=case_sensitive)
+    clauses = tuple(_clause(when, target, source, snapshot.schema, case_sensitive) for when in merge.clauses)
+    by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
+    mask, columns = file_mask(() if by_source else on.target_only, target, snapshot.schema, snapshot.partition_columns)
+    return RowPlan(
+        operation="MERGE",
+        table=snapshot.name,
+        schema=snapshot.schema,
+        target=target,
+        source=source,
+        on=on,
+        clauses=clauses,
+        source_rows=SourceRows.UNMATCHED if any(c.effect is Effect.INSERT for c in clauses) else SourceRows.NONE,
+        files=mask,
+        bound_columns=columns,
+        parameters=_merge_parameters(merge, clauses),
+    )
+
+
+def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
+    """UPDATE: one clause over target rows alone. Raises UnknownColumn, PlanError."""
+    target = side_of(update.alias or update.target.parts[-1], update.target.parts, snapshot.schema.names, update.alias)
+    values = _assigned(update.assignments, target, target, snapshot.schema, case_sensitive)
+    return _target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive)
+
+
+def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
+    """DELETE: one clause over target rows alone; files that go as a whole are told from their partition values."""
+    target = side_of(delete.alias or delete.target.parts[-1], delete.target.parts, snapshot.schema.names, delete.alias)
+    return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
+
+
+def plan_replace_using(snapshot: Snapshot, columns: Sequence[str], source_columns: Sequence[str], values: Mapping[str, str]) -> RowPlan:
+    """INSERT … REPLACE USING: rows whose keys the source has leave, every source row comes in, in one commit.
+
+    `values` are the inserted values by column, over the alias `source`.
+    """
+    target = Side(TARGET, (), snapshot.schema.names)
+    source = Side(SOURCE, (), tuple(source_columns))
+    keys = [_column(snapshot.schema, name, False, "REPLACE USING").name for name in columns]
+    for key in keys:
+        if key.lower() not in {name.lower() for name in source_columns}:
+            raise UnknownColumn(key, source_columns, where="the query of INSERT … REPLACE USING")
+    on = analyse(" AND ".join(f"{TARGET}.{backquote(key)} <=> {SOURCE}.{backquote(key)}" for key in keys), target, source)
+    mask, bound_columns = file_mask((), target, snapshot.schema, snapshot.partition_columns)
+    return RowPlan(
+        operation="WRITE",
+        table=snapshot.name,
+        schema=snapshot.schema,
+        target=target,
+        source=source,
+        on=on,
+        clauses=(Clause(Match.MATCHED, Effect.DELETE), Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)),
+        source_rows=SourceRows.ALL,
+        files=mask,
+        bound_columns=bound_columns,
+        parameters={"mode": "Overwrite", "replaceUsing": keys},
+    )
+
+
+def side_of(alias: str, parts: tuple[str, ...], columns: tuple[str, ...], written_alias: str | None) -> Side:
+    """The target as a side: an alias hides the table's own names, as in Spark."""
+    return Side(alias, () if written_alias else (parts,), columns)
+
+
+def _target_plan(
+    operation: str,
+    target: Side,
+    snapshot: Snapshot,
+    effect: Effect,
+    values: Mapping[str, str],
+    condition: SqlText | None,
+    case_sensitive: bool,
+) -> RowPlan:
+    where: str | None = None
+    conjuncts: tuple[str, ...] = ()
+    if condition is not None:
+        if function := nondeterministic(condition.text):
+            raise _nondeterministic(condition, function, "the WHERE condition")
+        where = qualify(condition.text, target, case_sensitive=case_sensitive)
+        analysed: Condition = analyse(where, target, None, case_sensitive=case_sensitive)
+        conjuncts = (*analysed.target_only, *analysed.other)
+    mask, columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns)
+    whole = None
+    if effect is Effect.DELETE:
+        whole = exact_partition_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns)
+    return RowPlan(
+        operation=operation,
+        table=snapshot.name,
+        schema=snapshot.schema,
+        target=target,
+        source=None,
+        on=None,
+        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, where, values),),
+        source_rows=SourceRows.NONE,
+        files=mask,
+        bound_columns=columns,
+        whole_files=whole,
+        parameters={"predicate": [condition.text] if condition else []},
+    )
+
+
+def _clause(when: When, target: Side, source: Side, schema: Struct, case_sensitive: bool) -> Clause:
+    condition = when.condition.text if when.condition else None
+    if when.condition is not None and (function := nondeterministic(when.condition.text)):
+        raise _nondeterministic(when.condition, function, f"the condition of {when.match.value}")
+    visible = {Match.MATCHED: None, Match.NOT_MATCHED: source, Match.NOT_MATCHED_BY_SOURCE: target}[when.match]
+    if condition is not None:
+        condition = _settle(condition, visible, target, source, case_sensitive)
+    match when.action:
+        case DeleteAction():
+            return Clause(when.match, Effect.DELETE, condition)
+        case UpdateAction(assignments):
+            if assignments is None:
+                values = _star(schema, source, f"{when.match.value} THEN UPDATE SET *", case_sensitive)
+            else:
+                values = _assigned(assignments, visible, target, schema, case_sensitive, source)
+            return Clause(when.match, Effect.UPDATE, condition, values)
+        case InsertAction(assignments):
+            if assignments is None:
+                values = _star(schema, source, f"{when.match.value} THEN INSERT *", case_sensitive)
+            else:
+                values = _inserted(assignments, source, schema, case_sensitive)
+            return Clause(when.match, Effect.INSERT, condition, values)
+
+
+def _settle(text: str, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool) -> str:
+    if visible is not None:
+        return qualify(text, visible, case_sensitive=case_sensitive)
+    return replace_qualifiers(text, (target,) if source is None else (target, source))
+
+
+def _star(schema: Struct, source: Side, where: str, case_sensitive: bool) -> dict[str, str]:
+    values = {}
+    for field in schema:
+        found = [name for name in source.columns if name == field.name or (not case_sensitive and name.lower() == field.name.lower())]
+        if not found:
+            raise UnknownColumn(field.name, source.columns, where=f"the source, and {where} needs every column of the table")
+        if len(found) > 1:
+            raise PlanError(f"The source has the column `{field.name}` {len(found)} times. Select it once, or under another name.")
+        values[field.name] = f"{backquote(source.alias)}.{backquote(found[0])}"
+    return values
+
+
+def _inserted(assignments: tuple[Assignment, ...], source: Side, schema: Struct, case_sensitive: bool) -> dict[str, str]:
+    values: dict[str, str] = {}
+    for assignment in assignments:
+        if len(assignment.column) != 1:
+            raise PlanError(f"INSERT takes whole columns, not the field `{'.'.join(assignment.column)}`. Build the struct with named_struct().")
+        name = _column(schema, assignment.column[0], case_sensitive, "the INSERT list").name
+        if name in values:
+            raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
+        values[name] = _value(assignment.value, source, source, None, case_sensitive)
+    return values
+
+
+def _assigned(
+    assignments: Iterable[Assignment],
+    visible: Side | None,
+    target: Side,
+    schema: Struct,
+    case_sensitive: bool,
+    source: Side | None = None,
+) -> dict[str, str]:
+    """UPDATE SET's values by column; assignments to fields of structs become the whole struct."""
+    trees: dict[str, dict[str, object] | str] = {}
+    fields: dict[str, Field] = {}
+    for assignment in assignments:
+        path = assignment.column
+        if len(path) > 1 and path[0].lower() == target.alias.lower() and schema.find(path[0]) is None:
+            path = path[1:]
+        field = _column(schema, path[0], case_sensitive, "the SET list")
+        fields[field.name] = field
+        _place(trees, field, path, _value(assignment.value, visible, target, source, case_sensitive), case_sensitive)
+    return {name: _render(tree, fields[name], f"{backquote(target.alias)}.{backquote(name)}") for name, tree in trees.items()}
+
+
+def _place(trees: dict[str, dict[str, object] | str], field: Field, path: tuple[str, ...], value: str, case_sensitive: bool) -> None:
+    """Put one assignment into the tree of assignments; two that overlap are an error."""
+    shown = ".".join(path)
+    node: dict[str, object] = trees  # type: ignore[assignment]
+    for depth, _ in enumerate(path):
+        if depth + 1 == len(path):
+            if field.name in node:
+                raise PlanError(f"The column `{shown}` is assigned twice, or together with one of its fields. Assign it once.")
+            node[field.name] = value
+            return
+        if not isinstance(field.type, Struct):
+            raise PlanError(f"`{shown}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
+        inner = node.setdefault(field.name, {})
+        if not isinstance(inner, dict):
+            raise PlanError(f"The column `{shown}` is assigned twice, or together with one of its fields. Assign it once.")
+        node = inner
+        field = _column(field.type, path[depth + 1], case_sensitive, f"the struct `{field.name}`")
+
+
+def _render(tree: object, field: Field, current: str) -> str:
+    if isinstance(tree, str):
+        return tree
+    assert isinstance(tree, dict) and isinstance(field.type, Struct)
+    parts = []
+    for inner in field.type:
+        here = f"{current}.{backquote(inner.name)}"
+        value = _render(tree[inner.name], inner, here) if inner.name in tree else here
+        name = inner.name.replace("\\", "\\\\").replace("'", "\\'")
+        parts.append(f"'{name}', {value}")
+    return f"named_struct({', '.join(parts)})"
+
+
+def _value(value: SqlText, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool) -> str:
+    if value.text.strip().upper() == "DEFAULT":
+        return "NULL"
+    return _settle(value.text, visible, target, source, case_sensitive)
+
+
+def _column(schema: Struct, name: str, case_sensitive: bool, where: str) -> Field:
+    field = schema.find(name, case_sensitive=case_sensitive)
+    if field is None:
+        raise UnknownColumn(name, schema.names, where=where)
+    return field
+
+
+def _nondeterministic(text: SqlText, function: str, where: str) -> UnsupportedStatement:
+    return UnsupportedStatement(
+        f"{function}() gives another value each time it is asked, so {where} would have no one meaning. Compute it in the source first",
+        text=text.text,
+        line=1,
+        column=1,
+    )
+
+
+def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:
+    def told(match: Match) -> list[dict[str, str]]:
+        return [
+            {**({"predicate": clause.condition} if clause.condition else {}), "actionType": clause.effect.name.lower()}
+            for clause in clauses
+            if clause.match is match
+        ]
+
+    return {
+        "predicate": [merge.on.text],
+        "matchedPredicates": told(Match.MATCHED),
+        "notMatchedPredicates": told(Match.NOT_MATCHED),
+        "notMatchedBySourcePredicates": told(Match.NOT_MATCHED_BY_SOURCE),
+    }

@@ -1,0 +1,94 @@
+"""RowPlan: any row-level command as one shape, an ordered list of clauses over (target row?, source row?)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from rowmerge.commands.rows import Match
+from rowmerge.plan.conditions import Condition, Side
+from rowmerge.table.schema import Struct
+from rowmerge.table.snapshot import FileMask
+
+
+class Effect(Enum):
+    """What a clause does to its row. The values are the codes that travel to the writer."""
+
+    UPDATE = 1
+    DELETE = 2
+    INSERT = 3
+
+
+class SourceRows(Enum):
+    """Which source rows become new rows when no target row is involved."""
+
+    NONE = "none"
+    UNMATCHED = "those that match nothing"
+    ALL = "all"
+
+
+@dataclass(frozen=True)
+class Clause:
+    """One WHEN clause, its names settled.
+
+    `values` maps exact column names of the table to SQL text over the aliases of the plan's sides. A column that is absent keeps its
+    value (UPDATE) or is NULL (INSERT).
+    """
+
+    match: Match
+    effect: Effect
+    condition: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        guard = f" AND {self.condition}" if self.condition else ""
+        values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
+        return f"{self.match.value}{guard} THEN {self.effect.name}{f' {values}' if values else ''}"
+
+
+@dataclass(frozen=True)
+class RowPlan:
+    """What a row-level command does, before any file is looked at.
+
+    `on` ties source to target (None without a source); `files` is true for the files whose rows can be touched, judged by the
+    conditions alone, and needs the bounds of `bound_columns`; `whole_files`, where set, is true for files that leave as a whole.
+    """
+
+    operation: str
+    table: str
+    schema: Struct
+    target: Side
+    source: Side | None
+    on: Condition | None
+    clauses: tuple[Clause, ...]
+    source_rows: SourceRows
+    files: FileMask
+    bound_columns: tuple[str, ...]
+    whole_files: FileMask | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def of(self, match: Match) -> tuple[Clause, ...]:
+        """The clauses of one kind, in order."""
+        return tuple(clause for clause in self.clauses if clause.match is match)
+
+    @property
+    def touches_target(self) -> bool:
+        """Whether any clause may change a row that is in the table."""
+        return any(clause.effect is not Effect.INSERT for clause in self.clauses)
+
+    @property
+    def duplicates_allowed(self) -> bool:
+        """One unconditional DELETE cannot be done twice in two ways, so a second match does no harm (as in Delta and the SQL standard)."""
+        matched = self.of(Match.MATCHED)
+        return len(matched) == 1 and matched[0].effect is Effect.DELETE and matched[0].condition is None
+
+    def __str__(self) -> str:
+        lines = [f"{self.operation} {self.table}"]
+        if self.on is not None:
+            lines.append(f"  ON {self.on.text}")
+            lines += [f"    key {key.column} {key.op} {key.source}" for key in self.on.keys]
+        lines += [f"  {clause}" for clause in self.clauses]
+        if self.source_rows is SourceRows.ALL:
+            lines.append("  every source row is inserted")
+        return "\n".join(lines)

@@ -1,0 +1,177 @@
+"""One root folder or bucket prefix, and the few things done to objects under it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import LocalStore, from_url
+
+from rowmerge.errors import StorageError
+
+
+class Put(Enum):
+    """How a conditional put ended."""
+
+    CREATED = "created"
+    EXISTED = "existed"
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """`path` is relative to the storage's root; `size` in bytes; `modified` in milliseconds since the epoch."""
+
+    path: str
+    size: int
+    modified: int
+
+
+def absolute_location(location: str) -> str:
+    """A location with its scheme, no percent-encoding and no slash at the end.
+
+    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`.
+    """
+    if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", location):
+        return location.rstrip("/")
+    if location.startswith("file:/"):
+        return "file://" + location[len("file:") :].rstrip("/")
+    return "file://" + os.path.abspath(os.path.expanduser(location)).rstrip("/")
+
+
+def local_path(location: str) -> Path | None:
+    """The path on this machine's disk, or None for a location elsewhere."""
+    return Path(location[len("file://") :]) if location.startswith("file://") else None
+
+
+class Storage:
+    """Objects under one root. Paths are relative, with `/`, and mean exactly what they say (no globs, no percent-decoding).
+
+    Every method raises StorageError; reading what is not there raises FileNotFoundError.
+    """
+
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
+        self.location = absolute_location(location)
+        self._options = dict(options or {})
+        self._local = local_path(self.location)
+        self._store: Any = None
+
+    def child(self, path: str) -> Storage:
+        """The storage of a folder below this one."""
+        return Storage(f"{self.location}/{path}", self._options)
+
+    @property
+    def _opened(self) -> Any:
+        if self._store is None:
+            try:
+                if self._local is not None:
+                    self._store = LocalStore(str(self._local), mkdir=True)
+                else:
+                    parts = urlsplit(self.location)
+                    self._store = from_url(f"{parts.scheme}://{parts.netloc}{quote(unquote(parts.path))}", **self._options)
+            except (BaseError, OSError, ValueError) as error:
+                raise StorageError(self.location, _short(error)) from error
+        return self._store
+
+    def get(self, path: str) -> bytes:
+        """The whole object."""
+        if self._local is not None and not self._local.is_dir():
+            raise FileNotFoundError(f"{self.location}/{path}")
+        try:
+            return bytes(obstore.get(self._opened, path).bytes())
+        except FileNotFoundError:
+            raise
+        except BaseError as error:
+            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """`length` bytes from `start`."""
+        try:
+            return bytes(obstore.get_range(self._opened, path, start=start, length=length))
+        except FileNotFoundError:
+            raise
+        except BaseError as error:
+            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace, atomically."""
+        try:
+            obstore.put(self._opened, path, data)
+        except (BaseError, OSError) as error:
+            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        """Create, or find that it exists: the whole concurrency control. StorageError means that it is not known which."""
+        try:
+            obstore.put(self._opened, path, data, mode="create")
+        except AlreadyExistsError:
+            return Put.EXISTED
+        except (BaseError, OSError) as error:
+            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+        return Put.CREATED
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty."""
+        if self._local is not None and not (self._local / prefix).is_dir():
+            return []
+        try:
+            found = obstore.list(self._opened, prefix=prefix or None, offset=after).collect()
+        except BaseError as error:
+            raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
+        objects = [StoredObject(o["path"], o["size"], int(o["last_modified"].timestamp() * 1000)) for o in found]
+        return sorted(objects, key=lambda o: o.path)
+
+    def folders(self, prefix: str = "") -> list[str]:
+        """Names (not paths) of the folders directly below a folder, sorted."""
+        if self._local is not None:
+            folder = self._local / prefix
+            return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
+        try:
+            listed = obstore.list_with_delimiter(self._opened, prefix=prefix or None)
+        except BaseError as error:
+            raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
+        return sorted(common.rstrip("/").rsplit("/", 1)[-1] for common in listed["common_prefixes"])
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object of exactly this path."""
+        if self._local is not None:
+            return (self._local / path).is_file()
+        try:
+            obstore.head(self._opened, path)
+        except FileNotFoundError:
+            return False
+        except BaseError as error:
+            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+        return True
+
+    def delete(self, paths: list[str]) -> None:
+        """Delete objects; those already gone do not matter."""
+        for path in paths:
+            try:
+                obstore.delete(self._opened, path)
+            except FileNotFoundError:
+                continue
+            except (BaseError, OSError) as error:
+                raise StorageError(f"{self.location}/{path}", _short(error)) from error
+
+    def remove_folders(self) -> None:
+        """On a disk, remove the root's empty folders and, when nothing is left in it, the root; object stores have none."""
+        if self._local is None or not self._local.is_dir():
+            return
+        for folder, _, _ in os.walk(self._local, topdown=False):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                continue  # not empty: something of somebody else's is in it
+
+
+def _short(error: Exception) -> str:
+    """The first line of an error, without the debug dump that obstore appends."""
+    return str(error).split("\n", 1)[0].rstrip(". ")

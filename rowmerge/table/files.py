@@ -1,0 +1,72 @@
+"""What the engine knows of a table's files, and what a command did to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+Positions = BitMap64
+"""Row indexes inside one data file, counted from 0 in the file's physical order."""
+
+
+def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:
+    """The Arrow schema of a snapshot's list of live data files, one row a file.
+
+    path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is the folder `x=A%2FA`);
+    size: bytes; records: rows in the file, deleted ones included, null when unknown;
+    deleted: rows that a deletion vector or delete files take away;
+    partition: the typed partition values, by logical column name;
+    lower, upper: bounds of the columns asked for (null = unknown; upper >= every value, lower <= every value, NaN excepted: a float
+    column that may hold NaN has null bounds); nulls: null counts of the same columns (null = unknown).
+    """
+    return pa.schema(
+        [
+            ("path", pa.string()),
+            ("size", pa.int64()),
+            ("records", pa.int64()),
+            ("deleted", pa.int64()),
+            ("partition", partition),
+            ("lower", bounds),
+            ("upper", bounds),
+            ("nulls", nulls),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A data file that a command wrote.
+
+    `partition`, `lower`, `upper` and `nulls` map logical column names to typed Python values (ints for long, `datetime.date`,
+    `datetime.datetime` — aware, UTC, for timestamp; naive for timestamp_ntz —, `decimal.Decimal`, bytes, …); nested structs nest.
+    A column is absent from lower/upper when no bound is known.
+    """
+
+    path: str
+    size: int
+    records: int
+    partition: Mapping[str, Any] = field(default_factory=dict)
+    lower: Mapping[str, Any] = field(default_factory=dict)
+    upper: Mapping[str, Any] = field(default_factory=dict)
+    nulls: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class FileChanges:
+    """What one command does to a table's files: everything a format needs for one commit.
+
+    `removed` are paths that leave the table; `deleted` maps the path of a file that stays to *all* positions that are now deleted in
+    it (those it had before and the new ones). A path is in at most one of the two.
+    """
+
+    added: tuple[AddedFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    deleted: Mapping[str, Positions] = field(default_factory=dict)
+
+    @property
+    def empty(self) -> bool:
+        return not (self.added or self.removed or self.deleted)

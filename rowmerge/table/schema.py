@@ -1,0 +1,196 @@
+"""The types of a table's columns, in the form that Delta's log and Spark's own JSON share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+_SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
+_ARROW: dict[str, pa.DataType] = {
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A type without parts; `name` is Spark's JSON name (`long`, `timestamp_ntz`, …)."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Decimal:
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True)
+class Array:
+    element: DataType
+    contains_null: bool = True
+
+
+@dataclass(frozen=True)
+class Map:
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column or struct field. `metadata` is kept as found: formats and Spark put their own keys there."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def comment(self) -> str | None:
+        return self.metadata.get("comment")
+
+    @property
+    def sql_type(self) -> str:
+        """The type as a user would write it, char and varchar included."""
+        return str(self.metadata.get(CHAR_VARCHAR) or sql_name(self.type))
+
+
+@dataclass(frozen=True)
+class Struct:
+    """A row type; a table's schema is one."""
+
+    fields: tuple[Field, ...] = ()
+
+    def __iter__(self) -> Iterator[Field]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(field.name for field in self.fields)
+
+    def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
+        """The field of this name, or None."""
+        for candidate in self.fields:
+            if candidate.name == name or (not case_sensitive and candidate.name.lower() == name.lower()):
+                return candidate
+        return None
+
+    def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
+        """The fields of these exact names, in this order. Raises KeyError for a name that is not there."""
+        by_name = {field.name: field for field in self.fields}
+        return Struct(tuple(by_name[name] for name in names))
+
+
+DataType = Primitive | Decimal | Array | Map | Struct
+
+
+def type_from_json(value: Any) -> DataType:
+    """A type from Spark's JSON form (PROTOCOL.md, Schema Serialization Format). Raises ValueError when it is no such form."""
+    if isinstance(value, str):
+        if value == "decimal":
+            return Decimal(10, 0)
+        if match := re.fullmatch(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)", value):
+            return Decimal(int(match[1]), int(match[2]))
+        if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", value):
+            return Primitive("string")
+        if value not in _ARROW and value not in ("void", "variant"):
+            raise ValueError(f"unknown type {value!r}")
+        return Primitive(value)
+    match value.get("type"):
+        case "struct":
+            return schema_from_json(value)
+        case "array":
+            return Array(type_from_json(value["elementType"]), value["containsNull"])
+        case "map":
+            return Map(type_from_json(value["keyType"]), type_from_json(value["valueType"]), value["valueContainsNull"])
+    raise ValueError(f"unknown type {value!r}")
+
+
+def schema_from_json(value: Mapping[str, Any]) -> Struct:
+    """A struct from its JSON object (`{"type": "struct", "fields": […]}`)."""
+    return Struct(tuple(Field(f["name"], type_from_json(f["type"]), f.get("nullable", True), f.get("metadata") or {}) for f in value["fields"]))
+
+
+def to_json(type_: DataType) -> Any:
+    """Spark's JSON form of a type; the inverse of `type_from_json`."""
+    match type_:
+        case Primitive(name):
+            return name
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Array(element, contains_null):
+            return {"type": "array", "elementType": to_json(element), "containsNull": contains_null}
+        case Map(key, value, value_contains_null):
+            return {"type": "map", "keyType": to_json(key), "valueType": to_json(value), "valueContainsNull": value_contains_null}
+        case Struct(fields):
+            return {
+                "type": "struct",
+                "fields": [{"name": f.name, "type": to_json(f.type), "nullable": f.nullable, "metadata": dict(f.metadata)} for f in fields],
+            }
+
+
+def sql_name(type_: DataType) -> str:
+    """The type as Spark SQL writes it (`bigint`, `array<struct<a:int>>`)."""
+    match type_:
+        case Primitive(name):
+            return _SQL_NAMES.get(name, name)
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Array(element, _):
+            return f"array<{sql_name(element)}>"
+        case Map(key, value, _):
+            return f"map<{sql_name(key)},{sql_name(value)}>"
+        case Struct(fields):
+            return f"struct<{','.join(f'{quote(f.name)}:{sql_name(f.type)}' for f in fields)}>"
+
+
+def arrow_type(type_: DataType) -> pa.DataType:
+    """The Arrow type in which values of this type are held: timestamps in microseconds, UTC where zoned."""
+    match type_:
+        case Primitive(name):
+            if name not in _ARROW:
+                raise ValueError(f"no Arrow form of {name}")
+            return _ARROW[name]
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Array(element, contains_null):
+            return pa.list_(pa.field("element", arrow_type(element), contains_null))
+        case Map(key, value, value_contains_null):
+            return pa.map_(arrow_type(key), pa.field("value", arrow_type(value), value_contains_null))
+        case Struct():
+            return pa.struct(list(arrow_schema(type_)))
+
+
+def arrow_schema(schema: Struct) -> pa.Schema:
+    """The Arrow schema of a table's rows; NOT NULL is kept, metadata is not."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type), f.nullable) for f in schema])
+
+
+def quote(name: str) -> str:
+    """A SQL identifier that means exactly this name (backquoted unless plain)."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else backquote(name)
+
+
+def backquote(name: str) -> str:
+    """A SQL identifier in backquotes, inner ones doubled."""
+    return "`" + name.replace("`", "``") + "`"

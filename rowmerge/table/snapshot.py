@@ -1,0 +1,176 @@
+"""The two seams of a format: a Snapshot to read from, a Table to open and commit to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from rowmerge.errors import CommitConflict
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.schema import Struct
+
+FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
+"""Given rows of a file listing, true for each file that may hold rows of interest."""
+
+
+class WriteMode(Enum):
+    """How deleted rows leave a file; the values of the table property `rowmerge.write.mode`."""
+
+    COPY_ON_WRITE = "copy-on-write"
+    MERGE_ON_READ = "merge-on-read"
+    AUTO = "auto"
+
+
+class Snapshot(Protocol):
+    """One version of a table, immutable. Cheap to make; reads its files when asked."""
+
+    @property
+    def name(self) -> str:
+        """For messages: the catalog's name, or the location."""
+
+    @property
+    def location(self) -> str:
+        """Absolute, not percent-encoded, with its scheme and no slash at the end (`file:///w/analytics/orders`)."""
+
+    @property
+    def version(self) -> int:
+        """Delta's version, Iceberg's snapshot id."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch at which this version was committed."""
+
+    @property
+    def schema(self) -> Struct: ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def properties(self) -> Mapping[str, str]: ...
+
+    @property
+    def description(self) -> str | None: ...
+
+    @property
+    def can_mark_deleted(self) -> bool:
+        """Whether a commit may leave rows in a file and mark them deleted (deletion vectors are on)."""
+
+    @property
+    def write_mode(self) -> WriteMode:
+        """From `rowmerge.write.mode`, default auto. Raises ConfigurationError for another value."""
+
+    def files(self, columns: Collection[str] = ()) -> pa.Table:
+        """The live files, as `rowmerge.table.files.file_listing` says, with bounds of these top-level columns where known.
+
+        Raises CorruptLog, StorageError.
+        """
+
+    def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
+        """The deleted rows of these files, only of those that have any."""
+
+    def check_writable(self) -> None:
+        """Raises UnsupportedTableFeature when a commit on this table would have to honour what we do not."""
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """What a table is apart from its rows. None = keep as it is."""
+
+    schema: Struct | None = None
+    partition_columns: tuple[str, ...] | None = None
+    properties: Mapping[str, str] | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class Reads:
+    """What a command looked at, so that a format can tell whether a concurrent commit would have changed its outcome."""
+
+    paths: frozenset[str] = frozenset()
+    """Files whose rows the command read."""
+    may_match: FileMask | None = None
+    """Which files that others add would have been read too; None: none (a blind append)."""
+    columns: tuple[str, ...] = ()
+    """Columns whose bounds `may_match` looks at."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One commit: what was done, what was read to do it, and what the table becomes."""
+
+    operation: str
+    """`MERGE`, `UPDATE`, `DELETE`, `WRITE`, `CREATE TABLE`, `CREATE TABLE AS SELECT`, `CREATE OR REPLACE TABLE AS SELECT`, …"""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, int] = field(default_factory=dict)
+    files: FileChanges = FileChanges()
+    reads: Reads = Reads()
+    definition: TableDefinition | None = None
+    replace: bool = False
+    """The whole table is replaced: all live files leave, `definition` is complete."""
+    data_change: bool = True
+    transaction: tuple[str, int] | None = None
+    """(application id, version) for exactly-once writers."""
+
+
+@dataclass(frozen=True)
+class Committed:
+    version: int
+
+
+@dataclass(frozen=True)
+class Conflicted:
+    conflict: CommitConflict
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A put failed after it may have happened."""
+
+    reason: str
+
+
+Outcome = Committed | Conflicted | Unknown
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One commit as DESCRIBE HISTORY shows it."""
+
+    version: int
+    timestamp: int
+    operation: str
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, str]
+    read_version: int | None = None
+    isolation_level: str | None = None
+    is_blind_append: bool | None = None
+    engine: str | None = None
+
+
+class Table(Protocol):
+    """A table at a location, opened by its format."""
+
+    @property
+    def location(self) -> str: ...
+
+    def exists(self) -> bool: ...
+
+    def snapshot(self) -> Snapshot:
+        """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
+
+    def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
+        """A version by number, or the newest one committed at or before a time (ms since the epoch). Raises VersionNotFound."""
+
+    def create(self, definition: TableDefinition, change: Change) -> Outcome:
+        """The first commit of a table that does not exist. Conflicted when somebody else created it first."""
+
+    def commit(self, base: Snapshot, change: Change) -> Outcome:
+        """Make `change`, planned on `base`, the table's next version, after others' commits where they do not conflict."""
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Newest first."""
