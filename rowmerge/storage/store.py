@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -67,6 +67,10 @@ class Storage:
         """The storage of a folder below this one."""
         return Storage(f"{self.location}/{path}", self._options)
 
+    def at(self, location: str) -> Storage:
+        """The storage of another location, with the same options."""
+        return Storage(location, self._options)
+
     @property
     def _opened(self) -> Any:
         if self._store is None:
@@ -75,7 +79,7 @@ class Storage:
                     self._store = LocalStore(str(self._local), mkdir=True)
                 else:
                     parts = urlsplit(self.location)
-                    self._store = from_url(f"{parts.scheme}://{parts.netloc}{quote(unquote(parts.path))}", **self._options)
+                    self._store = from_url(f"{parts.scheme}://{parts.netloc}{quote(parts.path)}", **self._options)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, _short(error)) from error
         return self._store
@@ -116,17 +120,6 @@ class Storage:
         except (BaseError, OSError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
         return Put.CREATED
-
-    def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty."""
-        if self._local is not None and not (self._local / prefix).is_dir():
-            return []
-        try:
-            found = obstore.list(self._opened, prefix=prefix or None, offset=after).collect()
-        except BaseError as error:
-            raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
-        objects = [StoredObject(o["path"], o["size"], int(o["last_modified"].timestamp() * 1000)) for o in found]
-        return sorted(objects, key=lambda o: o.path)
 
     def folders(self, prefix: str = "") -> list[str]:
         """Names (not paths) of the folders directly below a folder, sorted."""
@@ -170,6 +163,18 @@ class Storage:
                 os.rmdir(folder)
             except OSError:
                 continue  # not empty: something of somebody else's is in it
+
+    # The last method: below it, `list` in an annotation would mean this one.
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty."""
+        if self._local is not None and not (self._local / prefix).is_dir():
+            return []
+        try:
+            found = obstore.list(self._opened, prefix=prefix or None, offset=after).collect()
+        except BaseError as error:
+            raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
+        objects = [StoredObject(o["path"], o["size"], int(o["last_modified"].timestamp() * 1000)) for o in found]
+        return sorted(objects, key=lambda o: o.path)
 
 
 def _short(error: Exception) -> str:

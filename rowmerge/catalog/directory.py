@@ -1,0 +1,332 @@
+"""The catalog that is a folder: `<warehouse>/<schema>/<table or view>/`, on a disk or an object store, without any service."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from difflib import get_close_matches
+from uuid import uuid4
+
+from rowmerge.catalog.layout import (
+    POINTER,
+    DeltaFolder,
+    ExternalTable,
+    Found,
+    IcebergFolder,
+    Leftovers,
+    ViewFolder,
+    look,
+    plain_location,
+    pointer_to,
+    read_pointer,
+)
+from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
+from rowmerge.catalog.relation import Relation, View
+from rowmerge.catalog.removal import finish_removal, is_dropped, remove_table
+from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, first_metadata, next_metadata, version_of, view_of
+from rowmerge.delta import DeltaTable
+from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError, TableNotFound, UnsupportedTableFeature
+from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.table.schema import Struct, quote
+from rowmerge.table.snapshot import Table
+
+DEFAULT_SCHEMA = "default"
+"""The schema that exists in every warehouse."""
+
+_MARKER = ".schema.json"
+_RACES = 20
+
+
+class DirectoryCatalog:
+    """Schemas, tables and views below one warehouse folder.
+
+    Names are not case-sensitive and kept in lower case. A table's format is seen in its folder. Every method raises StorageError
+    when storage fails, and TableError for a name that cannot have a folder where something is to be made.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        """Make the warehouse folder when it is not there. Raises StorageError when it is no folder, or cannot be written."""
+        plain_location(storage.location)
+        self._storage = storage
+        self._tables: dict[tuple[str, str], Table] = {}
+        _check_warehouse(storage)
+
+    # -------------------------------------------------------------- schemas
+
+    def schemas(self) -> list[str]:
+        """The names of all schemas, sorted; `default` is always one of them."""
+        names = {name for folder in self._storage.folders() if (name := name_of(folder)) is not None and self.schema_exists(name)}
+        return sorted(names | {DEFAULT_SCHEMA})
+
+    def schema_exists(self, name: str) -> bool:
+        """Whether the schema was created, or holds a relation."""
+        if fold(name) == DEFAULT_SCHEMA:
+            return True
+        if not has_folder(name):
+            return False
+        return self._storage.exists(f"{folder_of(name)}/{_MARKER}") or any(True for _ in self._look_all(name))
+
+    def create_schema(
+        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Make an empty schema. Raises AlreadyExists without `if_not_exists`."""
+        existed = self.schema_exists(name)
+        marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now()}
+        path = f"{folder_of(name)}/{_MARKER}"
+        if existed and not if_not_exists:
+            raise AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
+        # A schema that is there only because of its tables gets its marker too: it then outlives them.
+        put = self._storage.put_if_absent(path, json.dumps(marker, ensure_ascii=False).encode())
+        if put is Put.EXISTED and not if_not_exists:
+            raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
+
+    def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Remove a schema, with `cascade` all that is in it: its relations first, its marker last.
+
+        Raises SchemaNotFound without `if_exists`, TableError when it is not empty and `cascade` is not given, and for `default`.
+        """
+        schema = fold(name)
+        if schema == DEFAULT_SCHEMA:
+            raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")
+        if not self.schema_exists(schema):
+            if if_exists:
+                return
+            raise SchemaNotFound(schema, self.schemas())
+        relations = self.relations(schema)
+        if relations and not cascade:
+            listed = ", ".join(r.name for r in relations[:5]) + (", …" if len(relations) > 5 else "")
+            raise TableError(f"The schema {quote(schema)} is not empty: it holds {listed}. Drop these first, or add CASCADE.")
+        for relation in relations:
+            if relation.format == "iceberg":
+                raise _iceberg(schema, relation.name, "drop")
+        for relation in relations:
+            self._drop(relation)
+        self._finish_removals(schema)
+        self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
+        self._storage.child(folder_of(schema)).remove_folders()
+
+    # -------------------------------------------------------------- relations
+
+    def relations(self, schema: str) -> list[Relation]:
+        """The tables and views of a schema, sorted by name; none when there is no such schema."""
+        return [_relation(schema, name, found) for name, found in self._look_all(schema)]
+
+    def relation(self, schema: str, name: str) -> Relation | None:
+        """The table or view of this name, or None."""
+        found = self._look(schema, name)
+        return None if found is None else _relation(schema, name, found)
+
+    def open(self, schema: str, name: str) -> Table:
+        """A table that exists. The same object each time, so that its snapshots are used again.
+
+        Raises TableNotFound, UnsupportedTableFeature for an Iceberg table, TableError for a view.
+        """
+        match self._look(schema, name):
+            case DeltaFolder():
+                return self._table(self._folder(schema, name), schema, name)
+            case ExternalTable(location):
+                return self._table(self._storage.at(location), schema, name)
+            case IcebergFolder():
+                raise _iceberg(schema, name, "open")
+            case ViewFolder():
+                raise TableError(f"{_shown(schema, name)} is a view, not a table. Name a table, or read the view in a query.")
+        raise self._not_found(schema, name)
+
+    def table_at(self, schema: str, name: str, location: str | None = None) -> Table:
+        """The table that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
+
+        A deletion that was begun in its folder is finished first. Raises SchemaNotFound, ConfigurationError for a location that
+        carries credentials.
+        """
+        folder = self._prepare(schema, name)
+        return self._table(folder if location is None else self._storage.at(plain_location(location)), schema, name)
+
+    def register(self, schema: str, name: str, location: str) -> None:
+        """Make the table at a location known under a name. Does nothing when it is the folder that the name has anyway.
+
+        Raises AlreadyExists when the name stands for something else, SchemaNotFound, ConfigurationError.
+        """
+        folder = self._prepare(schema, name)
+        location = plain_location(location)
+        if location == folder.location:
+            return
+        if isinstance(look(folder), DeltaFolder | IcebergFolder | ViewFolder):
+            raise _exists(schema, name)
+        if folder.put_if_absent(POINTER, pointer_to(location)) is Put.EXISTED and read_pointer(folder) != location:
+            raise _exists(schema, name)
+
+    def drop_table(self, schema: str, name: str) -> None:
+        """Delete a managed table, files and all; of an external one only the name. Raises TableNotFound, TableError for a view."""
+        relation = self.relation(schema, name)
+        if relation is None:
+            raise self._not_found(schema, name)
+        if relation.kind != "table":
+            raise TableError(f"{_shown(schema, name)} is a view, not a table. Drop it with DROP VIEW.")
+        self._drop(relation)
+
+    # -------------------------------------------------------------- views
+
+    def view(self, schema: str, name: str) -> View:
+        """A view's newest definition. Raises TableNotFound, TableError for a table, CorruptLog."""
+        found = self._look(schema, name)
+        if found is None:
+            raise self._not_found(schema, name)
+        if not isinstance(found, ViewFolder):
+            raise TableError(f"{_shown(schema, name)} is a table, not a view. Name a view.")
+        path = f"{self._folder(schema, name).location}/{file_of(found.version)}"
+        return view_of(_relation(schema, name, found), found.content, found.version, path)
+
+    def put_view(
+        self,
+        schema: str,
+        name: str,
+        sql: str,
+        *,
+        default_schema: str,
+        columns: Struct,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        or_replace: bool = False,
+    ) -> View:
+        """Create a view, or make its next version. Of two that replace it at once, the later one stands.
+
+        Raises AlreadyExists for a table of this name, and without `or_replace` for a view; SchemaNotFound.
+        """
+        folder = self._prepare(schema, name)
+        text = ViewText(sql, default_schema, columns, comment, properties or {})
+        for _ in range(_RACES):
+            found = look(folder)
+            if found is not None and not (or_replace and isinstance(found, ViewFolder)):
+                raise _exists(schema, name)
+            if isinstance(found, ViewFolder):
+                version = found.version + 1
+                content = next_metadata(found.content, version, text, _now())
+            else:
+                version, content = 1, first_metadata(folder.location, text, _now())
+            if folder.put_if_absent(file_of(version), json.dumps(content, ensure_ascii=False, indent=2).encode()) is Put.CREATED:
+                _forget_versions(folder, version - KEPT_VERSIONS)
+                return view_of(Relation(fold(schema), fold(name), "view", None), content, version, f"{folder.location}/{file_of(version)}")
+            if not or_replace:
+                raise _exists(schema, name)
+        raise AlreadyExists(f"Others replaced the view {_shown(schema, name)} {_RACES} times meanwhile. Run the statement again.")
+
+    def drop_view(self, schema: str, name: str) -> None:
+        """Delete a view. Raises TableNotFound, TableError for a table."""
+        relation = self.relation(schema, name)
+        if relation is None:
+            raise self._not_found(schema, name)
+        if relation.kind != "view":
+            raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
+        self._drop(relation)
+
+    # -------------------------------------------------------------- inside
+
+    def _folder(self, schema: str, name: str) -> Storage:
+        return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
+
+    def _look(self, schema: str, name: str) -> Found | None:
+        """What stands behind a name; leftovers of a deletion are nothing."""
+        if not (has_folder(schema) and has_folder(name)):
+            return None
+        found = look(self._folder(schema, name))
+        return None if isinstance(found, Leftovers) else found
+
+    def _look_all(self, schema: str) -> list[tuple[str, Found]]:
+        if not has_folder(schema):
+            return []
+        names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
+        return [(name, found) for name in sorted(names) if (found := self._look(schema, name)) is not None]
+
+    def _table(self, storage: Storage, schema: str, name: str) -> Table:
+        shown = f"{fold(schema)}.{fold(name)}"
+        return self._tables.setdefault((storage.location, shown), DeltaTable(storage, shown))
+
+    def _prepare(self, schema: str, name: str) -> Storage:
+        """The folder of something that is to be made."""
+        if not self.schema_exists(schema):
+            folder_of(schema)
+            raise SchemaNotFound(fold(schema), self.schemas())
+        folder = self._folder(schema, name)
+        finish_removal(folder)
+        return folder
+
+    def _drop(self, relation: Relation) -> None:
+        folder = self._folder(relation.schema, relation.name)
+        found = look(folder)
+        match found:
+            case IcebergFolder():
+                raise _iceberg(relation.schema, relation.name, "drop")
+            case ExternalTable(location):
+                folder.delete([POINTER])
+                self._tables.pop((self._storage.at(location).location, str(relation)), None)
+            case ViewFolder():
+                # The newest goes last: until then the view is what it was.
+                folder.delete([file_of(version) for version in _versions(folder)])
+            case DeltaFolder():
+                remove_table(folder)
+                self._tables.pop((folder.location, str(relation)), None)
+        folder.remove_folders()
+
+    def _finish_removals(self, schema: str) -> None:
+        for name in self._storage.folders(folder_of(schema)):
+            folder = self._storage.child(f"{folder_of(schema)}/{name}")
+            if is_dropped(folder):
+                finish_removal(folder)
+
+    def _not_found(self, schema: str, name: str) -> TableNotFound:
+        schema, name = fold(schema), fold(name)
+        schemas = self.schemas()
+        near = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
+        return TableNotFound(f"{quote(schema)}.{quote(name)}", [str(r) for s in near for r in self.relations(s)])
+
+
+def _check_warehouse(storage: Storage) -> None:
+    path = local_path(storage.location)
+    if path is not None and path.exists() and not path.is_dir():
+        raise StorageError(storage.location, "it is a file", "Give a folder for the warehouse.")
+    probe = f".rowmerge-probe-{uuid4()}"
+    try:
+        storage.put(probe, b"")
+        storage.delete([probe])
+    except StorageError as error:
+        advice = "The warehouse must be a folder that can be made and written: check the path, its permissions and storage_options."
+        raise StorageError(storage.location, error.reason, advice) from error
+
+
+def _relation(schema: str, name: str, found: Found) -> Relation:
+    match found:
+        case ViewFolder():
+            return Relation(fold(schema), fold(name), "view", None)
+        case IcebergFolder():
+            return Relation(fold(schema), fold(name), "table", "iceberg")
+        case _:
+            return Relation(fold(schema), fold(name), "table", "delta")
+
+
+def _versions(folder: Storage) -> list[int]:
+    """Ascending."""
+    return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None)
+
+
+def _forget_versions(folder: Storage, last: int) -> None:
+    """Delete a view's metadata files up to and including a version."""
+    if last > 0:
+        folder.delete([file_of(version) for version in _versions(folder) if version <= last])
+
+
+def _shown(schema: str, name: str) -> str:
+    return f"{quote(fold(schema))}.{quote(fold(name))}"
+
+
+def _exists(schema: str, name: str) -> AlreadyExists:
+    return AlreadyExists(f"{_shown(schema, name)} exists already. Drop it first, or choose another name.")
+
+
+def _iceberg(schema: str, name: str, action: str) -> UnsupportedTableFeature:
+    advice = "Only Delta tables are supported: read it with another engine, or keep its folder outside the warehouse."
+    return UnsupportedTableFeature(_shown(schema, name), "iceberg", action=action, advice=advice)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

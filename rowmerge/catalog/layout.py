@@ -1,0 +1,120 @@
+"""What lies in a relation's folder: a Delta table, an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from rowmerge.catalog.removal import LOG, is_dropped
+from rowmerge.catalog.views import file_of, parse, version_of
+from rowmerge.errors import ConfigurationError, CorruptLog
+from rowmerge.storage.store import Storage, absolute_location
+
+POINTER = ".rowmerge-location.json"
+"""File in the folder of an external table that says where the table is."""
+
+
+@dataclass(frozen=True)
+class DeltaFolder:
+    """A Delta table that lives here."""
+
+
+@dataclass(frozen=True)
+class ExternalTable:
+    """A Delta table that lives at `location`."""
+
+    location: str
+
+
+@dataclass(frozen=True)
+class IcebergFolder:
+    """An Iceberg table that lives here."""
+
+
+@dataclass(frozen=True)
+class ViewFolder:
+    """A view: its newest version, and the metadata of it."""
+
+    version: int
+    content: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """A table whose deletion was begun and not finished."""
+
+
+Found = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Leftovers
+
+
+def look(folder: Storage) -> Found | None:
+    """What is here. Raises CorruptLog for a pointer or a view's metadata that cannot be read, StorageError."""
+    inside = folder.folders()
+    if LOG in inside:
+        if is_dropped(folder):
+            return Leftovers()
+        if _has_log(folder):
+            return DeltaFolder()
+    if "metadata" in inside and (found := _look_at_metadata(folder)) is not None:
+        return found
+    location = read_pointer(folder)
+    return None if location is None else ExternalTable(location)
+
+
+def _has_log(folder: Storage) -> bool:
+    """Old log entries are cleaned up once a checkpoint holds them; listing a long log is the last resort."""
+    return (
+        folder.exists(f"{LOG}/{0:020d}.json")
+        or folder.exists(f"{LOG}/_last_checkpoint")
+        or any(o.path.endswith((".json", ".parquet")) for o in folder.list(LOG))
+    )
+
+
+def _look_at_metadata(folder: Storage) -> ViewFolder | IcebergFolder | None:
+    paths = [o.path for o in folder.list("metadata") if o.path.endswith(".metadata.json")]
+    newest = max((version for path in paths if (version := version_of(path)) is not None), default=None)
+    if newest is None:
+        return IcebergFolder() if paths else None
+    path = f"{folder.location}/{file_of(newest)}"
+    try:
+        content = parse(folder.get(file_of(newest)), path)
+    except FileNotFoundError:  # dropped between the listing and the read
+        return None
+    return ViewFolder(newest, content) if "view-uuid" in content else IcebergFolder()
+
+
+def read_pointer(folder: Storage) -> str | None:
+    """Where the external table of this folder is, or None."""
+    try:
+        data = folder.get(POINTER)
+    except FileNotFoundError:
+        return None
+    path = f"{folder.location}/{POINTER}"
+    location = parse(data, path).get("location")
+    if not isinstance(location, str) or not location:
+        raise CorruptLog(path, "it names no location")
+    return location
+
+
+def pointer_to(location: str) -> bytes:
+    """The content of a pointer file."""
+    return json.dumps({"location": location, "format": "delta"}, ensure_ascii=False).encode()
+
+
+def plain_location(location: str) -> str:
+    """The absolute form of a location. Raises ConfigurationError when it carries credentials, which it does not repeat."""
+    if not location.strip():
+        raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")
+    location = absolute_location(location)
+    if not location.startswith("file://"):
+        parts = urlsplit(location)
+        account_before_host = parts.scheme.startswith("abfs")  # abfss://container@account.…
+        if parts.query or ("@" in parts.netloc and not account_before_host) or ":" in parts.netloc.rpartition("@")[0]:
+            raise ConfigurationError(
+                f"The {parts.scheme} location carries credentials or a query. "
+                f"Give the bare location, and the credentials in storage_options."
+            )
+    return location

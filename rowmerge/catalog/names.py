@@ -1,0 +1,62 @@
+"""Names of schemas, tables and views as folder names: one safe folder for each name, and back."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_to_bytes
+
+from rowmerge.errors import TableError
+
+LONGEST = 200
+"""Bytes of a folder name: file systems end at 255, and files beside the folder add suffixes of their own."""
+
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
+
+
+def fold(name: str) -> str:
+    """The form in which a name is kept and compared: lower case."""
+    return name.lower()
+
+
+def folder_of(name: str) -> str:
+    """The folder of a schema, a table or a view.
+
+    Lower-case letters, digits, `_` and `-` stand for themselves; every other byte of the UTF-8 form is percent-encoded, and so is a
+    leading `_`: Spark and Delta's readers skip folders that begin with it. Nothing that a path, a glob or a URL gives a meaning to
+    is left. Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
+    """
+    if not name:
+        raise TableError("An empty name cannot be the name of a schema, a table or a view. Give it at least one character.")
+    try:
+        raw = fold(name).encode("utf-8")
+    except UnicodeEncodeError:
+        raise TableError(f"The name {name!r} is not valid Unicode. Use a name without lone surrogates.") from None
+    folder = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in raw)
+    if folder.startswith("_"):
+        folder = "%5F" + folder[1:]
+    if len(folder) > LONGEST:
+        raise TableError(
+            f"The name {name[:40]!r}… needs {len(folder)} bytes as a folder name; the limit is {LONGEST}. "
+            f"Use a shorter name (a character outside a-z, 0-9, _ and - takes three bytes or more)."
+        )
+    return folder
+
+
+def name_of(folder: str) -> str | None:
+    """The name whose folder this is, or None when it is nobody's (it was not made by a catalog)."""
+    if re.search(r"%(?![0-9A-F]{2})", folder):
+        return None
+    try:
+        name = unquote_to_bytes(folder).decode("utf-8")
+        return name if folder_of(name) == folder else None
+    except (UnicodeDecodeError, TableError):
+        return None
+
+
+def has_folder(name: str) -> bool:
+    """Whether anything can have this name."""
+    try:
+        folder_of(name)
+    except TableError:
+        return False
+    return True

@@ -1,0 +1,421 @@
+"""The catalog sees what lies in the warehouse, and makes and removes it without halves."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.errors import (
+    AlreadyExists,
+    ConfigurationError,
+    CorruptLog,
+    SchemaNotFound,
+    StorageError,
+    TableError,
+    TableNotFound,
+    UnsupportedTableFeature,
+)
+from rowmerge.storage.store import Storage
+from rowmerge.table.schema import Field, Primitive, Struct
+
+COLUMNS = Struct((Field("a", Primitive("long")),))
+COMMITS = [
+    {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+    {
+        "metaData": {
+            "id": "5fba94ed-9794-4965-ba6e-6ee3c0d22af9",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": '{"type":"struct","fields":[{"name":"a","type":"long","nullable":true,"metadata":{}}]}',
+            "partitionColumns": [],
+            "configuration": {},
+            "createdTime": 1700000000000,
+        }
+    },
+]
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "w"
+
+
+@pytest.fixture
+def catalog(warehouse: Path) -> DirectoryCatalog:
+    return DirectoryCatalog(Storage(str(warehouse)))
+
+
+def make_table(folder: Path, files: int = 2) -> Path:
+    """A Delta table made by hand; its data files are empty."""
+    (folder / "_delta_log").mkdir(parents=True)
+    (folder / "_delta_log/00000000000000000000.json").write_text("\n".join(json.dumps(c) for c in COMMITS))
+    (folder / "_delta_log/00000000000000000001.json").write_text('{"commitInfo":{}}')
+    (folder / "p=1").mkdir()
+    for n in range(files):
+        (folder / f"p=1/part-{n}.parquet").write_bytes(b"")
+    return folder
+
+
+def everything_in(folder: Path) -> set[str]:
+    return {str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()}
+
+
+# ------------------------------------------------------------------ the warehouse
+
+
+def test_the_warehouse_folder_is_made(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    assert warehouse.is_dir()
+    assert list(warehouse.iterdir()) == [], "the probe leaves nothing behind"
+    assert catalog.schemas() == ["default"]
+
+
+def test_a_file_as_warehouse_is_named(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(StorageError, match=r"/f: it is a file\. Give a folder"):
+        DirectoryCatalog(Storage(str(tmp_path / "f")))
+
+
+def test_a_warehouse_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("")
+    with pytest.raises(StorageError, match="/f/sub: .*must be a folder that can be made and written"):
+        DirectoryCatalog(Storage(str(tmp_path / "f/sub")))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_warehouse_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir(mode=0o555)
+    with pytest.raises(StorageError, match="permissions"):
+        DirectoryCatalog(Storage(str(tmp_path / "w")))
+
+
+@pytest.mark.parametrize("location", ["s3://AKIA:secret@bucket/w", "https://host/w?sig=secret", "abfss://c:secret@account.x/w"])
+def test_credentials_in_a_location_are_refused_and_not_repeated(location: str) -> None:
+    with pytest.raises(ConfigurationError, match="storage_options") as caught:
+        DirectoryCatalog(Storage(location))
+    assert "secret" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ schemas
+
+
+def test_a_schema_is_made_once(catalog: DirectoryCatalog) -> None:
+    catalog.create_schema("Sales", if_not_exists=False, comment="c", properties={"k": "v"})
+    assert catalog.schemas() == ["default", "sales"]
+    assert catalog.schema_exists("SALES")
+    with pytest.raises(AlreadyExists, match="sales exists already"):
+        catalog.create_schema("sales", if_not_exists=False)
+    catalog.create_schema("sales", if_not_exists=True)
+
+
+def test_default_exists_always(catalog: DirectoryCatalog) -> None:
+    assert catalog.schema_exists("default")
+    with pytest.raises(AlreadyExists):
+        catalog.create_schema("DEFAULT")
+    with pytest.raises(TableError, match="cannot be dropped"):
+        catalog.drop_schema("default", cascade=True)
+
+
+def test_a_folder_with_a_table_is_a_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "raw/orders")
+    (warehouse / "junk/x").mkdir(parents=True)
+    (warehouse / "Not_Ours").mkdir()
+    make_table(warehouse / "Not_Ours/orders")
+    assert catalog.schemas() == ["default", "raw"]
+
+
+def test_a_schema_outlives_its_last_table_once_it_was_created(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "raw/orders")
+    catalog.create_schema("raw", if_not_exists=True)
+    catalog.drop_table("raw", "orders")
+    assert catalog.schema_exists("raw")
+
+
+def test_a_schema_that_is_not_empty_is_dropped_only_with_cascade(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    catalog.create_schema("raw")
+    make_table(warehouse / "raw/orders")
+    catalog.put_view("raw", "v", "SELECT 1", default_schema="raw", columns=COLUMNS)
+    with pytest.raises(TableError, match="raw is not empty: it holds orders, v"):
+        catalog.drop_schema("raw")
+    assert catalog.relations("raw") != []
+    catalog.drop_schema("raw", cascade=True)
+    assert not (warehouse / "raw").exists()
+    assert not catalog.schema_exists("raw")
+
+
+def test_a_schema_that_is_not_there_can_be_dropped_with_if_exists(catalog: DirectoryCatalog) -> None:
+    catalog.drop_schema("nope", if_exists=True)
+    catalog.create_schema("raw")
+    with pytest.raises(SchemaNotFound, match="rwa.*Did you mean `raw`"):
+        catalog.drop_schema("rwa")
+
+
+def test_cascade_touches_nothing_when_one_of_the_tables_cannot_be_dropped(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "raw/a")
+    (warehouse / "raw/z/metadata").mkdir(parents=True)
+    (warehouse / "raw/z/metadata/v1.metadata.json").write_text('{"table-uuid": "x"}')
+    with pytest.raises(UnsupportedTableFeature, match=r"raw\.z.*iceberg"):
+        catalog.drop_schema("raw", cascade=True)
+    assert [r.name for r in catalog.relations("raw")] == ["a", "z"]
+
+
+def test_files_of_somebody_else_survive_the_drop_of_a_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    catalog.create_schema("raw")
+    (warehouse / "raw/notes.txt").write_text("mine")
+    catalog.drop_schema("raw")
+    assert (warehouse / "raw/notes.txt").read_text() == "mine"
+
+
+# ------------------------------------------------------------------ relations
+
+
+def test_a_table_is_known_by_what_lies_in_its_folder(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "default/orders")
+    (warehouse / "default/ice/metadata").mkdir(parents=True)
+    (warehouse / "default/ice/metadata/00000-ab.metadata.json").write_text("{}")
+    (warehouse / "default/empty/_delta_log").mkdir(parents=True)
+    (warehouse / "default/void").mkdir()
+    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    assert catalog.relations("default") == [
+        Relation("default", "ice", "table", "iceberg"),
+        Relation("default", "orders", "table", "delta"),
+        Relation("default", "v", "view", None),
+    ]
+    assert catalog.relation("Default", "ORDERS") == Relation("default", "orders", "table", "delta")
+    assert catalog.relation("default", "void") is None
+    assert catalog.relations("nope") == []
+
+
+def test_a_table_whose_first_log_entries_are_cleaned_up_is_still_one(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    log = warehouse / "default/orders/_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000010.checkpoint.parquet").write_bytes(b"")
+    assert catalog.relation("default", "orders") is not None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300, "a\ud800"])
+def test_an_impossible_name_is_nothing_to_find_and_refused_to_make(catalog: DirectoryCatalog, name: str) -> None:
+    assert catalog.relation("default", name) is None
+    assert catalog.relation(name, "t") is None
+    assert not catalog.schema_exists(name)
+    with pytest.raises(TableError, match="name"):
+        catalog.table_at("default", name, None)
+    with pytest.raises(TableError, match="name"):
+        catalog.create_schema(name)
+
+
+@pytest.mark.parametrize("name", ["a/b", "../../up", "..", "a b", "_hidden", "50%", "größe", "{x}[y]*?\\", "tab\t"])
+def test_a_nasty_name_stays_in_the_warehouse_and_comes_back(catalog: DirectoryCatalog, warehouse: Path, name: str) -> None:
+    catalog.create_schema(name)
+    catalog.put_view(name, name, "SELECT 1", default_schema=name, columns=COLUMNS)
+    assert catalog.schemas() == sorted(["default", name])
+    assert catalog.relations(name) == [Relation(name, name, "view", None)]
+    assert catalog.view(name, name).default_schema == name
+    assert [p for p in warehouse.parent.rglob("*.metadata.json") if warehouse not in p.parents] == []
+    assert len(list(warehouse.iterdir())) == 1
+    catalog.drop_schema(name, cascade=True)
+    assert list(warehouse.iterdir()) == []
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_opening_a_table_gives_the_same_object_again(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "default/orders")
+    table = catalog.open("default", "Orders")
+    assert catalog.open("DEFAULT", "orders") is table
+    assert table.location == f"file://{warehouse}/default/orders"
+
+
+def test_a_missing_table_is_named_with_near_names(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "default/orders")
+    with pytest.raises(TableNotFound, match=r"default\.ordres\. Did you mean `default\.orders`"):
+        catalog.open("default", "ordres")
+    with pytest.raises(TableNotFound, match="default.orders"):
+        catalog.drop_table("defalt", "orders")
+
+
+def test_an_iceberg_table_and_a_view_are_not_opened(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    (warehouse / "default/ice/metadata").mkdir(parents=True)
+    (warehouse / "default/ice/metadata/v1.metadata.json").write_text('{"table-uuid": "x"}')
+    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    with pytest.raises(UnsupportedTableFeature, match=r"open default\.ice.*iceberg"):
+        catalog.open("default", "ice")
+    with pytest.raises(TableError, match="is a view"):
+        catalog.open("default", "v")
+
+
+def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "default/t")
+    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    with pytest.raises(TableError, match="DROP TABLE"):
+        catalog.drop_view("default", "t")
+    with pytest.raises(TableError, match="DROP VIEW"):
+        catalog.drop_table("default", "v")
+    with pytest.raises(TableError, match="is a table"):
+        catalog.view("default", "t")
+    with pytest.raises(AlreadyExists):
+        catalog.put_view("default", "t", "SELECT 1", default_schema="default", columns=COLUMNS, or_replace=True)
+    assert len(catalog.relations("default")) == 2
+
+
+def test_a_table_to_be_made_needs_its_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    with pytest.raises(SchemaNotFound, match="nope"):
+        catalog.table_at("nope", "t", None)
+    table = catalog.table_at("default", "T", None)
+    assert table.location == f"file://{warehouse}/default/t"
+    assert catalog.relation("default", "t") is None, "nothing exists before the first commit"
+
+
+# ------------------------------------------------------------------ external tables
+
+
+def test_an_external_table_is_found_by_its_pointer_and_its_drop_leaves_the_files(
+    catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path
+) -> None:
+    files = everything_in(make_table(tmp_path / "elsewhere"))
+    catalog.register("default", "ext", str(tmp_path / "elsewhere"))
+    assert catalog.relation("default", "ext") == Relation("default", "ext", "table", "delta")
+    assert catalog.open("default", "ext").location == f"file://{tmp_path}/elsewhere"
+    catalog.register("default", "ext", f"file://{tmp_path}/elsewhere/")
+    with pytest.raises(AlreadyExists):
+        catalog.register("default", "ext", str(tmp_path / "other"))
+    catalog.drop_table("default", "ext")
+    assert everything_in(tmp_path / "elsewhere") == files
+    assert not (warehouse / "default/ext").exists()
+
+
+def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
+    make_table(warehouse / "default/t")
+    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    for name in ("t", "v"):
+        with pytest.raises(AlreadyExists):
+            catalog.register("default", name, str(tmp_path / "elsewhere"))
+
+
+def test_the_own_folder_as_location_is_a_managed_table(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    catalog.register("default", "t", str(warehouse / "default/t"))
+    assert not (warehouse / "default/t").exists()
+
+
+def test_a_location_with_credentials_is_refused(catalog: DirectoryCatalog) -> None:
+    for call in (catalog.register, catalog.table_at):
+        with pytest.raises(ConfigurationError) as caught:
+            call("default", "t", "s3://key:secret@bucket/t")
+        assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"location": 3}'])
+def test_a_broken_pointer_is_named(catalog: DirectoryCatalog, warehouse: Path, text: str) -> None:
+    (warehouse / "default/ext").mkdir(parents=True)
+    (warehouse / "default/ext/.rowmerge-location.json").write_text(text)
+    with pytest.raises(CorruptLog, match=r"default/ext/\.rowmerge-location\.json"):
+        catalog.open("default", "ext")
+
+
+# ------------------------------------------------------------------ dropping
+
+
+def test_a_dropped_table_leaves_nothing(catalog: DirectoryCatalog, warehouse: Path) -> None:
+    make_table(warehouse / "default/t")
+    before = catalog.open("default", "t")
+    catalog.drop_table("default", "T")
+    assert catalog.relation("default", "t") is None
+    assert not (warehouse / "default").exists() or list((warehouse / "default").iterdir()) == []
+    assert catalog.table_at("default", "t", None) is not before
+
+
+class Killed(BaseException):
+    pass
+
+
+def mortal(after: int) -> type[Storage]:
+    """A storage that dies at its n-th deletion."""
+    left = [after]
+
+    class Mortal(Storage):
+        def child(self, path: str) -> Storage:
+            return Mortal(f"{self.location}/{path}")
+
+        def delete(self, paths: list[str]) -> None:
+            for path in paths:
+                if not path.startswith(".rowmerge-probe"):
+                    if left[0] == 0:
+                        raise Killed
+                    left[0] -= 1
+                super().delete([path])
+
+    return Mortal
+
+
+@pytest.mark.parametrize("after", range(7))
+@pytest.mark.parametrize(
+    "again",
+    [
+        lambda c: c.table_at("default", "t", None),
+        lambda c: c.put_view("default", "t", "SELECT 1", default_schema="default", columns=COLUMNS),
+        lambda c: c.register("default", "t", "/elsewhere/t"),
+    ],
+)
+def test_a_drop_killed_anywhere_leaves_no_table_and_the_next_create_clears_up(
+    warehouse: Path, after: int, again: Callable[[DirectoryCatalog], object]
+) -> None:
+    total = len(everything_in(make_table(warehouse / "default/t", files=3))) + 1  # the marker
+    with pytest.raises(Killed):
+        DirectoryCatalog(mortal(min(after, total - 1))(str(warehouse))).drop_table("default", "t")
+    catalog = DirectoryCatalog(Storage(str(warehouse)))
+    assert catalog.relation("default", "t") is None
+    assert catalog.relations("default") == []
+    with pytest.raises(TableNotFound):
+        catalog.drop_table("default", "t")
+    again(catalog)
+    left = {p.name for p in (warehouse / "default").rglob("*") if p.is_file()}
+    assert left <= {"v1.metadata.json", ".rowmerge-location.json"}
+
+
+def test_the_log_goes_after_the_data_and_from_its_oldest_entry(warehouse: Path) -> None:
+    make_table(warehouse / "default/t", files=1)
+    with pytest.raises(Killed):
+        DirectoryCatalog(mortal(2)(str(warehouse))).drop_table("default", "t")
+    assert everything_in(warehouse / "default/t") == {"_delta_log/00000000000000000001.json", "_delta_log/_dropped.json"}
+
+
+def test_leftovers_of_a_drop_go_with_their_schema(warehouse: Path) -> None:
+    make_table(warehouse / "raw/t")
+    with pytest.raises(Killed):
+        DirectoryCatalog(mortal(1)(str(warehouse))).drop_table("raw", "t")
+    catalog = DirectoryCatalog(Storage(str(warehouse)))
+    catalog.create_schema("raw")
+    catalog.drop_schema("raw")
+    assert not (warehouse / "raw").exists()
+
+
+def test_a_drop_stops_when_another_session_finished_it_and_made_a_new_table(warehouse: Path) -> None:
+    folder = make_table(warehouse / "default/t")
+
+    class Overtaken(Storage):
+        def child(self, path: str) -> Storage:
+            return Overtaken(f"{self.location}/{path}")
+
+        def delete(self, paths: list[str]) -> None:
+            super().delete(paths)
+            if any(p.endswith(".parquet") for p in paths):
+                DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", None)
+                make_table(folder, files=0)
+
+    DirectoryCatalog(Overtaken(str(warehouse))).drop_table("default", "t")
+    assert DirectoryCatalog(Storage(str(warehouse))).relation("default", "t") is not None
+    assert (folder / "_delta_log/00000000000000000000.json").exists()
+
+
+def test_what_a_symbolic_link_brings_in_is_not_deleted(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
+    make_table(warehouse / "default/t")
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious/file").write_text("mine")
+    (warehouse / "default/t/link").symlink_to(tmp_path / "precious")
+    catalog.drop_table("default", "t")
+    assert (tmp_path / "precious/file").read_text() == "mine"
+    assert catalog.relation("default", "t") is None

@@ -1,0 +1,100 @@
+"""Every name has one folder, every folder one name, and none of them leaves the warehouse."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
+from rowmerge.errors import TableError
+
+NASTY = [
+    "a b",
+    "a.b",
+    "a/b",
+    "..",
+    ".",
+    "../../etc",
+    "_tmp",
+    "__dbt_tmp",
+    ".hidden",
+    "50%",
+    "%2e%2e",
+    "a\\b",
+    'quo"te',
+    "quo'te",
+    "back`tick",
+    "größe",
+    "表",
+    "tab\tnew\nline",
+    "\x00",
+    "{a,b}",
+    "[x]",
+    "a*",
+    "a?",
+    "k=v",
+    "a#b",
+    "a~",
+    "a:b",
+    "nul.",
+    " ",
+]
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_a_nasty_name_has_a_folder_without_any_special_character(name: str) -> None:
+    folder = folder_of(name)
+    assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789_-%ABCDEF")
+    assert not folder.startswith(("_", "."))
+    assert name_of(folder) == fold(name)
+
+
+@pytest.mark.parametrize("name", ["orders", "orders_2024", "my-table", "x", "0", "stg_orders__dbt_tmp"])
+def test_a_usual_name_is_its_own_folder(name: str) -> None:
+    assert folder_of(name) == name
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=16))
+@example("İ")
+@example("_")
+@example("%5Fa")
+def test_a_folder_gives_its_name_back(name: str) -> None:
+    assert name_of(folder_of(name)) == fold(name)
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8), st.text(min_size=1, max_size=8))
+def test_two_names_share_a_folder_only_when_they_differ_in_case(one: str, other: str) -> None:
+    if has_folder(other):
+        assert (folder_of(one) == folder_of(other)) == (fold(one) == fold(other))
+
+
+@given(st.text(max_size=12))
+@example("a%2Fb%")
+@example("%c3%a9")
+@example("%FF")
+def test_a_folder_that_no_name_makes_is_nobodys(folder: str) -> None:
+    name = name_of(folder)
+    assert name is None or folder_of(name) == folder
+
+
+def test_upper_and_lower_case_are_one_name() -> None:
+    assert folder_of("Orders") == folder_of("ORDERS") == "orders"
+
+
+def test_an_empty_name_is_refused() -> None:
+    with pytest.raises(TableError, match="empty name"):
+        folder_of("")
+
+
+def test_a_name_is_refused_by_its_length_in_the_folder() -> None:
+    assert len(folder_of("x" * 200)) == 200
+    with pytest.raises(TableError, match="201 bytes.*limit is 200"):
+        folder_of("x" * 201)
+    with pytest.raises(TableError, match="limit is 200"):
+        folder_of("ä" * 40)
+
+
+def test_a_lone_surrogate_is_refused() -> None:
+    with pytest.raises(TableError, match="not valid Unicode"):
+        folder_of("a\ud800")

@@ -1,0 +1,203 @@
+"""A view's metadata follows the Iceberg view spec, and gives back what was put in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.errors import AlreadyExists, CorruptLog, SchemaNotFound, TableError, TableNotFound
+from rowmerge.storage.store import Storage
+from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
+
+COLUMNS = Struct(
+    (
+        Field("id", Primitive("short"), False, {"comment": "the key"}),
+        Field("price", Decimal(10, 2)),
+        Field("at", Primitive("timestamp")),
+        Field("tags", Array(Primitive("string"), False)),
+        Field("more", Map(Primitive("string"), Struct((Field("x", Primitive("integer")),)))),
+    )
+)
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> DirectoryCatalog:
+    return DirectoryCatalog(Storage(str(tmp_path / "w")))
+
+
+def put(catalog: DirectoryCatalog, sql: str = "SELECT 1 AS id", **more: Any) -> Any:
+    more = {"default_schema": "default", "columns": COLUMNS} | more
+    return catalog.put_view("default", "v", sql, **more)
+
+
+def metadata(tmp_path: Path, version: int) -> Any:
+    return json.loads((tmp_path / f"w/default/v/metadata/v{version}.metadata.json").read_text())
+
+
+def test_a_view_gives_back_what_was_put_in(catalog: DirectoryCatalog) -> None:
+    made = put(catalog, "SELECT 'ä' AS id", comment="it's a view", properties={"owner": "me"}, default_schema="Sales.eu")
+    view = catalog.view("DEFAULT", "V")
+    assert view == made
+    assert (view.sql, view.default_schema, view.comment, view.properties) == (
+        "SELECT 'ä' AS id",
+        "Sales.eu",
+        "it's a view",
+        {"owner": "me"},
+    )
+    assert view.columns == COLUMNS
+    assert view.columns.fields[0].comment == "the key"
+    assert (view.version, view.relation.kind, str(view.relation)) == (1, "view", "default.v")
+    assert view.modified > 1_700_000_000_000
+
+
+def test_the_metadata_has_what_the_view_spec_requires(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    put(catalog, comment="hello")
+    found = metadata(tmp_path, 1)
+    assert found["format-version"] == 1
+    assert found["location"] == f"file://{tmp_path}/w/default/v"
+    assert found["properties"]["comment"] == "hello"
+    version = found["versions"][0]
+    assert version["version-id"] == found["current-version-id"] == found["version-log"][0]["version-id"] == 1
+    assert version["representations"] == [{"type": "sql", "sql": "SELECT 1 AS id", "dialect": "spark"}]
+    assert version["default-namespace"] == ["default"]
+    assert version["schema-id"] == found["schemas"][0]["schema-id"]
+    fields = {f["name"]: f for f in found["schemas"][0]["fields"]}
+    assert fields["id"] == {"id": 1, "name": "id", "required": True, "type": "int", "doc": "the key"}
+    assert fields["price"]["type"] == "decimal(10, 2)"
+    assert fields["at"]["type"] == "timestamptz"
+    assert fields["tags"]["type"]["element-required"] is True
+    ids = json.dumps(found["schemas"][0])
+    assert all(f'id": {n}' in ids for n in range(1, 10)), "field ids are unique and count on through nested types"
+
+
+def test_the_metadata_can_be_read_by_another_iceberg_library(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    schema = pytest.importorskip("pyiceberg.schema", reason="pyiceberg is not installed")
+    put(catalog)
+    read = schema.Schema.model_validate(metadata(tmp_path, 1)["schemas"][0])
+    assert [f.name for f in read.fields] == list(COLUMNS.names)
+
+
+def test_replacing_a_view_writes_the_next_version_and_keeps_its_uuid(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    put(catalog)
+    put(catalog, "SELECT 2 AS id", or_replace=True)
+    assert catalog.view("default", "v").sql == "SELECT 2 AS id"
+    assert catalog.view("default", "v").version == 2
+    first, second = metadata(tmp_path, 1), metadata(tmp_path, 2)
+    assert first["view-uuid"] == second["view-uuid"]
+    assert [v["version-id"] for v in second["versions"]] == [1, 2]
+    assert len(second["schemas"]) == 1, "the same columns are the same schema"
+
+
+def test_the_newest_of_many_versions_wins_and_old_ones_go(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    for n in range(1, 26):
+        put(catalog, f"SELECT {n} AS id", or_replace=True)
+    assert catalog.view("default", "v").sql == "SELECT 25 AS id"
+    assert len(list((tmp_path / "w/default/v/metadata").iterdir())) == 10
+    assert len(metadata(tmp_path, 25)["versions"]) == 10
+
+
+def test_creating_a_view_that_exists_is_refused(catalog: DirectoryCatalog) -> None:
+    put(catalog)
+    with pytest.raises(AlreadyExists, match="default.v exists already"):
+        put(catalog)
+
+
+class _RacedStorage(Storage):
+    """Another session creates the view between our look and our put."""
+
+    def child(self, path: str) -> Storage:
+        return _RacedStorage(f"{self.location}/{path}")
+
+    def put_if_absent(self, path: str, data: bytes) -> Any:
+        if path.endswith("v1.metadata.json"):
+            super().put_if_absent(path, data.replace(b"SELECT 1", b"SELECT 9"))
+        return super().put_if_absent(path, data)
+
+
+def test_a_lost_race_on_create_is_already_exists(tmp_path: Path) -> None:
+    with pytest.raises(AlreadyExists):
+        put(DirectoryCatalog(_RacedStorage(str(tmp_path / "w"))))
+    assert DirectoryCatalog(Storage(str(tmp_path / "w"))).view("default", "v").sql == "SELECT 9 AS id"
+
+
+def test_a_lost_race_on_replace_goes_on_top_of_the_winner(tmp_path: Path) -> None:
+    put(DirectoryCatalog(_RacedStorage(str(tmp_path / "w"))), or_replace=True)
+    view = DirectoryCatalog(Storage(str(tmp_path / "w"))).view("default", "v")
+    assert (view.sql, view.version) == ("SELECT 1 AS id", 2)
+
+
+def test_a_dropped_view_is_gone_and_can_be_made_again(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    put(catalog)
+    put(catalog, or_replace=True)
+    catalog.drop_view("default", "v")
+    assert catalog.relation("default", "v") is None
+    assert not (tmp_path / "w/default/v").exists()
+    assert put(catalog).version == 1
+
+
+def test_a_drop_that_is_killed_leaves_the_newest_version_standing(tmp_path: Path) -> None:
+    class Killed(Storage):
+        def child(self, path: str) -> Storage:
+            return Killed(f"{self.location}/{path}")
+
+        def delete(self, paths: list[str]) -> None:
+            if paths[0].startswith("metadata"):
+                super().delete(paths[:1])
+                raise KeyboardInterrupt
+            super().delete(paths)
+
+    catalog = DirectoryCatalog(Killed(str(tmp_path / "w")))
+    for n in (1, 2, 3):
+        put(catalog, f"SELECT {n} AS id", or_replace=True)
+    with pytest.raises(KeyboardInterrupt):
+        catalog.drop_view("default", "v")
+    assert catalog.view("default", "v").sql == "SELECT 3 AS id"
+
+
+def test_a_view_of_another_engine_is_read_by_its_spark_sql(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    put(catalog)
+    content = metadata(tmp_path, 1)
+    content["versions"][0]["representations"] = [
+        {"type": "sql", "sql": "SELECT trino", "dialect": "trino"},
+        {"type": "sql", "sql": "SELECT spark", "dialect": "Spark"},
+    ]
+    del content["properties"]
+    (tmp_path / "w/default/v/metadata/v2.metadata.json").write_text(json.dumps(content))
+    view = catalog.view("default", "v")
+    assert view.sql == "SELECT spark"
+    assert [f.sql_type for f in view.columns] == ["int", "decimal(10,2)", "timestamp", "array<string>", "map<string,struct<x:int>>"]
+
+
+def test_a_view_without_spark_sql_is_refused_by_its_dialects(catalog: DirectoryCatalog, tmp_path: Path) -> None:
+    put(catalog)
+    content = metadata(tmp_path, 1)
+    content["versions"][0]["representations"][0]["dialect"] = "trino"
+    (tmp_path / "w/default/v/metadata/v2.metadata.json").write_text(json.dumps(content))
+    with pytest.raises(TableError, match="dialects: trino"):
+        catalog.view("default", "v")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"view-uuid": "x"}', '{"view-uuid": "x", "format-version": 2}'])
+def test_broken_view_metadata_is_named(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
+    put(catalog)
+    (tmp_path / "w/default/v/metadata/v2.metadata.json").write_text(text)
+    with pytest.raises(CorruptLog, match=r"default/v/metadata/v2\.metadata\.json"):
+        catalog.view("default", "v")
+
+
+def test_a_view_needs_its_schema(catalog: DirectoryCatalog) -> None:
+    catalog.create_schema("sales", if_not_exists=False)
+    with pytest.raises(SchemaNotFound, match="Did you mean `sales`"):
+        catalog.put_view("sale", "v", "SELECT 1", default_schema="sale", columns=COLUMNS)
+
+
+def test_a_view_that_is_not_there_is_named_with_its_neighbours(catalog: DirectoryCatalog) -> None:
+    catalog.put_view("default", "customers", "SELECT 1", default_schema="default", columns=COLUMNS)
+    with pytest.raises(TableNotFound, match="default.costumers.*`default.customers`"):
+        catalog.view("default", "costumers")
+    with pytest.raises(TableNotFound, match="`default.customers`"):
+        catalog.drop_view("defualt", "customers")
