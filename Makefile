@@ -1,0 +1,77 @@
+# `make demo` and `make test` work from a fresh clone: they need Python 3.10 or newer, Java 17 or newer, and make.
+# `make help` lists the rest.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+.PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo        run the flights project on real data and prove its tables with other readers"
+	@echo "make test        lint, types, layers and all tests"
+	@echo "make unit        the tests that need no Spark"
+	@echo "make engine      the engine's tests on Spark"
+	@echo "make functional  the adapter's tests through dbt"
+	@echo "make lint | format | types | layers | wheel | clean"
+
+demo: java $(STAMP)
+	$(BIN)/python integration_tests/flights/run_demo.py
+
+test: java lint types layers
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
+
+engine: java $(STAMP)
+	$(BIN)/python -m pytest tests/engine $(PYTEST_ARGS)
+
+functional: java $(STAMP)
+	$(BIN)/python -m pytest tests/functional $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	PYTHONPATH=. $(BIN)/lint-imports
+
+wheel: $(STAMP)
+	rm -rf build dist
+	$(BIN)/python -m build --outdir dist .
+
+venv: $(STAMP)
+
+$(STAMP): setup.py pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "$(PYTHON) is older than Python 3.10. Name a newer one: make PYTHON=python3.11 …"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+# Spark finds Java as JAVA_HOME/bin/java, else on the PATH; so does this check.
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	if [ -z "$$version" ]; then \
+		echo "Spark needs Java 17 or newer, and there is none ($$java). Install a JDK 17, or set JAVA_HOME."; exit 1; \
+	elif [ "$$version" -lt 17 ]; then \
+		echo "Spark needs Java 17 or newer; $$java is version $$version. Install a JDK 17, or set JAVA_HOME to one."; exit 1; \
+	fi
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf integration_tests/flights/target integration_tests/flights/logs
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

