@@ -1,0 +1,19 @@
+"""The dbt adapter `rowmerge`: what dbt loads for a profile of this type."""
+
+from dbt.adapters.base import AdapterPlugin
+
+from dbt.adapters.rowmerge.column import RowmergeColumn
+from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
+from dbt.adapters.rowmerge.credentials import RowmergeCredentials
+from dbt.adapters.rowmerge.impl import RowmergeAdapter
+from dbt.adapters.rowmerge.relation import RowmergeRelation
+from dbt.include import rowmerge
+
+Plugin = AdapterPlugin(
+    adapter=RowmergeAdapter,
+    credentials=RowmergeCredentials,
+    include_path=rowmerge.PACKAGE_PATH,
+    dependencies=["spark"],
+)
+
+__all__ = ["Plugin", "RowmergeAdapter", "RowmergeColumn", "RowmergeConnectionManager", "RowmergeCredentials", "RowmergeRelation"]

@@ -1,0 +1,102 @@
+"""How dbt reaches the engine: opening connections, running statements, and turning the engine's errors into dbt's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+
+from dbt.adapters.base.query_headers import MacroQueryStringSetter
+from dbt.adapters.contracts.connection import AdapterResponse, Connection, ConnectionState
+from dbt.adapters.exceptions import FailedToConnectError
+from dbt.adapters.sql import SQLConnectionManager
+from dbt_common.clients.agate_helper import empty_table
+from dbt_common.exceptions import DbtDatabaseError, DbtRuntimeError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from dbt.adapters.rowmerge.cursor import Handle
+from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
+from dbt.adapters.rowmerge.sessions import session_for
+from rowmerge.errors import RowmergeError
+
+if TYPE_CHECKING:
+    import agate
+
+
+# A query fails where its rows are fetched: that is past the engine, and Spark speaks for itself.
+ENGINE_ERRORS = (RowmergeError, PySparkException, Py4JJavaError)
+
+
+class _CommentBelow(MacroQueryStringSetter):
+    """Puts dbt's query comment below the statement, so that line numbers in errors are those of the compiled model."""
+
+    DEFAULT_QUERY_COMMENT_APPEND = True
+
+
+class RowmergeConnectionManager(SQLConnectionManager):
+    """Connections of all threads, over one session. There are no transactions around statements: begin and commit do nothing."""
+
+    TYPE = "rowmerge"
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        if connection.state == ConnectionState.OPEN:
+            return connection
+        try:
+            connection.handle = Handle(session_for(connection.credentials))
+        except (DbtRuntimeError, *ENGINE_ERRORS) as error:
+            connection.handle = None
+            connection.state = ConnectionState.FAIL
+            raise FailedToConnectError(_text(error)) from error
+        connection.state = ConnectionState.OPEN
+        return connection
+
+    @classmethod
+    def get_response(cls, cursor: Any) -> AdapterResponse:
+        return RowmergeResponse(_message="OK") if cursor.result is None else response_from(cursor.result)
+
+    @contextmanager
+    def exception_handler(self, sql: str) -> Iterator[None]:
+        """Raises DbtDatabaseError with the engine's or Spark's own message; dbt adds the model and its file."""
+        try:
+            yield
+        except ENGINE_ERRORS as error:
+            raise DbtDatabaseError(_text(error)) from error
+
+    def execute(
+        self, sql: str, auto_begin: bool = False, fetch: bool = False, limit: Optional[int] = None
+    ) -> Tuple[AdapterResponse, agate.Table]:
+        sql = self._add_query_comment(sql)
+        _, cursor = self.add_query(sql, auto_begin)
+        response = self.get_response(cursor)
+        if not fetch:
+            return response, empty_table()
+        # Queries run when they are fetched, so that is where they fail.
+        with self.exception_handler(sql):
+            return response, self.get_result_from_cursor(cursor, limit)
+
+    def set_query_header(self, query_header_context: Dict[str, Any]) -> None:
+        self.query_header = _CommentBelow(self.profile, query_header_context)
+
+    @classmethod
+    def data_type_code_to_name(cls, type_code: int | str) -> str:
+        return str(type_code)
+
+    def cancel(self, connection: Connection) -> None:
+        connection.handle.cancel()
+
+    def begin(self) -> Connection:
+        return self.get_thread_connection()
+
+    def commit(self) -> Connection:
+        return self.get_thread_connection()
+
+    def clear_transaction(self) -> None:
+        pass
+
+
+def _text(error: Exception) -> str:
+    """The error's sentences without the stack of the JVM."""
+    message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip()

@@ -1,0 +1,91 @@
+"""What a profile of type `rowmerge` may say, and the errors for what it may not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
+from typing import Any, ClassVar, Dict, Optional, Tuple
+
+from dbt.adapters.contracts.connection import Credentials
+from dbt_common.exceptions import DbtRuntimeError
+
+HIDDEN = "********"
+_SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
+
+
+# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+@dataclass
+class RowmergeCredentials(Credentials):
+    """A profile: `warehouse` (a folder or an object-store URL) and `schema` are required.
+
+    `spark_config` is given to Spark as it is. `storage_options` are the engine's options for object stores; they are never shown.
+    """
+
+    database: Optional[str] = None
+    schema: Optional[str] = None
+    warehouse: Optional[str] = None
+    file_format: str = "delta"
+    spark_config: Dict[str, Any] = field(default_factory=dict, repr=False)
+    storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
+
+    # dbt-spark's macros ask for these two; nothing else does.
+    method: ClassVar[str] = "session"
+    endpoint: ClassVar[Optional[str]] = None
+
+    def __post_init__(self) -> None:
+        self.spark_config = {str(key): _as_text(value) for key, value in self.spark_config.items()}
+        self.storage_options = {str(key): _as_text(value) for key, value in self.storage_options.items()}
+
+    @classmethod
+    def validate(cls, data: Any) -> None:
+        """Raise DbtRuntimeError for a key that no profile has, with the nearest ones, and for a required key that is missing."""
+        known = [each.name for each in fields(cls)]
+        for key in data:
+            if key not in known:
+                raise DbtRuntimeError(_unknown_key(str(key), [name for name in known if name != "database"]))
+        for key, meaning in (("warehouse", "the folder or object-store URL that holds the tables"), ("schema", "where dbt builds models")):
+            if not data.get(key):
+                raise DbtRuntimeError(f"The profile has no `{key}`. Add it: {meaning}.")
+        if data.get("database"):
+            raise DbtRuntimeError("rowmerge has schemas, but no databases. Remove `database` from the profile.")
+        for key in ("spark_config", "storage_options"):
+            if data.get(key) is not None and not isinstance(data[key], dict):
+                raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
+        super().validate(data)
+
+    @property
+    def type(self) -> str:
+        return "rowmerge"
+
+    @property
+    def unique_field(self) -> str:
+        return str(self.warehouse)
+
+    def _connection_keys(self) -> Tuple[str, ...]:
+        return ("warehouse", "schema", "file_format", "spark_config")
+
+    def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
+        """What `dbt debug` prints; with aliases, what `target` holds in Jinja. Values that look like secrets are hidden in both."""
+        for key, value in super().connection_info(with_aliases=with_aliases):
+            if key == "spark_config":
+                value = {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
+                if not value and not with_aliases:
+                    continue
+            yield key, value
+        if with_aliases:
+            yield "database", self.database
+            yield "method", self.method
+            yield "endpoint", self.endpoint
+
+
+def _as_text(value: Any) -> str:
+    """Spark and object stores take text; YAML reads `true` and `8` as other things."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unknown_key(key: str, known: list[str]) -> str:
+    near = get_close_matches(key.lower(), known, n=2, cutoff=0.6)
+    hint = f"Did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else f"The keys are: {', '.join(f'`{k}`' for k in known)}."
+    return f"The profile has an unknown key `{key}`. {hint}"

@@ -1,0 +1,113 @@
+"""A database cursor, as dbt expects one, over the engine's session."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.rowmerge import statements
+
+
+class Handle:
+    """One thread's connection: the shared session, and a tag by which this thread's Spark jobs can be stopped."""
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+        self.tag = f"dbt-{uuid.uuid4().hex}"
+
+    def cursor(self) -> Cursor:
+        return Cursor(self)
+
+    def cancel(self) -> None:
+        """Stop the Spark jobs that this connection started; the statement fails, and nothing of it is committed."""
+        self.session.spark.interruptTag(self.tag)
+
+    def rollback(self) -> None:
+        """Nothing to undo: every statement is a transaction of its own."""
+
+    def close(self) -> None:
+        """The session belongs to the process, not to a connection."""
+
+
+class Cursor:
+    """Runs statements and hands out the rows of the last one. Rows are collected when somebody fetches, not before."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self._rows: list[tuple[Any, ...]] | None = None
+        self._next = 0
+        self.result: Any = None
+
+    def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
+        """Run the statements of a text in order; stop at the first that fails. Raises what the engine raises."""
+        if bindings:
+            raise DbtRuntimeError("rowmerge takes no bindings with a statement. Write the values into the SQL text.")
+        self._rows, self._next = None, 0
+        spark = self._handle.session.spark
+        spark.addTag(self._handle.tag)
+        try:
+            for statement in statements.split(sql):
+                self.result = self._handle.session.execute(statement)
+        finally:
+            spark.removeTag(self._handle.tag)
+
+    @property
+    def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
+        """(name, Spark type, …, nullable) of every column of the last statement, without reading a row."""
+        if self.result is None:
+            return None
+        return [
+            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable) for field in self.result.frame.schema.fields
+        ]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        rows = self._collected()[self._next :]
+        self._next += len(rows)
+        return rows
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        if self._rows is None and self.result is not None:
+            # dbt asks once, with the limit of `dbt show`: the rows beyond it need not be computed.
+            return self._values(self.result.frame.limit(size))
+        rows = self._collected()[self._next : self._next + size]
+        self._next += len(rows)
+        return rows
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        rows = self._collected()[self._next : self._next + 1]
+        self._next += len(rows)
+        return rows[0] if rows else None
+
+    def close(self) -> None:
+        self.result, self._rows, self._next = None, None, 0
+
+    def _collected(self) -> list[tuple[Any, ...]]:
+        if self._rows is None:
+            self._rows = [] if self.result is None else self._values(self.result.frame)
+        return self._rows
+
+    def _values(self, frame: Any) -> list[tuple[Any, ...]]:
+        spark = self._handle.session.spark
+        spark.addTag(self._handle.tag)
+        try:
+            collected = frame.collect()
+        finally:
+            spark.removeTag(self._handle.tag)
+        # Spark's `timestamp` is a moment, and arrives as local time without a zone; `timestamp_ntz` has none and stays so.
+        moments = {i for i, field in enumerate(frame.schema.fields) if field.dataType.typeName() == "timestamp"}
+        return [tuple(_plain(value, i in moments) for i, value in enumerate(row)) for row in collected]
+
+
+def _plain(value: Any, moment: bool) -> Any:
+    """A value that agate and JSON know: rows become dicts, bytes stay bytes, moments carry their zone."""
+    if isinstance(value, datetime):
+        return value.astimezone() if moment else value
+    if hasattr(value, "asDict"):
+        return value.asDict(recursive=True)
+    if isinstance(value, bytearray):
+        return bytes(value).hex()
+    return value

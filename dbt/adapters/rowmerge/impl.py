@@ -1,0 +1,273 @@
+"""The adapter: what dbt asks of a warehouse, answered by the engine's catalog and snapshots."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
+from zoneinfo import ZoneInfo
+
+from dbt.adapters.base import AdapterConfig, BaseRelation, available
+from dbt.adapters.base.impl import ConstraintSupport, FreshnessResponse
+from dbt.adapters.base.relation import InformationSchema
+from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
+from dbt.adapters.contracts.connection import AdapterResponse
+from dbt.adapters.contracts.macros import MacroResolverProtocol
+from dbt.adapters.contracts.relation import RelationConfig
+from dbt.adapters.spark import SparkAdapter
+from dbt.adapters.sql import SQLAdapter
+from dbt_common.contracts.constraints import ConstraintType
+from dbt_common.contracts.metadata import CatalogTable
+from dbt_common.exceptions import CompilationError, DbtRuntimeError
+
+from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
+from dbt.adapters.rowmerge.column import RowmergeColumn
+from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
+from dbt.adapters.rowmerge.merge_config import problems_with
+from dbt.adapters.rowmerge.relation import RowmergeRelation, quote
+from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
+from dbt.adapters.rowmerge.seeds import arrow_table
+from rowmerge.errors import SchemaNotFound, TableNotFound
+
+if TYPE_CHECKING:
+    import agate
+
+
+@dataclass
+class RowmergeConfig(AdapterConfig):
+    """Model configs beyond dbt's own."""
+
+    file_format: Optional[str] = None
+    partition_by: Optional[Union[List[str], str]] = None
+    tblproperties: Optional[Dict[str, Any]] = None
+    merge_update_columns: Optional[Union[List[str], str]] = None
+    merge_exclude_columns: Optional[Union[List[str], str]] = None
+    source_alias: Optional[str] = None
+    target_alias: Optional[str] = None
+    matched_condition: Optional[str] = None
+    not_matched_condition: Optional[str] = None
+    not_matched_by_source_action: Optional[str] = None
+    not_matched_by_source_condition: Optional[str] = None
+    delete_condition: Optional[str] = None
+    skip_matched_step: Optional[bool] = None
+    skip_not_matched_step: Optional[bool] = None
+
+
+class RowmergeAdapter(SparkAdapter):
+    """dbt-spark's adapter with everything that touches the warehouse replaced."""
+
+    Relation = RowmergeRelation
+    Column = RowmergeColumn
+    ConnectionManager = RowmergeConnectionManager
+    AdapterSpecificConfigs = RowmergeConfig
+
+    CONSTRAINT_SUPPORT = {
+        ConstraintType.check: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.not_null: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.unique: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.primary_key: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.foreign_key: ConstraintSupport.NOT_SUPPORTED,
+    }
+
+    _capabilities = CapabilityDict(
+        {
+            Capability.SchemaMetadataByRelations: CapabilitySupport(support=Support.Full),
+            Capability.TableLastModifiedMetadata: CapabilitySupport(support=Support.Full),
+            Capability.TableLastModifiedMetadataBatch: CapabilitySupport(support=Support.Full),
+            Capability.GetCatalogForSingleRelation: CapabilitySupport(support=Support.Full),
+        }
+    )
+
+    @property
+    def session(self) -> Any:
+        """The engine's session; opens this thread's connection when it is not open yet."""
+        return self.connections.get_thread_connection().handle.session
+
+    @available
+    @classmethod
+    def quote(cls, identifier: str) -> str:
+        return quote(identifier)
+
+    @available
+    @classmethod
+    def literal(cls, text: Any) -> str:
+        """A SQL string that means exactly this text."""
+        return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    @available
+    @classmethod
+    def quote_key(cls, name: str, columns: Iterable[RowmergeColumn]) -> str:
+        """A key of `unique_key`: quoted when it is a column's name, and else as written (already quoted, or a field of a struct)."""
+        return quote(name) if name.lower() in {column.name.lower() for column in columns} else name
+
+    # ------------------------------------------------------------------ schemas and relations
+
+    def list_schemas(self, database: Optional[str]) -> List[str]:
+        with self.connections.exception_handler("list schemas"):
+            return list(self.session.schemas())
+
+    @available.parse(lambda *a, **k: False)
+    def check_schema_exists(self, database: Optional[str], schema: str) -> bool:
+        return schema.lower() in (name.lower() for name in self.list_schemas(database))
+
+    def list_relations_without_caching(self, schema_relation: BaseRelation) -> List[BaseRelation]:
+        with self.connections.exception_handler(f"list relations in {schema_relation.schema}"):
+            try:
+                found = self.session.relations(schema_relation.schema)
+            except SchemaNotFound:
+                return []
+        return [
+            self.Relation.create(
+                schema=each.schema,
+                identifier=each.name,
+                type=each.kind,
+                is_delta=each.format == "delta",
+                is_iceberg=each.format == "iceberg",
+            )
+            for each in found
+        ]
+
+    @available.parse_list
+    def get_columns_in_relation(self, relation: BaseRelation) -> List[RowmergeColumn]:
+        """The columns of a table, a view, a temporary view or a query; none when there is no such relation."""
+        with self.connections.exception_handler(f"columns of {relation}"):
+            if relation.query is not None or not relation.include_policy.schema or not relation.schema:
+                schema = self.session.sql(f"select * from {relation.render()}").schema
+                found = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+            else:
+                try:
+                    description = self.session.describe(relation.schema, relation.identifier)
+                except (TableNotFound, SchemaNotFound):
+                    return []
+                found = [(field.name, field.sql_type) for field in description.columns]
+        return [
+            RowmergeColumn(
+                column=name,
+                dtype=type_,
+                table_schema=relation.schema,
+                table_name=relation.identifier,
+                table_type=relation.type,
+                column_index=index,
+            )
+            for index, (name, type_) in enumerate(found)
+        ]
+
+    def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
+        """Nothing to expand: strings have no length, and other types do not change in place."""
+
+    @available
+    def query_relation(self, like: BaseRelation, sql: str) -> RowmergeRelation:
+        """The query as a relation: it renders as a subquery, and its columns can be asked for. Nothing is created."""
+        return self.Relation.create(schema=like.schema, identifier=like.identifier, query=sql.strip().rstrip(";"))
+
+    @available
+    def temporary_name(self, stem: str) -> str:
+        """A name for a temporary view that no other thread, run or model can have."""
+        return f"{stem}__dbt_tmp_{uuid.uuid4().hex}"
+
+    @available.parse_none
+    def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
+        """The comments that a table carries now: {"relation": text or None, "columns": {name: text or None}}."""
+        with self.connections.exception_handler(f"comments of {relation}"):
+            description = self.session.describe(relation.schema, relation.identifier)
+        return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
+
+    # ------------------------------------------------------------------ writing
+
+    @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
+    def load_seed(
+        self,
+        relation: BaseRelation,
+        rows: agate.Table,
+        column_types: Dict[str, str],
+        partition_by: Union[List[str], str, None] = None,
+        properties: Optional[Dict[str, Any]] = None,
+        comment: Optional[str] = None,
+        column_comments: Optional[Dict[str, str]] = None,
+    ) -> AdapterResponse:
+        """Create or replace a table with a seed's rows, in one commit.
+
+        Columns in `column_types` were read as text by dbt; Spark casts them, and stops at a value that it cannot cast.
+        """
+        wanted = {name.lower(): type_ for name, type_ in column_types.items()}
+        said = {name.lower(): text for name, text in (column_comments or {}).items()}
+        guessed = [self.convert_type(rows, index) for index in range(len(rows.column_names))]
+        with self.connections.exception_handler(f"seed {relation}"):
+            spark = self.session.spark
+            data: Any = arrow_table(rows, guessed, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
+            names = list(data.column_names)
+            if any(name.lower() in wanted for name in names):
+                casts = [
+                    f"cast({quote(name)} as {wanted[name.lower()]}) as {quote(name)}" if name.lower() in wanted else quote(name)
+                    for name in names
+                ]
+                data = spark.createDataFrame(data).selectExpr(*casts)
+            result = self.session.write(
+                data,
+                relation.render(),
+                mode="replace",
+                partitioned_by=[partition_by] if isinstance(partition_by, str) else list(partition_by or ()),
+                comment=comment,
+                properties={str(key): str(value) for key, value in (properties or {}).items()},
+                column_comments={name: said[name.lower()] for name in names if name.lower() in said},
+            )
+        return response_from(result)
+
+    # ------------------------------------------------------------------ incremental models
+
+    def valid_incremental_strategies(self) -> List[str]:
+        return ["append", "merge", "delete+insert"]
+
+    @available
+    def check_merge_config(self, config: Any, columns: Iterable[RowmergeColumn]) -> None:
+        """Raise CompilationError that lists everything wrong with a merge model's configs. `columns` are the target's."""
+        if found := problems_with(config, [column.name for column in columns]):
+            raise CompilationError("The merge cannot be built:\n" + "\n".join(f"- {problem}" for problem in found))
+
+    # ------------------------------------------------------------------ docs and freshness
+
+    def get_catalog(
+        self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]
+    ) -> Tuple[agate.Table, List[Exception]]:
+        return SQLAdapter.get_catalog(self, relation_configs, used_schemas)
+
+    def _get_one_catalog(
+        self, information_schema: InformationSchema, schemas: Set[str], used_schemas: FrozenSet[Tuple[str, str]]
+    ) -> agate.Table:
+        relations = [each for schema in sorted(schemas) for each in self.list_relations(None, schema)]
+        return catalog_rows(self._described(relations))
+
+    def _get_one_catalog_by_relations(
+        self, information_schema: InformationSchema, relations: List[BaseRelation], used_schemas: FrozenSet[Tuple[str, str]]
+    ) -> agate.Table:
+        return catalog_rows(self._described(relations))
+
+    def get_catalog_for_single_relation(self, relation: BaseRelation) -> Optional[CatalogTable]:
+        for description in self._described([relation]):
+            return catalog_table(description)
+        return None
+
+    def calculate_freshness_from_metadata_batch(
+        self, sources: List[BaseRelation], macro_resolver: Optional[MacroResolverProtocol] = None
+    ) -> Tuple[List[Optional[AdapterResponse]], Dict[BaseRelation, FreshnessResponse]]:
+        """How old each source's newest commit is. Raises DbtRuntimeError for a source that is no table."""
+        now, ages = datetime.now(timezone.utc), {}
+        for source in sources:
+            described = self._described([source])
+            if not described or described[0].modified is None:
+                raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
+            ages[source] = self._create_freshness_response(datetime.fromtimestamp(described[0].modified / 1000, timezone.utc), now)
+        return [RowmergeResponse(_message="OK", code="METADATA")], ages
+
+    def _described(self, relations: Iterable[BaseRelation]) -> List[Any]:
+        """The engine's descriptions of those relations that exist."""
+        found = []
+        for relation in relations:
+            with self.connections.exception_handler(f"describe {relation}"):
+                try:
+                    found.append(self.session.describe(relation.schema, relation.identifier))
+                except (TableNotFound, SchemaNotFound):
+                    continue
+        return found

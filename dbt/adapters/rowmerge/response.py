@@ -1,0 +1,62 @@
+"""What a statement did, as dbt records it in run_results.json and prints it on the console."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from dbt.adapters.contracts.connection import AdapterResponse
+
+
+# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+@dataclass
+class RowmergeResponse(AdapterResponse):
+    """Counts of rows and files. `version` is the table's version after the statement; fields that say nothing are None."""
+
+    rows_inserted: Optional[int] = None
+    rows_updated: Optional[int] = None
+    rows_deleted: Optional[int] = None
+    version: Optional[int] = None
+    files_added: Optional[int] = None
+    files_removed: Optional[int] = None
+    files_marked: Optional[int] = None
+    bytes_added: Optional[int] = None
+
+
+def response_from(result: Any) -> RowmergeResponse:
+    """The response for a `rowmerge` StatementResult."""
+    changes, code = result.changes, str(result.operation)
+    if changes is None:
+        return RowmergeResponse(_message="OK", code=code, version=result.version)
+    return RowmergeResponse(
+        _message=_sentence(code, changes, result.version),
+        code=code,
+        rows_affected=changes.affected,
+        rows_inserted=changes.inserted,
+        rows_updated=changes.updated,
+        rows_deleted=changes.deleted,
+        version=result.version,
+        files_added=changes.files_added,
+        files_removed=changes.files_removed,
+        files_marked=changes.files_marked,
+        bytes_added=changes.bytes_added,
+    )
+
+
+def _sentence(operation: str, changes: Any, version: int | None) -> str:
+    """`OK merge: 1,204 inserted, 310 updated, 3 files, version 7`."""
+    verb = operation.split(" ", 1)[0].lower()
+    if verb in ("create", "replace"):
+        parts = [_count(changes.inserted, "row")]
+    else:
+        counts = ((changes.inserted, "inserted"), (changes.updated, "updated"), (changes.deleted, "deleted"))
+        parts = [f"{count:,} {done}" for count, done in counts if count] or ["nothing to do"]
+    if changes.files_added:
+        parts.append(_count(changes.files_added, "file"))
+    if version is not None:
+        parts.append(f"version {version}")
+    return f"OK {verb}: {', '.join(parts)}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,56 @@
+"""Turns a seed's rows, as dbt read them from the CSV file, into an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone, tzinfo
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from dbt_common.exceptions import DbtRuntimeError
+
+if TYPE_CHECKING:
+    import agate
+
+_ARROW = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
+    """The seed as Arrow, every column of one of the types that a CSV file can be guessed to hold.
+
+    `zone` is the zone of timestamps that name none. Raises DbtRuntimeError for a value that its column cannot hold.
+    """
+    names, columns = [str(name) for name in rows.column_names], []
+    for index, (name, type_) in enumerate(zip(names, types, strict=True)):
+        convert = _converter(type_, zone)
+        try:
+            columns.append(pa.array([None if row[index] is None else convert(row[index]) for row in rows.rows], type=_ARROW[type_]))
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise DbtRuntimeError(
+                f"The seed's column {name!r} does not fit the type {type_}: {error}. Give it another one with `column_types` in its config."
+            ) from error
+    return pa.table(columns, names=names)
+
+
+def _converter(type_: str, zone: tzinfo) -> Callable[[Any], Any]:
+    match type_:
+        case "bigint":
+            return int
+        case "double":
+            return float
+        case "timestamp":
+            return lambda value: _moment(value, zone)
+        case "string":
+            return str
+    return lambda value: value
+
+
+def _moment(value: datetime, zone: tzinfo) -> datetime:
+    return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)

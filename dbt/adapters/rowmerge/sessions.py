@@ -1,0 +1,42 @@
+"""The engine's sessions of this process: one a profile, made when first needed, shared by all threads of dbt."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from dbt_common.exceptions import DbtRuntimeError
+
+import rowmerge
+from dbt.adapters.rowmerge.credentials import RowmergeCredentials
+
+_lock = threading.Lock()
+_sessions: dict[tuple[Any, ...], Any] = {}
+
+
+def session_for(credentials: RowmergeCredentials) -> Any:
+    """The session of a profile. The first call starts Spark (several seconds); later ones return at once.
+
+    Raises DbtRuntimeError when the warehouse cannot be one, and rowmerge.errors.RowmergeError when the engine does not start.
+    """
+    key = (
+        credentials.warehouse,
+        credentials.schema,
+        credentials.file_format,
+        tuple(sorted(credentials.spark_config.items())),
+        tuple(sorted(credentials.storage_options.items())),
+    )
+    with _lock:
+        if key not in _sessions:
+            warehouse = str(credentials.warehouse)
+            if os.path.isfile(warehouse):
+                raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
+            _sessions[key] = rowmerge.connect(
+                warehouse,
+                spark_config=credentials.spark_config or None,
+                schema=credentials.schema,
+                default_format=credentials.file_format,
+                storage_options=credentials.storage_options or None,
+            )
+        return _sessions[key]

@@ -1,0 +1,5 @@
+"""Where dbt finds the adapter's macros."""
+
+import os
+
+PACKAGE_PATH = os.path.dirname(__file__)

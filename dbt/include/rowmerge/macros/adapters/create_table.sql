@@ -1,0 +1,67 @@
+{% macro rowmerge__create_table_as(temporary, relation, compiled_code, language='sql') -%}
+  {%- set sql_header = config.get('sql_header') -%}
+  {%- if sql_header is not none and not temporary %}
+{{ sql_header }}
+  {% endif -%}
+  {%- if temporary -%}
+    {{ create_temporary_view(relation, compiled_code) }}
+  {%- else -%}
+    {%- if config.get('contract').enforced -%}
+      {{ get_assert_columns_equivalent(compiled_code) }}
+      {%- set compiled_code = get_select_subquery(compiled_code) -%}
+    {%- endif -%}
+create or replace table {{ relation }}
+    {{- file_format_clause() -}}
+    {{- options_clause() -}}
+    {{- partition_cols(label='partitioned by') -}}
+    {{- clustered_cols(label='clustered by') -}}
+    {{- location_clause() -}}
+    {{- tblproperties_clause() -}}
+    {{- comment_clause() }}
+as
+{{ compiled_code }}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro rowmerge__file_format_clause() -%}
+  {%- set file_format = config.get('file_format') -%}
+  {%- if file_format is not none %}
+using {{ file_format }}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro rowmerge__partition_cols(label, required=false) -%}
+  {%- set columns = config.get('partition_by') -%}
+  {%- if columns %}
+{{ label }} ({{ ([columns] if columns is string else columns) | join(', ') }})
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro rowmerge__location_clause() -%}
+  {%- set location_root = config.get('location_root') -%}
+  {%- if location_root is not none %}
+location {{ adapter.literal(location_root ~ '/' ~ model['alias']) }}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro rowmerge__tblproperties_clause() -%}
+  {%- set properties = config.get('tblproperties') -%}
+  {%- if properties %}
+tblproperties (
+    {%- for key, value in properties.items() -%}
+      {{ adapter.literal(key) }} = {{ adapter.literal(value | lower if value is boolean else value) }}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+)
+  {%- endif -%}
+{%- endmacro %}
+
+
+{% macro rowmerge__comment_clause() -%}
+  {%- if config.persist_relation_docs() and model.get('description') %}
+comment {{ adapter.literal(model.get('description')) }}
+  {%- endif -%}
+{%- endmacro %}

@@ -1,0 +1,29 @@
+{% macro rowmerge__create_view_as(relation, sql) -%}
+  {%- set sql_header = config.get('sql_header') -%}
+  {%- if sql_header is not none %}
+{{ sql_header }}
+  {% endif -%}
+  {%- if config.get('contract').enforced -%}
+    {{ get_assert_columns_equivalent(sql) }}
+  {%- endif -%}
+create or replace view {{ relation }}
+  {%- if config.persist_column_docs() and model.get('columns') %}
+    {%- set comments = {} -%}
+    {%- for name, column in model.columns.items() -%}
+      {%- do comments.update({name | lower: column.get('description')}) -%}
+    {%- endfor %} (
+    {%- for name in get_columns_in_query(sql) -%}
+      {{ adapter.quote(name) }}{% if comments.get(name | lower) %} comment {{ adapter.literal(comments[name | lower]) }}{% endif %}{{ ', ' if not loop.last }}
+    {%- endfor -%}
+    )
+  {%- endif -%}
+  {{- comment_clause() }}
+as
+{{ sql }}
+{%- endmacro %}
+
+
+{% macro rowmerge__create_temporary_view(relation, compiled_code) -%}
+create or replace temporary view {{ relation }} as
+{{ compiled_code }}
+{%- endmacro %}

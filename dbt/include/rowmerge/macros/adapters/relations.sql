@@ -1,0 +1,29 @@
+{#- A temporary view by a name of its own: nothing of another thread, model or run can be hit. -#}
+{% macro rowmerge__make_temp_relation(base_relation, suffix) %}
+  {% set relation = base_relation.incorporate(path={'identifier': adapter.temporary_name(base_relation.identifier)}, type='view') %}
+  {{ return(relation.include(database=false, schema=false)) }}
+{% endmacro %}
+
+
+{% macro rowmerge__drop_relation(relation) -%}
+  {% call statement('drop_relation', auto_begin=false) -%}
+    drop {{ relation.type }} if exists {{ relation }}
+  {%- endcall %}
+{% endmacro %}
+
+
+{% macro rowmerge__rename_relation(from_relation, to_relation) -%}
+  {% do exceptions.raise_compiler_error(
+      'Cannot rename ' ~ from_relation ~ ' to ' ~ to_relation ~ ': tables and views keep their names. Create the new one, then drop the old one.'
+  ) %}
+{% endmacro %}
+
+
+{% macro rowmerge__get_columns_in_query(select_sql) %}
+  {{ return(adapter.get_column_schema_from_query(select_sql) | map(attribute='name') | list) }}
+{% endmacro %}
+
+
+{% macro rowmerge__get_columns_in_relation(relation) %}
+  {{ return(adapter.get_columns_in_relation(relation)) }}
+{% endmacro %}

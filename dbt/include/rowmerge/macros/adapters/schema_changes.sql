@@ -1,0 +1,57 @@
+{#- Names are compared without regard to case, as Spark does. dbt calls this one without dispatching. -#}
+{% macro diff_columns(source_columns, target_columns) %}
+  {% set known = target_columns | map(attribute='name') | map('lower') | list %}
+  {% set result = [] %}
+  {% for column in source_columns if column.name | lower not in known %}
+    {% do result.append(column) %}
+  {% endfor %}
+  {{ return(result) }}
+{% endmacro %}
+
+
+{% macro rowmerge__diff_column_data_types(source_columns, target_columns) %}
+  {% set targets = {} %}
+  {% for column in target_columns %}
+    {% do targets.update({column.name | lower: column}) %}
+  {% endfor %}
+  {% set result = [] %}
+  {% for column in source_columns %}
+    {% set target = targets.get(column.name | lower) %}
+    {% if target and column.data_type | lower != target.data_type | lower and not column.can_expand_to(target) %}
+      {% do result.append({'column_name': target.name, 'new_type': column.data_type}) %}
+    {% endif %}
+  {% endfor %}
+  {{ return(result) }}
+{% endmacro %}
+
+
+{% macro rowmerge__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
+  {% if remove_columns %}
+    {% do exceptions.raise_compiler_error(
+        'Columns cannot be dropped from ' ~ relation ~ ' in place: ' ~ remove_columns | map(attribute='name') | join(', ')
+        ~ '. Run the model with --full-refresh, or set on_schema_change to append_new_columns to keep them.'
+    ) %}
+  {% endif %}
+  {% do create_columns(relation, add_columns or []) %}
+{% endmacro %}
+
+
+{% macro rowmerge__create_columns(relation, columns) %}
+  {% if columns %}
+    {% call statement() -%}
+alter table {{ relation }} add columns (
+      {%- for column in columns -%}
+        {{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}
+      {%- endfor -%}
+)
+    {%- endcall %}
+  {% endif %}
+{% endmacro %}
+
+
+{% macro rowmerge__alter_column_type(relation, column_name, new_column_type) %}
+  {% do exceptions.raise_compiler_error(
+      'The type of ' ~ column_name ~ ' in ' ~ relation ~ ' cannot become ' ~ new_column_type
+      ~ ' in place. Cast the column in the model to the type that it has, or run the model with --full-refresh.'
+  ) %}
+{% endmacro %}

@@ -1,0 +1,38 @@
+{#- A seed is one commit that creates or replaces its table, with --full-refresh and without. -#}
+{% materialization seed, adapter='rowmerge' %}
+  {%- set existing_relation = load_cached_relation(this) -%}
+  {%- set target_relation = this.incorporate(type='table') -%}
+  {%- set agate_table = load_agate_table() -%}
+  {%- do store_result('agate_table', response='OK', agate_table=agate_table) -%}
+
+  {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+
+  {% if existing_relation is not none and existing_relation.is_view %}
+    {% do exceptions.raise_compiler_error('Cannot seed ' ~ target_relation ~ ': it is a view. Drop the view, or give the seed another alias.') %}
+  {% endif %}
+
+  {% set comments = {} %}
+  {% if config.persist_column_docs() %}
+    {% for name, column in model.columns.items() if column['description'] %}
+      {% do comments.update({name: column['description']}) %}
+    {% endfor %}
+  {% endif %}
+  {% set response = adapter.load_seed(
+      target_relation,
+      agate_table,
+      config.get('column_types') or {},
+      partition_by=config.get('partition_by'),
+      properties=config.get('tblproperties'),
+      comment=model.description if config.persist_relation_docs() and model.description else none,
+      column_comments=comments
+  ) %}
+  {% do store_result('main', response=response, agate_table=none) %}
+
+  {% do apply_grants(target_relation, config.get('grants')) %}
+
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}

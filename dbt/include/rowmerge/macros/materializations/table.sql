@@ -1,0 +1,29 @@
+{% materialization table, adapter='rowmerge' %}
+  {%- set existing_relation = load_cached_relation(this) -%}
+  {%- set target_relation = this.incorporate(type='table') -%}
+
+  {{ run_hooks(pre_hooks, inside_transaction=False) }}
+  {{ run_hooks(pre_hooks, inside_transaction=True) }}
+
+  {% do drop_other_kind(existing_relation, target_relation) %}
+  {% call statement('main') -%}
+    {{ create_table_as(False, target_relation, compiled_code) }}
+  {%- endcall %}
+
+  {% do apply_grants(target_relation, config.get('grants')) %}
+  {% do persist_docs(target_relation, model) %}
+
+  {{ run_hooks(post_hooks, inside_transaction=True) }}
+  {{ run_hooks(post_hooks, inside_transaction=False) }}
+
+  {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
+
+
+{#- A table is replaced by a table and a view by a view; only a relation of the other kind has to go first. -#}
+{% macro drop_other_kind(existing_relation, target_relation) %}
+  {% if existing_relation is not none and existing_relation.type != target_relation.type %}
+    {{ log('Dropping ' ~ existing_relation ~ ' because it is a ' ~ existing_relation.type) }}
+    {% do adapter.drop_relation(existing_relation) %}
+  {% endif %}
+{% endmacro %}

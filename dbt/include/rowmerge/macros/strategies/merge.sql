@@ -1,0 +1,74 @@
+{% macro rowmerge__get_incremental_merge_sql(arg_dict) %}
+  {{ return(adapter.dispatch('get_merge_sql', 'dbt')(
+      arg_dict['target_relation'], arg_dict['temp_relation'], arg_dict['unique_key'], arg_dict['dest_columns'], arg_dict['incremental_predicates']
+  )) }}
+{% endmacro %}
+
+
+{% macro rowmerge__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates=none) -%}
+  {%- do adapter.check_merge_config(config, dest_columns) -%}
+  {%- set dest = config.get('target_alias') or 'DBT_INTERNAL_DEST' -%}
+  {%- set src = config.get('source_alias') or 'DBT_INTERNAL_SOURCE' -%}
+  {%- set matched_condition = config.get('matched_condition') or config.get('update_condition') -%}
+  {%- set not_matched_condition = config.get('not_matched_condition') or config.get('insert_condition') -%}
+  {%- set delete_condition = config.get('delete_condition') -%}
+  {%- set by_source_action = config.get('not_matched_by_source_action') -%}
+  {%- set by_source_condition = config.get('not_matched_by_source_condition') -%}
+  {%- set update_columns = get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), dest_columns) -%}
+merge into {{ target }} as {{ dest }}
+using {{ source }} as {{ src }}
+on {{ rowmerge_on_clause(unique_key, dest, src, dest_columns, incremental_predicates) }}
+  {%- if unique_key and delete_condition %}
+when matched and ({{ delete_condition }}) then delete
+  {%- endif %}
+  {%- if unique_key and update_columns and not config.get('skip_matched_step') %}
+when matched{% if matched_condition %} and ({{ matched_condition }}){% endif %} then update set
+    {% for column in update_columns -%}
+      {{ column }} = {{ src }}.{{ column }}{{ ',\n    ' if not loop.last }}
+    {%- endfor %}
+  {%- endif %}
+  {%- if not config.get('skip_not_matched_step') %}
+when not matched{% if not_matched_condition %} and ({{ not_matched_condition }}){% endif %} then insert
+    ({{ dest_columns | map(attribute='quoted') | join(', ') }})
+    values ({% for column in dest_columns %}{{ src }}.{{ column.quoted }}{{ ', ' if not loop.last }}{% endfor %})
+  {%- endif %}
+  {%- if by_source_action %}
+when not matched by source{% if by_source_condition %} and ({{ by_source_condition }}){% endif %} then {{ by_source_action }}
+  {%- endif %}
+{%- endmacro %}
+
+
+{#- Rows without a value in a key column match one another: a NULL key does not duplicate its row with every run. -#}
+{% macro rowmerge_on_clause(unique_key, dest, src, columns, predicates) -%}
+  {%- set terms = [] -%}
+  {%- for key in ([unique_key] if unique_key is string else unique_key or []) -%}
+    {%- set name = adapter.quote_key(key, columns) -%}
+    {%- do terms.append(src ~ '.' ~ name ~ ' <=> ' ~ dest ~ '.' ~ name) -%}
+  {%- endfor -%}
+  {%- if not terms -%}
+    {%- do terms.append('false') -%}
+  {%- endif -%}
+  {%- for predicate in ([predicates] if predicates is string else predicates or []) -%}
+    {%- do terms.append('(' ~ predicate ~ ')') -%}
+  {%- endfor -%}
+  {{ terms | join('\n    and ') }}
+{%- endmacro %}
+
+
+{#- Quoted names of the columns that an update sets; an empty list when there is none to set. -#}
+{% macro rowmerge__get_merge_update_columns(merge_update_columns, merge_exclude_columns, dest_columns) %}
+  {%- set chosen = [] -%}
+  {%- set updated = [merge_update_columns] if merge_update_columns is string else merge_update_columns or [] -%}
+  {%- set excluded = [merge_exclude_columns] if merge_exclude_columns is string else merge_exclude_columns or [] -%}
+  {%- set updated = updated | map('lower') | list -%}
+  {%- set excluded = excluded | map('lower') | list -%}
+  {%- for column in dest_columns -%}
+    {%- set names = [column.name | lower, column.quoted | lower] -%}
+    {%- if updated -%}
+      {%- if names[0] in updated or names[1] in updated -%}{%- do chosen.append(column.quoted) -%}{%- endif -%}
+    {%- elif names[0] not in excluded and names[1] not in excluded -%}
+      {%- do chosen.append(column.quoted) -%}
+    {%- endif -%}
+  {%- endfor -%}
+  {{ return(chosen) }}
+{% endmacro %}

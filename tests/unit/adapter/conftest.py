@@ -1,0 +1,62 @@
+"""Renders the adapter's macros with dbt's own machinery; no connection is opened."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+from dbt.adapters.factory import get_adapter, register_adapter, reset_adapters
+from dbt.config.runtime import RuntimeConfig
+from dbt.context.providers import generate_runtime_macro_context
+from dbt.mp_context import get_mp_context
+from dbt.parser.manifest import ManifestLoader
+
+from dbt import flags
+from dbt.adapters.rowmerge import RowmergeAdapter, RowmergeColumn
+
+
+@pytest.fixture(scope="session")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    project = tmp_path_factory.mktemp("project")
+    output = {"type": "rowmerge", "warehouse": str(project / "warehouse"), "schema": "main"}
+    (project / "profiles.yml").write_text(yaml.safe_dump({"test": {"target": "dev", "outputs": {"dev": output}}}))
+    settings = {"name": "test", "profile": "test", "flags": {"send_anonymous_usage_stats": False}}
+    (project / "dbt_project.yml").write_text(yaml.safe_dump(settings))
+    arguments = Namespace(profiles_dir=str(project), project_dir=str(project), target=None, profile=None, threads=None)
+    flags.set_from_args(arguments, {})
+    config = RuntimeConfig.from_args(arguments)
+    register_adapter(config, get_mp_context())
+    made = get_adapter(config)
+    made.set_macro_resolver(ManifestLoader.load_macros(config, made.connections.set_query_header, base_macros_only=True))
+    made.set_macro_context_generator(generate_runtime_macro_context)
+    yield made
+    reset_adapters()
+
+
+@pytest.fixture
+def render(adapter: RowmergeAdapter) -> Callable[..., str]:
+    """Call a macro as a model with the given configs would; lines are stripped, and empty ones left out."""
+
+    def call(macro: str, *, config: dict[str, Any] | None = None, **arguments: Any) -> str:
+        text = str(adapter.execute_macro(macro, kwargs=arguments, context_override={"config": config or {}}))
+        return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+
+    return call
+
+
+@pytest.fixture
+def target(adapter: RowmergeAdapter) -> Any:
+    return adapter.Relation.create(schema="main", identifier="orders", type="table")
+
+
+@pytest.fixture
+def source(adapter: RowmergeAdapter, target: Any) -> Any:
+    return adapter.query_relation(target, "select * from new_orders")
+
+
+@pytest.fixture
+def columns() -> list[RowmergeColumn]:
+    return [RowmergeColumn("id", "int"), RowmergeColumn("day", "date"), RowmergeColumn("amount", "decimal(10,2)")]

@@ -1,0 +1,63 @@
+"""What a person reads after a statement, and what run_results.json keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from dbt.adapters.rowmerge.response import response_from
+
+
+@dataclass
+class Changes:
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    files_marked: int = 0
+    bytes_added: int = 0
+
+    @property
+    def affected(self):
+        return self.inserted + self.updated + self.deleted
+
+
+@dataclass
+class Result:
+    operation: str
+    changes: Changes | None = None
+    version: int | None = None
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (Result("MERGE", Changes(1204, 310, 2, 3), 7), "OK merge: 1,204 inserted, 310 updated, 2 deleted, 3 files, version 7"),
+        (Result("MERGE", Changes(), 7), "OK merge: nothing to do, version 7"),
+        (Result("INSERT", Changes(inserted=1, files_added=1), 1), "OK insert: 1 inserted, 1 file, version 1"),
+        (Result("CREATE TABLE AS SELECT", Changes(inserted=1, files_added=1), 0), "OK create: 1 row, 1 file, version 0"),
+        (Result("CREATE TABLE AS SELECT", Changes(), 4), "OK create: 0 rows, version 4"),
+        (Result("SELECT"), "OK"),
+    ],
+)
+def test_the_message_says_what_happened(result, message):
+    assert str(response_from(result)) == message
+
+
+def test_the_counts_are_kept():
+    kept = response_from(Result("MERGE", Changes(2, 3, 4, 5, 6, 7, 8), 9)).to_dict(omit_none=True)
+    del kept["_message"]
+    assert kept == {
+        "code": "MERGE",
+        "rows_affected": 9,
+        "rows_inserted": 2,
+        "rows_updated": 3,
+        "rows_deleted": 4,
+        "files_added": 5,
+        "files_removed": 6,
+        "files_marked": 7,
+        "bytes_added": 8,
+        "version": 9,
+    }

@@ -1,0 +1,63 @@
+"""Seeds: from what dbt read to Arrow."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timezone
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from dbt_common.clients.agate_helper import from_csv
+from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.rowmerge import RowmergeAdapter
+from dbt.adapters.rowmerge.seeds import arrow_table
+
+BERLIN = ZoneInfo("Europe/Berlin")
+
+
+@pytest.fixture
+def seed(tmp_path):
+    def read(text, text_columns=()):
+        path = tmp_path / "seed.csv"
+        path.write_text(text)
+        rows = from_csv(str(path), text_columns)
+        return arrow_table(rows, [RowmergeAdapter.convert_type(rows, index) for index in range(len(rows.column_names))], BERLIN)
+
+    return read
+
+
+def test_types_are_guessed_and_empty_values_are_null(seed):
+    table = seed("id,price,ok,day,name\n1,1.5,true,2024-01-01,a\n2,,,,\n")
+    assert table.schema.types == [pa.int64(), pa.float64(), pa.bool_(), pa.date32(), pa.string()]
+    assert table.to_pylist() == [
+        {"id": 1, "price": 1.5, "ok": True, "day": date(2024, 1, 1), "name": "a"},
+        {"id": 2, "price": None, "ok": None, "day": None, "name": None},
+    ]
+
+
+def test_quotes_and_line_feeds_are_values_like_others(seed):
+    assert seed('name\n"it\'s ""quoted"""\n"two\nlines"\n').column("name").to_pylist() == ['it\'s "quoted"', "two\nlines"]
+
+
+def test_a_timestamp_without_a_zone_is_in_the_session_zone(seed):
+    table = seed("at\n2024-07-01 12:00:00\n")
+    assert table.column("at").to_pylist() == [datetime(2024, 7, 1, 10, 0, tzinfo=timezone.utc)]
+
+
+def test_a_timestamp_with_a_zone_keeps_its_moment(seed):
+    assert seed("at\n2024-07-01T12:00:00Z\n").column("at").to_pylist() == [datetime(2024, 7, 1, 12, 0, tzinfo=timezone.utc)]
+
+
+def test_columns_that_are_read_as_text_keep_their_zeros(seed):
+    assert seed("code\n007\n", ["code"]).column("code").to_pylist() == ["007"]
+
+
+def test_a_number_that_is_too_large_names_its_column(seed):
+    with pytest.raises(DbtRuntimeError, match="The seed's column 'big' does not fit the type bigint"):
+        seed("big\n12345678901234567890\n")
+
+
+def test_a_seed_without_rows_has_its_columns(seed):
+    table = seed("a,b\n")
+    assert (table.num_rows, table.column_names) == (0, ["a", "b"])

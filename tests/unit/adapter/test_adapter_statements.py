@@ -1,0 +1,27 @@
+"""Texts of several statements."""
+
+from __future__ import annotations
+
+from dbt.adapters.rowmerge.statements import split
+
+
+def test_statements_end_at_semicolons():
+    assert split("set a = 1; select 2;") == ["set a = 1", " select 2"]
+
+
+def test_semicolons_in_text_names_and_comments_end_nothing():
+    text = "select ';', \";\", 'it\\';s', `a;``;b` -- ; here\n/* ; and ; here */ from t"
+    assert split(text) == [text]
+
+
+def test_pieces_of_comments_alone_are_no_statements():
+    assert split("-- nothing\n;/* no */; ") == []
+
+
+def test_a_statement_keeps_its_line_number():
+    assert split("set a = 1;\n\nselect x") == ["set a = 1", "\n\nselect x"]
+    assert split("set\na = 1;select\nx; select y")[1:] == ["\nselect\nx", "\n\n select y"]
+
+
+def test_quotes_in_comments_open_nothing():
+    assert split("-- it's\nselect 1; select 2") == ["-- it's\nselect 1", "\n select 2"]
