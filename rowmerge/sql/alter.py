@@ -1,0 +1,112 @@
+"""ALTER TABLE, ALTER VIEW and COMMENT ON."""
+
+from __future__ import annotations
+
+from rowmerge.commands.definitions import AddColumns, ColumnDefinition, CommentOn, SetProperties, UnsetProperties
+from rowmerge.commands.names import TableName
+from rowmerge.sql.columns import column_definition, properties, property_keys
+from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.definitions import DEFAULT_CATALOG
+
+_REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
+_CONSTRAINT = "Test the rows instead, or refuse them in the query that writes them"
+_UNSUPPORTED = {
+    ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
+    ("RENAME", "COLUMN"): ("RENAME COLUMN", _REWRITE),
+    ("DROP", "COLUMN"): ("DROP COLUMN", _REWRITE),
+    ("DROP", "COLUMNS"): ("DROP COLUMNS", _REWRITE),
+    ("REPLACE", "COLUMNS"): ("REPLACE COLUMNS", _REWRITE),
+    ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new place with CREATE TABLE … LOCATION"),
+    ("ADD", "CONSTRAINT"): ("ADD CONSTRAINT", _CONSTRAINT),
+    ("DROP", "CONSTRAINT"): ("DROP CONSTRAINT", _CONSTRAINT),
+    ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or write the table anew with PARTITIONED BY"),
+}
+
+
+def alter(cursor: Cursor) -> AddColumns | SetProperties | UnsetProperties | CommentOn | None:
+    """The forms of ALTER TABLE and ALTER VIEW that change no data; the others are refused by name. None for other things of Spark's."""
+    cursor.expect("ALTER")
+    kind = cursor.accept_any("TABLE", "VIEW")
+    if not kind:
+        return None
+    name = cursor.table_name(f"the name of a {kind.lower()}")
+    begin = cursor.at
+    if cursor.accept("SET", "TBLPROPERTIES"):
+        entries = properties(cursor, "The property")
+        cursor.finish("the properties")
+        return SetProperties(name, entries)
+    if cursor.accept("UNSET", "TBLPROPERTIES"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        keys = property_keys(cursor)
+        cursor.finish("the properties")
+        return UnsetProperties(name, keys, if_exists)
+    if kind == "TABLE" and cursor.sees("ADD") and cursor.key(1) in ("COLUMN", "COLUMNS"):
+        cursor.at += 2
+        return _add_columns(cursor, name)
+    if kind == "TABLE" and cursor.accept_any("ALTER", "CHANGE"):
+        return _alter_column(cursor, name)
+    cursor.at = begin
+    raise _refused(cursor, kind)
+
+
+def comment_on(cursor: Cursor) -> CommentOn | None:
+    """`COMMENT ON TABLE name IS …` and `COMMENT ON COLUMN table.column IS …`; None for schemas."""
+    cursor.expect("COMMENT", "ON")
+    kind = cursor.accept_any("TABLE", "COLUMN")
+    if not kind:
+        return None
+    begin = cursor.token()
+    path = cursor.table_name(f"the name of a {kind.lower()}").parts
+    column = None
+    if kind == "COLUMN":
+        if len(path) == 1:
+            raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", begin)
+        size = min(len(path) - 1, 3 if path[0].lower() == DEFAULT_CATALOG else 2)
+        path, column = path[:size], path[size:]
+    cursor.expect("IS")
+    text = None if cursor.accept("NULL") else cursor.string("a comment or NULL")
+    cursor.finish("the comment")
+    return CommentOn(TableName(path), text, column)
+
+
+def _add_columns(cursor: Cursor, name: TableName) -> AddColumns:
+    positions: dict[str, str | None] = {}
+
+    def column() -> ColumnDefinition:
+        definition = column_definition(cursor)
+        if cursor.accept("FIRST"):
+            positions[definition.name] = None
+        elif cursor.accept("AFTER"):
+            positions[definition.name] = cursor.identifier("the column before the new one")
+        return definition
+
+    if cursor.sees("("):
+        columns = cursor.listed(column)
+    else:
+        columns = (column(),)
+        while cursor.accept(","):
+            columns += (column(),)
+    cursor.finish("the columns")
+    return AddColumns(name, columns, positions)
+
+
+def _alter_column(cursor: Cursor, name: TableName) -> CommentOn:
+    if cursor.sees("COLUMN") and cursor.token(1).is_name:
+        cursor.at += 1
+    column = cursor.path("a column's name")
+    if not cursor.accept("COMMENT"):
+        raise cursor.unsupported(f"Only the comment of a column can be altered. {_REWRITE} for a new type, name, place or default")
+    comment = cursor.string("a comment")
+    if cursor.sees(","):
+        raise cursor.unsupported("ALTER COLUMN takes one column. Write one statement for each")
+    cursor.finish("the comment")
+    return CommentOn(name, comment, column)
+
+
+def _refused(cursor: Cursor, kind: str) -> Exception:
+    if kind == "VIEW":
+        return cursor.unsupported("Of ALTER VIEW only SET and UNSET TBLPROPERTIES are supported. Use CREATE OR REPLACE VIEW")
+    if cursor.ended:
+        return cursor.expected("what to alter")
+    what, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))
+    return cursor.unsupported(f"ALTER TABLE … {what} is not supported. {advice}")

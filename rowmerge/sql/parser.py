@@ -1,0 +1,88 @@
+"""One statement's text becomes a command of ours, or a Query for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rowmerge.commands.definitions import DefinitionCommand, Query
+from rowmerge.commands.explain import Explain
+from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
+from rowmerge.errors import Unparsable
+from rowmerge.sql import alter, definitions, describe, merge, rows
+from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.lexer import Kind, Token, first_word, tokenize
+
+Statement = RowCommand | DefinitionCommand | Query | Explain
+
+_RAW = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
+"""Statements whose rest Spark reads as plain text, quotes and all."""
+_EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
+_RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand | None]] = {
+    ("MERGE",): merge.merge,
+    ("UPDATE",): rows.update,
+    ("DELETE",): rows.delete,
+    ("INSERT",): rows.insert,
+    ("WITH",): rows.with_statement,
+    ("TRUNCATE", "TABLE"): rows.truncate,
+    ("CREATE",): definitions.create,
+    ("REPLACE", "TABLE"): definitions.replace,
+    ("DROP",): definitions.drop,
+    ("ALTER",): alter.alter,
+    ("COMMENT", "ON"): alter.comment_on,
+    ("DESCRIBE",): describe.describe,
+    ("DESC",): describe.describe,
+    ("SHOW",): describe.show,
+    ("USE",): describe.use,
+}
+
+
+def parse(text: str) -> Statement:
+    """The one statement in `text`.
+
+    What begins like a statement of ours becomes its command; expressions, queries and relations in it stay the user's text, character
+    for character. Everything else becomes `Query`: the text up to its last token, without a semicolon at the end.
+    Raises Unparsable (with line and column) where a statement of ours leaves the grammar, or a string or comment is not closed, and
+    UnsupportedStatement for forms that are understood and refused, more than one statement in the text among them.
+    """
+    try:
+        tokens = tokenize(text)
+    except Unparsable:
+        if first_word(text) in _RAW:
+            return Query(text)
+        raise
+    tokens.pop()
+    while tokens and tokens[-1].key == ";":
+        tokens.pop()
+    if not tokens:
+        raise Unparsable("There is no statement here. Write one", text=text)
+    tokens.append(Token(Kind.END, "", tokens[-1].end, tokens[-1].end))
+    cursor = Cursor(text, tokens)
+    if not cursor.sees("BEGIN"):
+        _refuse_second(cursor)
+    explained = _explain(cursor)
+    return explained or _command(cursor) or Query(text[: tokens[-1].end])
+
+
+def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | None:
+    for ahead in (1, 2):
+        words = tuple(cursor.key(at) for at in range(ahead))
+        if words in _RULES:
+            return _RULES[words](cursor)
+    return None
+
+
+def _explain(cursor: Cursor) -> Explain | None:
+    """`EXPLAIN [EXTENDED|…]` of a command that changes rows; None for every other statement."""
+    if not cursor.accept("EXPLAIN"):
+        return None
+    mode = cursor.accept_any(*_EXPLAIN_MODES)
+    inner = Cursor(cursor.text, cursor.tokens[cursor.at :])
+    command = _command(inner) if inner.key() in ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE") else None
+    cursor.at = 0
+    return Explain(command, mode == "EXTENDED") if isinstance(command, Merge | Update | Delete | Insert | Truncate) else None
+
+
+def _refuse_second(cursor: Cursor) -> None:
+    for at, token in enumerate(cursor.tokens):
+        if token.key == ";":
+            raise cursor.unsupported("A second statement begins here. Send one statement at a time", cursor.tokens[at + 1])

@@ -1,0 +1,143 @@
+"""Table names in queries, expressions and relations replaced by what they are bound to, by position in the user's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from rowmerge.commands.names import SqlText, TableName
+from rowmerge.errors import UnsupportedStatement
+from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.lexer import Token, position, tokenize
+from rowmerge.sql.relations import Read, reads, reads_of_expression, reads_of_relation
+from rowmerge.table.schema import backquote
+
+Resolve = Callable[["TableReference"], str | None]
+_Edit = tuple[int, int, str]
+_HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class TableReference:
+    """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together, half open."""
+
+    name: TableName
+    version: int | None
+    timestamp: SqlText | None
+    start: int
+    end: int
+
+
+def references(text: str) -> list[TableReference]:
+    """The tables that a query or another statement reads, in the order of the text."""
+    cursor = Cursor(text, tokenize(text))
+    return [_reference(cursor, read) for read in reads(cursor)]
+
+
+def bind(text: str, resolve: Resolve) -> str:
+    """The statement with each table's name (and VERSION or TIMESTAMP AS OF) replaced by the quoted name that `resolve` gives.
+
+    A name for which it gives None stays as written. A replaced table without an alias gets its own last part as one, and columns that
+    are qualified by more of its name (`analytics.orders.id`) are cut down to it. Names of WITH lists are no tables; the target of a
+    write is left alone. Nothing else of the text changes, and text that Spark would not understand is for Spark to refuse.
+    Raises Unparsable for a string, name or comment that is not closed, UnsupportedStatement for a version that is no number.
+    """
+    cursor = Cursor(text, tokenize(text))
+    return _bound(cursor, reads(cursor), resolve)
+
+
+def bind_expression(text: str, resolve: Resolve) -> str:
+    """The same for an expression, whose subqueries may read tables; without a subquery it comes back as it is, unread."""
+    if not _HOLDS_QUERY.search(text):
+        return text
+    cursor = Cursor(text, tokenize(text))
+    return _bound(cursor, reads_of_expression(cursor), resolve)
+
+
+def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
+    """The same for what can stand after FROM: `analytics.updates`, `(select …)`, `VALUES (1, 2)`, `a JOIN b`.
+
+    `aliased`: the caller puts an alias after it, so a table at the end of the text gets none here.
+    """
+    cursor = Cursor(text, tokenize(text))
+    return _bound(cursor, reads_of_relation(cursor), resolve, aliased)
+
+
+def _reference(cursor: Cursor, read: Read) -> TableReference:
+    parts = tuple(token.name for token in cursor.tokens[read.first : read.last : 2])
+    travel = read.travel
+    start, end = cursor.tokens[read.first].start, cursor.tokens[read.end - 1].end
+    version, timestamp = (travel.version, travel.timestamp) if travel else (None, None)
+    return TableReference(TableName(parts), version, timestamp, start, end)
+
+
+def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = False) -> str:
+    edits: list[_Edit] = []
+    replaced: list[tuple[Read, TableName]] = []
+    for read in found:
+        reference = _reference(cursor, read)
+        name = resolve(reference)
+        if name is None:
+            continue
+        if read.travel and read.travel.version is None and read.travel.timestamp is None:
+            line, column = position(cursor.text, reference.start)
+            reason = f"{reference.name} is read at a version that is no number. Write VERSION AS OF and a number"
+            raise UnsupportedStatement(reason, text=cursor.text, line=line, column=column)
+        edits.append((reference.start, reference.end, name))
+        if read.aliasable and not read.aliased:
+            replaced.append((read, reference.name))
+            if not (aliased and read.tail == len(cursor.tokens) - 1):
+                tail = cursor.tokens[read.tail - 1].end
+                edits.append((tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
+    edits += _cut_qualifiers(cursor.tokens, found, replaced)
+    return _edited(cursor.text, edits)
+
+
+def _cut_qualifiers(tokens: list[Token], found: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[_Edit]:
+    """Edits that leave only the last part of a replaced table's name before its columns."""
+    qualified = [(read, name) for read, name in replaced if len(name.parts) > 1]
+    if not qualified:
+        return
+    tables = {read.first for read in found}
+    for first, chain in _chains(tokens):
+        if first in tables:
+            continue
+        for read, name in qualified:
+            shared = _shared(chain, name) if read.block[0] <= first < read.block[1] else 0
+            if shared > 1:
+                yield tokens[first].start, tokens[first + 2 * (shared - 1)].start, ""
+                break
+
+
+def _chains(tokens: list[Token]) -> Iterator[tuple[int, list[str]]]:
+    """Dotted names of three parts or more, a star counting as the last: index of the first token, and the parts in lower case."""
+    at = 0
+    while at < len(tokens):
+        first = at
+        parts: list[str] = []
+        while tokens[at].is_name or (parts and tokens[at].key == "*"):
+            parts.append(tokens[at].name.lower())
+            if tokens[at + 1].key != ".":
+                break
+            at += 2
+        if len(parts) > 2 and (not first or tokens[first - 1].key != "."):
+            yield first, parts
+        at += 1
+
+
+def _shared(chain: list[str], name: TableName) -> int:
+    """How many parts of a column's name are the end of the table's name, at least one part being left for the column."""
+    parts = [part.lower() for part in name.parts]
+    for size in range(len(parts), 1, -1):
+        if len(chain) > size and chain[:size] == parts[-size:]:
+            return size
+    return 0
+
+
+def _edited(text: str, edits: list[_Edit]) -> str:
+    pieces, at = [], 0
+    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += [text[at:start], new]
+        at = end
+    return "".join(pieces) + text[at:]
