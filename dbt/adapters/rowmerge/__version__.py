@@ -1,3 +1,5 @@
-"""The version of the adapter, read by dbt and by the build."""
+"""The version of the adapter, which `dbt --version` and `dbt init` look for here: the one of the whole distribution."""
 
-version = "0.1.0"
+from rowmerge import __version__ as version
+
+__all__ = ["version"]

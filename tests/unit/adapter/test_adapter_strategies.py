@@ -100,41 +100,34 @@ def test_a_key_that_is_a_field_of_a_struct_stays_as_written(merged):
     assert "on DBT_INTERNAL_SOURCE.payload.id <=> DBT_INTERNAL_DEST.payload.id" in merged("payload.id")
 
 
-def test_delete_and_insert_are_one_statement(render, target, source, columns):
-    sql = render(
-        "get_delete_insert_merge_sql",
-        target=target,
-        source=source,
-        unique_key=["id", "day"],
-        dest_columns=columns,
-        incremental_predicates=None,
-    )
-    assert sql == (
+@pytest.fixture
+def deleted_and_inserted(render, target, source, columns):
+    def call(unique_key, predicates=None):
+        arguments = {"target": target, "source": source, "unique_key": unique_key, "dest_columns": columns}
+        return render("get_delete_insert_merge_sql", **arguments, incremental_predicates=predicates)
+
+    return call
+
+
+def test_delete_and_insert_are_one_statement(deleted_and_inserted):
+    assert deleted_and_inserted(["id", "day"]) == (
         "insert into `main`.`orders` by name\nreplace using (`id`, `day`)\n"
         "select `id`, `day`, `amount`\nfrom (\nselect * from new_orders\n)"
     )
 
 
-def test_delete_and_insert_without_a_key_append(render, target, source, columns):
-    sql = render(
-        "get_delete_insert_merge_sql", target=target, source=source, unique_key=None, dest_columns=columns, incremental_predicates=None
-    )
-    assert sql.startswith("insert into `main`.`orders` (`id`, `day`, `amount`)\nselect")
+def test_delete_and_insert_without_a_key_append(deleted_and_inserted):
+    assert deleted_and_inserted(None).startswith("insert into `main`.`orders` (`id`, `day`, `amount`)\nselect")
 
 
-def test_predicates_narrow_what_delete_and_insert_deletes(render, target, source, columns):
-    sql = render(
-        "get_delete_insert_merge_sql",
-        target=target,
-        source=source,
-        unique_key="id",
-        dest_columns=columns,
-        incremental_predicates=["day > '2024-01-01'"],
-    )
-    assert sql.startswith("merge into `main`.`orders` as DBT_INTERNAL_DEST")
-    assert (
-        "on DBT_INTERNAL_SOURCE.__dbt_step = 'delete'\nand DBT_INTERNAL_SOURCE.`id` <=> DBT_INTERNAL_DEST.`id`\nand (day > '2024-01-01')"
-        in sql
+def test_predicates_narrow_what_delete_and_insert_deletes(deleted_and_inserted):
+    sql = deleted_and_inserted("id", ["day > '2024-01-01'"])
+    assert sql.startswith("merge into `main`.`orders` as DBT_INTERNAL_DEST\n")
+    on = sql[sql.index("\non ") : sql.index("\nwhen matched")]
+    assert on == (
+        "\non DBT_INTERNAL_SOURCE.__dbt_step = 'delete'"
+        "\nand DBT_INTERNAL_SOURCE.__dbt_key_1 <=> DBT_INTERNAL_DEST.`id`"
+        "\nand (day > '2024-01-01')"
     )
 
 

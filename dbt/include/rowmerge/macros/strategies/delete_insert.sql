@@ -20,25 +20,37 @@ from {{ source }}
 
 {#-
   Predicates narrow what is deleted, which REPLACE USING cannot say. As a MERGE: every source row comes once to be inserted,
-  and the first row of each key once more to delete the rows of the target that it matches.
+  and the first row of each key once more to delete the rows of the target that it matches. The source's columns get names
+  of their own, so that a column in a predicate is the target's, with an alias before it or without.
 -#}
 {% macro rowmerge_delete_insert_by_merge(target, source, keys, dest_columns, predicates) -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}
-  {%- set columns = dest_columns | map(attribute='quoted') | join(', ') -%}
 merge into {{ target }} as {{ dest }}
 using (
-  select {{ columns }}, __dbt_step
+  select rows.*, __dbt_step
   from (
-    select {{ columns }}, row_number() over (partition by {{ keys | join(', ') }} order by {{ keys | join(', ') }}) as __dbt_rank
+    select
+      {%- for column in dest_columns %}
+      {{ column.quoted }} as __dbt_column_{{ loop.index }},
+      {%- endfor %}
+      {%- for key in keys %}
+      {{ key }} as __dbt_key_{{ loop.index }},
+      {%- endfor %}
+      row_number() over (partition by {{ keys | join(', ') }} order by {{ keys | join(', ') }}) as __dbt_rank
     from {{ source }}
-  ) as numbered
+  ) as rows
   cross join (values ('delete'), ('insert')) as steps(__dbt_step)
   where __dbt_step = 'insert' or __dbt_rank = 1
 ) as {{ src }}
 on {{ src }}.__dbt_step = 'delete'
-    and {{ rowmerge_on_clause(keys, dest, src, dest_columns, predicates) }}
+  {%- for key in keys %}
+    and {{ src }}.__dbt_key_{{ loop.index }} <=> {{ dest }}.{{ key }}
+  {%- endfor %}
+  {%- for predicate in ([predicates] if predicates is string else predicates) %}
+    and ({{ predicate }})
+  {%- endfor %}
 when matched then delete
 when not matched and {{ src }}.__dbt_step = 'insert' then insert
-    ({{ columns }})
-    values ({% for column in dest_columns %}{{ src }}.{{ column.quoted }}{{ ', ' if not loop.last }}{% endfor %})
+    ({{ dest_columns | map(attribute='quoted') | join(', ') }})
+    values ({% for column in dest_columns %}{{ src }}.__dbt_column_{{ loop.index }}{{ ', ' if not loop.last }}{% endfor %})
 {%- endmacro %}

@@ -1,0 +1,28 @@
+"""dbt's own test fixtures, over one Spark session for the whole run."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
+
+
+@pytest.fixture(scope="session")
+def warehouse(tmp_path_factory):
+    return str(tmp_path_factory.mktemp("warehouse"))
+
+
+@pytest.fixture(scope="class")
+def dbt_profile_target(warehouse):
+    return {
+        "type": "rowmerge",
+        "warehouse": warehouse,
+        "threads": 4,
+        "spark_config": {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"},
+    }
+
+
+@pytest.fixture(scope="class")
+def profile_user():
+    """Whom dbt's tests expect as the owner of every relation: nobody."""
+    return
+

@@ -1,0 +1,70 @@
+"""The catalog for docs, and the age of sources."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.adapter.basic.expected_catalog import base_expected_catalog, expected_references_catalog
+from dbt.tests.adapter.basic.test_docs_generate import BaseDocsGenerate, BaseDocsGenReferences
+from dbt.tests.util import get_artifact, get_connection, run_dbt
+
+TYPES = {"id_type": "bigint", "text_type": "string", "time_type": "timestamp", "view_type": "view", "table_type": "table"}
+
+
+class AnyStats(dict):
+    """Equal to whatever facts a relation has."""
+
+    def __eq__(self, other):
+        return isinstance(other, dict)
+
+    __hash__ = None
+
+
+class TestDocsGenerate(BaseDocsGenerate):
+    @pytest.fixture(scope="class")
+    def expected_catalog(self, project, profile_user):
+        return base_expected_catalog(project, role=profile_user, model_stats=AnyStats(), **TYPES)
+
+
+class TestDocsGenReferences(BaseDocsGenReferences):
+    @pytest.fixture(scope="class")
+    def expected_catalog(self, project, profile_user):
+        return expected_references_catalog(project, role=profile_user, model_stats=AnyStats(), bigint_type="bigint", **TYPES)
+
+
+class TestCatalog:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "numbers.sql": "{{ config(materialized='table', partition_by='part') }} select id, 'x' as part from range(10)",
+            "schema.yml": "models: [{name: numbers, columns: [{name: id, description: The id}], config: {persist_docs: {columns: true}}}]",
+            "sources.yml": """
+sources:
+  - name: raw
+    schema: "{{ target.schema }}"
+    config: {freshness: {warn_after: {count: 1, period: day}}}
+    tables: [{name: numbers}]
+""",
+        }
+
+    def test_the_catalog_tells_size_rows_version_and_comments(self, project):
+        run_dbt(["run"])
+        catalog = run_dbt(["docs", "generate"])
+        node = catalog.nodes["model.test.numbers"]
+        stats = {name: item.value for name, item in node.stats.items()}
+        assert stats["num_rows"] == "10"
+        assert stats["partition_columns"] == "part"
+        assert stats["format"] == "delta"
+        assert int(stats["bytes"]) > 0
+        assert node.columns["id"].comment == "The id"
+        assert node.columns["id"].index == 1
+        with get_connection(project.adapter):
+            relation = project.adapter.get_relation(None, project.test_schema, "numbers")
+            single = project.adapter.get_catalog_for_single_relation(relation)
+        assert {name: column.type for name, column in single.columns.items()} == {"id": "bigint", "part": "string"}
+
+    def test_a_source_is_as_old_as_its_newest_commit(self, project):
+        run_dbt(["run"])
+        run_dbt(["source", "freshness"])
+        result = get_artifact(project.project_root, "target", "sources.json")["results"][0]
+        assert result["status"] == "pass"
+        assert 0 <= result["max_loaded_at_time_ago_in_s"] < 600

@@ -1,0 +1,56 @@
+"""`dbt debug`: profiles that are right, and profiles that are not."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from dbt.tests.util import run_dbt_and_capture
+
+
+class TestDebug:
+    @pytest.fixture
+    def debug(self, project, profiles_root):
+        """Run dbt debug with changes to the good profile; success, and everything that was printed."""
+        path = f"{profiles_root}/profiles.yml"
+        with open(path) as file:
+            good = file.read()
+
+        def run(**changes):
+            profile = yaml.safe_load(good)
+            target = profile["test"]["outputs"]["default"]
+            for key, value in changes.items():
+                target.pop(key, None)
+                if value is not None:
+                    target[key] = value
+            with open(path, "w") as file:
+                yaml.safe_dump(profile, file)
+            return run_dbt_and_capture(["--debug", "debug"], expect_pass=None)
+
+        yield run
+        with open(path, "w") as file:
+            file.write(good)
+
+    def test_a_good_profile_connects_and_hides_its_secrets(self, debug, warehouse):
+        secrets = {"aws_access_key_id": "hush-id", "aws_secret_access_key": "hush-key"}
+        passed, output = debug(storage_options=secrets)
+        assert passed
+        assert "All checks passed!" in output
+        assert f"warehouse: {warehouse}" in output
+        assert "hush" not in output
+
+    def test_a_misspelt_key_is_the_one_error(self, debug, warehouse):
+        passed, output = debug(warehouse=None, warehous=warehouse)
+        assert not passed
+        assert "The profile has an unknown key `warehous`. Did you mean `warehouse`?" in output
+        assert "Traceback" not in output
+
+    def test_a_warehouse_that_is_a_file_is_refused(self, debug, tmp_path):
+        (tmp_path / "file").write_text("")
+        passed, output = debug(warehouse=str(tmp_path / "file"))
+        assert not passed
+        assert "is a file. Set `warehouse` to a folder" in output
+
+    def test_a_format_that_is_none_is_refused(self, debug):
+        passed, output = debug(file_format="parquet")
+        assert not passed
+        assert "'parquet' is not supported" in output

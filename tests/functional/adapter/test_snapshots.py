@@ -1,0 +1,92 @@
+"""Snapshots: history kept by one MERGE a run."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.util import run_dbt
+
+SNAPSHOT = """
+{{% snapshot history %}}
+{{{{ config({config}) }}}}
+select * from {{{{ source('raw', 'people') }}}}
+{{% endsnapshot %}}
+"""
+SOURCES = "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: people}]}]"
+
+
+class History:
+    config = ""
+    columns = "id int, town string, name string, at timestamp"
+    first = "(1, 'Rome', 'a', timestamp'2024-01-01'), (1, 'Bonn', 'b', timestamp'2024-01-01'), (2, 'Rome', 'c', timestamp'2024-01-01')"
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"sources.yml": SOURCES}
+
+    @pytest.fixture(scope="class")
+    def snapshots(self):
+        return {"history.sql": SNAPSHOT.format(config=self.config)}
+
+    @pytest.fixture
+    def taken(self, project):
+        project.run_sql(f"create or replace table {{schema}}.people ({self.columns})")
+        project.run_sql(f"insert into {{schema}}.people values {self.first}")
+        run_dbt(["snapshot"])
+
+    @pytest.fixture
+    def history(self, project):
+        def fetch(columns):
+            return sorted(project.run_sql(f"select {columns} from {{schema}}.history", fetch="all"), key=repr)
+
+        return fetch
+
+
+class TestTimestampWithCompositeKey(History):
+    config = "unique_key=['id', 'town'], strategy='timestamp', updated_at='at', hard_deletes='invalidate', target_schema=schema"
+
+    def test_changed_new_and_deleted_rows_are_told_apart_and_no_helper_column_stays(self, project, taken, history):
+        project.run_sql("update {schema}.people set name = 'A', at = timestamp'2024-02-01' where id = 1 and town = 'Rome'")
+        project.run_sql("delete from {schema}.people where id = 2")
+        project.run_sql("insert into {schema}.people values (3, 'Oslo', 'd', timestamp'2024-02-01')")
+        result = run_dbt(["snapshot"])[0]
+        assert (result.adapter_response["rows_inserted"], result.adapter_response["rows_updated"]) == (2, 2)
+        assert history("id, town, name, dbt_valid_to is null") == [
+            (1, "Bonn", "b", True),
+            (1, "Rome", "A", True),
+            (1, "Rome", "a", False),
+            (2, "Rome", "c", False),
+            (3, "Oslo", "d", True),
+        ]
+        with project.adapter.connection_named("test"):
+            names = [field.name for field in project.adapter.session.describe(project.test_schema, "history").columns]
+        assert names == ["id", "town", "name", "at", "dbt_scd_id", "dbt_updated_at", "dbt_valid_from", "dbt_valid_to"]
+        again = run_dbt(["snapshot"])[0]
+        assert again.adapter_response["rows_affected"] == 0
+
+
+class TestCheckWithNewColumn(History):
+    config = "unique_key='id', strategy='check', check_cols='all', target_schema=schema"
+    columns = "id int, name string"
+    first = "(1, 'a'), (2, 'b')"
+
+    def test_a_new_column_joins_the_history(self, project, taken, history):
+        project.run_sql("alter table {schema}.people add columns (town string)")
+        project.run_sql("update {schema}.people set town = 'Rome' where id = 1")
+        run_dbt(["snapshot"])
+        assert (1, "a", "Rome", True) in history("id, name, town, dbt_valid_to is null")
+        assert (1, "a", None, False) in history("id, name, town, dbt_valid_to is null")
+
+
+class TestDeletesAsRecords(History):
+    config = "unique_key='id', strategy='timestamp', updated_at='at', hard_deletes='new_record', target_schema=schema"
+    columns = "id int, at timestamp"
+    first = "(1, timestamp'2024-01-01'), (2, timestamp'2024-01-01')"
+
+    def test_a_deleted_row_gets_a_record_of_its_own(self, project, taken, history):
+        project.run_sql("delete from {schema}.people where id = 2")
+        run_dbt(["snapshot"])
+        assert history("id, dbt_is_deleted, dbt_valid_to is null") == [
+            (1, "False", True),
+            (2, "False", False),
+            (2, "True", True),
+        ]
