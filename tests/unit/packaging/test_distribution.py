@@ -1,0 +1,67 @@
+"""What the wheel and the sdist carry, and that their versions agree."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+import rowmerge
+from dbt.adapters.rowmerge.__version__ import version
+
+ROOT = Path(__file__).resolve().parents[3]
+BUILD = "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1]); b.build_sdist(sys.argv[1])"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a wheel and an sdist, built from a copy so that nothing is left in the source tree."""
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, source / name)
+    for name in ("dbt", "rowmerge"):
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return out
+
+
+def _files(folder: str) -> set[str]:
+    """All that is kept in a folder of the repository."""
+    found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(ROOT)) for path in found}
+
+
+def test_the_wheel_carries_every_module_and_macro_and_nothing_else(built: Path) -> None:
+    wheel = zipfile.ZipFile(next(built.glob("*.whl")))
+    names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert names == _files("dbt") | _files("rowmerge")
+    assert any(name.endswith("/incremental.sql") for name in names)
+
+
+def test_the_sdist_carries_what_the_wheel_is_built_from(built: Path) -> None:
+    sdist = tarfile.open(next(built.glob("*.tar.gz")))
+    names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
+    assert _files("dbt") | _files("rowmerge") | {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
+
+
+def test_the_packages_of_dbt_stay_dbts(built: Path) -> None:
+    wheel = zipfile.ZipFile(next(built.glob("*.whl")))
+    assert not {"dbt/__init__.py", "dbt/adapters/__init__.py", "dbt/include/__init__.py"} & set(wheel.namelist())
+
+
+def test_there_is_one_version(built: Path) -> None:
+    assert version == rowmerge.__version__
+    assert next(built.glob("*.whl")).name.startswith(f"dbt_rowmerge-{version}-")
+    assert yaml.safe_load((ROOT / "dbt/include/rowmerge/dbt_project.yml").read_text())["version"] == version
+    assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_no_dbt_project_at_the_top_makes_macros_load_twice() -> None:
+    assert not (ROOT / "dbt_project.yml").exists()
