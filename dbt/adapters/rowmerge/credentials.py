@@ -35,8 +35,8 @@ class RowmergeCredentials(Credentials):
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
-        self.spark_config = {str(key): _as_text(value) for key, value in self.spark_config.items()}
-        self.storage_options = {str(key): _as_text(value) for key, value in self.storage_options.items()}
+        self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
+        self.storage_options = {str(key): as_text(value) for key, value in self.storage_options.items()}
 
     @classmethod
     def validate(cls, data: Any) -> None:
@@ -80,8 +80,8 @@ class RowmergeCredentials(Credentials):
             yield "endpoint", self.endpoint
 
 
-def _as_text(value: Any) -> str:
-    """Spark and object stores take text; YAML reads `true` and `8` as other things."""
+def as_text(value: Any) -> str:
+    """A value out of YAML as Spark, table properties and object stores take it: `true`, `8`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -26,6 +26,7 @@ from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
 from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.merge_config import problems_with
+from dbt.adapters.rowmerge.python_models import frame_of_model
 from dbt.adapters.rowmerge.relation import RowmergeRelation, quote
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
@@ -177,22 +178,12 @@ class RowmergeAdapter(SparkAdapter):
     # ------------------------------------------------------------------ writing
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
-    def load_seed(
-        self,
-        relation: BaseRelation,
-        rows: agate.Table,
-        column_types: Dict[str, str],
-        partition_by: Union[List[str], str, None] = None,
-        properties: Optional[Dict[str, Any]] = None,
-        comment: Optional[str] = None,
-        column_comments: Optional[Dict[str, str]] = None,
-    ) -> AdapterResponse:
-        """Create or replace a table with a seed's rows, in one commit.
+    def load_seed(self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], **definition: Any) -> AdapterResponse:
+        """Create or replace a table with a seed's rows, in one commit. `definition`: see `_replace`.
 
         Columns in `column_types` were read as text by dbt; Spark casts them, and stops at a value that it cannot cast.
         """
         wanted = {name.lower(): type_ for name, type_ in column_types.items()}
-        said = {name.lower(): text for name, text in (column_comments or {}).items()}
         guessed = [self.convert_type(rows, index) for index in range(len(rows.column_names))]
         with self.connections.exception_handler(f"seed {relation}"):
             spark = self.session.spark
@@ -204,15 +195,45 @@ class RowmergeAdapter(SparkAdapter):
                     for name in names
                 ]
                 data = spark.createDataFrame(data).selectExpr(*casts)
-            result = self.session.write(
-                data,
-                relation.render(),
-                mode="replace",
-                partitioned_by=[partition_by] if isinstance(partition_by, str) else list(partition_by or ()),
-                comment=comment,
-                properties={str(key): str(value) for key, value in (properties or {}).items()},
-                column_comments={name: said[name.lower()] for name in names if name.lower() in said},
-            )
+            return self._replace(relation, data, names, **definition)
+
+    @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
+    def write_python_model(self, relation: BaseRelation, compiled_code: str, **definition: Any) -> AdapterResponse:
+        """Create or replace a table with the rows that a Python model returns, in one commit. `definition`: see `_replace`."""
+        with self.connections.exception_handler(f"python model {relation}"):
+            frame = frame_of_model(compiled_code, str(relation.identifier), self.session)
+            return self._replace(relation, frame, frame.columns, **definition)
+
+    @available.parse(lambda relation, *a, **k: relation)
+    def python_model_view(self, relation: BaseRelation, compiled_code: str) -> RowmergeRelation:
+        """The rows that a Python model returns, as a temporary view of a name of its own; drop it after use."""
+        name = self.temporary_name(str(relation.identifier))
+        with self.connections.exception_handler(f"python model {relation}"):
+            frame_of_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
+        return self.Relation.create(identifier=name, type="view").include(schema=False)
+
+    def _replace(
+        self,
+        relation: BaseRelation,
+        data: Any,
+        names: Iterable[str],
+        partition_by: Union[List[str], str, None] = None,
+        properties: Optional[Dict[str, Any]] = None,
+        comment: Optional[str] = None,
+        column_comments: Optional[Dict[str, str]] = None,
+    ) -> AdapterResponse:
+        said = {name.lower(): text for name, text in (column_comments or {}).items()}
+        result = self.session.write(
+            data,
+            relation.render(),
+            mode="replace",
+            partitioned_by=[partition_by] if isinstance(partition_by, str) else list(partition_by or ()),
+            comment=comment,
+            properties={
+                str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in (properties or {}).items()
+            },
+            column_comments={name: said[name.lower()] for name in names if name.lower() in said},
+        )
         return response_from(result)
 
     # ------------------------------------------------------------------ incremental models

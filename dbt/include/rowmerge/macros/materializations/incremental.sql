@@ -1,4 +1,4 @@
-{% materialization incremental, adapter='rowmerge' %}
+{% materialization incremental, adapter='rowmerge', supported_languages=['sql', 'python'] %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
@@ -10,12 +10,14 @@
 
   {% if existing_relation is none or existing_relation.is_view or should_full_refresh() %}
     {% do drop_other_kind(existing_relation, target_relation) %}
-    {% call statement('main') -%}
-      {{ create_table_as(False, target_relation, compiled_code) }}
-    {%- endcall %}
+    {% do build_table(target_relation) %}
   {% else %}
     {#- The model's query goes into the strategy's statement as a subquery: no temporary table or view stands between. -#}
-    {% set source = adapter.query_relation(target_relation, compiled_code) %}
+    {% if model['language'] == 'python' %}
+      {% set source = adapter.python_model_view(target_relation, compiled_code) %}
+    {% else %}
+      {% set source = adapter.query_relation(target_relation, compiled_code) %}
+    {% endif %}
     {% set dest_columns = process_schema_changes(on_schema_change, source, existing_relation) %}
     {% set arguments = {
         'target_relation': target_relation,
@@ -29,6 +31,9 @@
       {{ config.get('sql_header') or '' }}
       {{ build_sql }}
     {%- endcall %}
+    {% if model['language'] == 'python' %}
+      {% do adapter.drop_relation(source) %}
+    {% endif %}
   {% endif %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}

@@ -12,21 +12,7 @@
     {% do exceptions.raise_compiler_error('Cannot seed ' ~ target_relation ~ ': it is a view. Drop the view, or give the seed another alias.') %}
   {% endif %}
 
-  {% set comments = {} %}
-  {% if config.persist_column_docs() %}
-    {% for name, column in model.columns.items() if column['description'] %}
-      {% do comments.update({name: column['description']}) %}
-    {% endfor %}
-  {% endif %}
-  {% set response = adapter.load_seed(
-      target_relation,
-      agate_table,
-      config.get('column_types') or {},
-      partition_by=config.get('partition_by'),
-      properties=config.get('tblproperties'),
-      comment=model.description if config.persist_relation_docs() and model.description else none,
-      column_comments=comments
-  ) %}
+  {% set response = adapter.load_seed(target_relation, agate_table, config.get('column_types') or {}, **rowmerge_table_definition()) %}
   {% do store_result('main', response=response, agate_table=none) %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}

@@ -1,4 +1,4 @@
-{% materialization table, adapter='rowmerge' %}
+{% materialization table, adapter='rowmerge', supported_languages=['sql', 'python'] %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
 
@@ -6,9 +6,7 @@
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
   {% do drop_other_kind(existing_relation, target_relation) %}
-  {% call statement('main') -%}
-    {{ create_table_as(False, target_relation, compiled_code) }}
-  {%- endcall %}
+  {% do build_table(target_relation) %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}
   {% do persist_docs(target_relation, model) %}
@@ -25,5 +23,18 @@
   {% if existing_relation is not none and existing_relation.type != target_relation.type %}
     {{ log('Dropping ' ~ existing_relation ~ ' because it is a ' ~ existing_relation.type) }}
     {% do adapter.drop_relation(existing_relation) %}
+  {% endif %}
+{% endmacro %}
+
+
+{#- The model's rows as a table, in one commit; the result is the node's. -#}
+{% macro build_table(target_relation) %}
+  {% if model['language'] == 'python' %}
+    {% set response = adapter.write_python_model(target_relation, compiled_code, **rowmerge_table_definition()) %}
+    {% do store_result('main', response=response, agate_table=none) %}
+  {% else %}
+    {% call statement('main') -%}
+      {{ create_table_as(False, target_relation, compiled_code) }}
+    {%- endcall %}
   {% endif %}
 {% endmacro %}
