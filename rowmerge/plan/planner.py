@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertAction, Match, Merge, Update, UpdateAction, When
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.conditions import Condition, Side, analyse, nondeterministic
-from rowmerge.plan.pruning import exact_partition_mask, file_mask
+from rowmerge.plan.pruning import everything, exact_partition_mask, file_mask, nothing
 from rowmerge.plan.qualification import qualify, replace_qualifiers
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.table.schema import Field, Struct, backquote
@@ -16,6 +17,7 @@ from rowmerge.table.snapshot import Snapshot
 
 TARGET = "target"
 SOURCE = "source"
+VALUE_COLUMN = "__rowmerge_value_%d"
 
 
 def plan_merge(merge: Merge, snapshot: Snapshot, source_columns: Sequence[str], *, case_sensitive: bool = False) -> RowPlan:
@@ -58,32 +60,67 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
 
 
-def plan_replace_using(snapshot: Snapshot, columns: Sequence[str], source_columns: Sequence[str], values: Mapping[str, str]) -> RowPlan:
-    """INSERT … REPLACE USING: rows whose keys the source has leave, every source row comes in, in one commit.
-
-    `values` are the inserted values by column, over the alias `source`.
-    """
-    target = Side(TARGET, (), snapshot.schema.names)
-    source = Side(SOURCE, (), tuple(source_columns))
-    keys = [_column(snapshot.schema, name, False, "REPLACE USING").name for name in columns]
-    for key in keys:
-        if key.lower() not in {name.lower() for name in source_columns}:
-            raise UnknownColumn(key, source_columns, where="the query of INSERT … REPLACE USING")
-    on = analyse(" AND ".join(f"{TARGET}.{backquote(key)} <=> {SOURCE}.{backquote(key)}" for key in keys), target, source)
-    mask, bound_columns = file_mask((), target, snapshot.schema, snapshot.partition_columns)
+def plan_insert(table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str]) -> RowPlan:
+    """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`."""
     return RowPlan(
         operation="WRITE",
-        table=snapshot.name,
-        schema=snapshot.schema,
-        target=target,
-        source=source,
-        on=on,
-        clauses=(Clause(Match.MATCHED, Effect.DELETE), Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)),
+        table=table,
+        schema=schema,
+        target=Side(TARGET, (), schema.names),
+        source=Side(SOURCE, (), tuple(columns)),
+        on=None,
+        clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, values),),
         source_rows=SourceRows.ALL,
-        files=mask,
-        bound_columns=bound_columns,
-        parameters={"mode": "Overwrite", "replaceUsing": keys},
+        files=nothing,
+        bound_columns=(),
+        parameters={"mode": "Append"},
     )
+
+
+def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str]) -> RowPlan:
+    """INSERT … REPLACE USING: rows whose keys a new row has leave, every new row comes in, in one commit."""
+    values = insert.clauses[0].values
+    conditions = []
+    for key in keys:
+        name = _column(snapshot.schema, key, False, "REPLACE USING").name
+        if name not in values:
+            raise UnknownColumn(name, tuple(values), where="the query of INSERT … REPLACE USING")
+        conditions.append(f"{TARGET}.{backquote(name)} <=> {values[name]}")
+    assert insert.source is not None
+    return replace(
+        insert,
+        on=analyse(" AND ".join(conditions), insert.target, insert.source),
+        clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses),
+        files=everything,
+        parameters={"mode": "Overwrite", "replaceUsing": list(keys)},
+    )
+
+
+def insert_values(
+    schema: Struct, given: Sequence[str], columns: Sequence[str] | None, static: Mapping[str, str], *, by_name: bool, table: str
+) -> dict[str, str]:
+    """Which value each column of an INSERT takes: SQL text over the alias `source`, whose columns are VALUE_COLUMN % position.
+
+    `given` are the names of the query's columns; `columns` the column list; `static` the values of PARTITION (p = …).
+    Raises UnknownColumn, PlanError.
+    """
+    values = {_column(schema, name, False, "PARTITION").name: text for name, text in static.items()}
+    if by_name:
+        wanted = [_column(schema, name, False, f"{table}, into which the query goes BY NAME").name for name in given]
+    elif columns is not None:
+        wanted = [_column(schema, name, False, "the INSERT list").name for name in columns]
+    else:
+        wanted = [name for name in schema.names if name not in values]
+    for name in wanted:
+        if name in values or wanted.count(name) > 1:
+            raise PlanError(f"The column `{name}` is given twice. Name it once.")
+    if len(wanted) != len(given):
+        raise PlanError(
+            f"INSERT INTO {table}: the query has {len(given)} column(s) ({', '.join(given)}), but {len(wanted)} are wanted "
+            f"({', '.join(wanted)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
+        )
+    values.update({name: f"{SOURCE}.{backquote(VALUE_COLUMN % index)}" for index, name in enumerate(wanted)})
+    return values
 
 
 def side_of(alias: str, parts: tuple[str, ...], columns: tuple[str, ...], written_alias: str | None) -> Side:
@@ -174,7 +211,9 @@ def _inserted(assignments: tuple[Assignment, ...], source: Side, schema: Struct,
     values: dict[str, str] = {}
     for assignment in assignments:
         if len(assignment.column) != 1:
-            raise PlanError(f"INSERT takes whole columns, not the field `{'.'.join(assignment.column)}`. Build the struct with named_struct().")
+            raise PlanError(
+                f"INSERT takes whole columns, not the field `{'.'.join(assignment.column)}`. Build the struct with named_struct()."
+            )
         name = _column(schema, assignment.column[0], case_sensitive, "the INSERT list").name
         if name in values:
             raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")

@@ -1,0 +1,178 @@
+"""INSERT INTO, INSERT OVERWRITE, REPLACE USING and REPLACE WHERE: new rows, and what leaves for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.result import ChangeResult, RowChanges, Timings
+from rowmerge.changes.row_change import SourceRowsOnce, change_rows
+from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.rows import Delete
+from rowmerge.errors import PlanError
+from rowmerge.plan.planner import SOURCE, VALUE_COLUMN, insert_values, plan_delete, plan_insert, plan_replace_using
+from rowmerge.plan.pruning import everything
+from rowmerge.plan.row_plan import RowPlan, SourceRows
+from rowmerge.spark.assignment import REPLACE_WHERE, string_literal
+from rowmerge.spark.outcomes import new_rows
+from rowmerge.spark.write import Writable, Written, write_outcomes
+from rowmerge.table.files import AddedFile, FileChanges
+from rowmerge.table.schema import backquote
+from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """The rows of an INSERT and how they meet the table's columns.
+
+    `static`: PARTITION (p = value) as SQL text by column; `columns`: the column list, None for the table's order.
+    """
+
+    frame: DataFrame
+    columns: tuple[str, ...] | None = None
+    by_name: bool = False
+    static: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> DataFrame:
+        """The rows under names of their position: a query may have one name twice."""
+        return self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
+
+    def plan(self, table: Writable) -> RowPlan:
+        """The plan that inserts every row. Raises UnknownColumn, PlanError."""
+        values = insert_values(table.schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=table.name)
+        return plan_insert(table.name, table.schema, values, self.source.columns)
+
+    def write(self, table: Writable) -> Written:
+        """Write the rows as data files of the table."""
+        plan = self.plan(table)
+        return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=False)
+
+
+def append(table: Table, rows: NewRows) -> ChangeResult:
+    """INSERT INTO: a blind append, which conflicts with nothing but a change of schema or protocol."""
+    return _insert(table, rows, lambda snapshot, written: None, "Append")
+
+
+def overwrite(table: Table, rows: NewRows, *, dynamic: bool) -> ChangeResult:
+    """INSERT OVERWRITE: all files leave; with `dynamic` only those of partitions that a new row falls into; with PARTITION (p = value)
+    those of that partition.
+    """
+
+    def leaving(snapshot: Snapshot, written: Written) -> FileMask:
+        partitions = snapshot.partition_columns
+        if not partitions or not (dynamic or rows.static):
+            return everything
+        # Static values are in the written files too; an overwrite of a partition with no rows at all is told by them alone.
+        if rows.static and not dynamic:
+            return _same_static_partition(snapshot, rows)
+        return _same_partition(partitions, written)
+
+    return _insert(table, rows, leaving, "Overwrite")
+
+
+def replace_using(spark: SparkSession, table: Table, rows: NewRows, keys: Sequence[str]) -> ChangeResult:
+    """INSERT … REPLACE USING (keys): rows of the table with the keys of a new row leave, all new rows come in, in one commit."""
+    source = SourceRowsOnce(rows.source, SOURCE)
+    return change_rows(spark, table, lambda snapshot: plan_replace_using(rows.plan(snapshot), snapshot, keys), source)
+
+
+def replace_where(spark: SparkSession, table: Table, rows: NewRows, condition: str) -> ChangeResult:
+    """INSERT INTO … REPLACE WHERE: rows for which the condition is true leave, the new rows, for all of which it must be true, come in."""
+    first = table.snapshot()
+    columns = insert_values(first.schema, rows.frame.columns, rows.columns, rows.static, by_name=rows.by_name, table=first.name)
+    named = rows.source.alias(SOURCE).selectExpr(*(f"{text} as {backquote(name)}" for name, text in columns.items()))
+    stop = f"raise_error(concat({string_literal(f'{REPLACE_WHERE} {backquote(condition)} ')}, to_json(struct(*))))"
+    checked = NewRows(named.where(F.expr(f"if(coalesce(({condition}), false), true, {stop})")), by_name=True)
+
+    def plan(snapshot: Snapshot) -> RowPlan:
+        delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
+        insert = checked.plan(snapshot)
+        return replace(
+            delete,
+            operation="WRITE",
+            source=insert.source,
+            clauses=(*delete.clauses, *insert.clauses),
+            source_rows=SourceRows.ALL,
+            parameters={"mode": "Overwrite", "predicate": [condition]},
+        )
+
+    return change_rows(spark, table, plan, SourceRowsOnce(checked.source, SOURCE))
+
+
+def _insert(table: Table, rows: NewRows, leaving: Callable[[Snapshot, Written], FileMask | None], mode: str) -> ChangeResult:
+    timings = Timings()
+
+    def attempt() -> Attempt:
+        with timings.measure("plan"):
+            snapshot = table.snapshot()
+            snapshot.check_writable()
+        with timings.measure("spark"):
+            written = rows.write(snapshot)
+        removed, reads = _removed(snapshot, leaving(snapshot, written))
+        files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
+        changes = _changes(written.files, written.inserted, removed)
+        if files.empty:
+            return Attempt(snapshot, None, changes)
+        metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
+        change = Change("WRITE", {"mode": mode, "partitionBy": list(snapshot.partition_columns)}, metrics, files, reads)
+        return Attempt(snapshot, change, changes, files.added)
+
+    return commit_with_retry(table, attempt, timings)
+
+
+def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[pa.Table | None, Reads]:
+    if mask is None:
+        return None, Reads()
+    listing = snapshot.files()
+    leaving = listing.filter(mask(listing))
+    return leaving, Reads(frozenset(leaving["path"].to_pylist()), mask)
+
+
+def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None) -> RowChanges:
+    deleted = 0
+    if removed is not None:
+        deleted = (pc.sum(removed["records"]).as_py() or 0) - (pc.sum(removed["deleted"]).as_py() or 0)
+    return RowChanges(
+        inserted=inserted,
+        deleted=deleted,
+        files_added=len(files),
+        files_removed=0 if removed is None else removed.num_rows,
+        bytes_added=sum(file.size for file in files),
+    )
+
+
+def _same_partition(partitions: tuple[str, ...], written: Written) -> FileMask:
+    """True for files in a partition that a written file is in."""
+    keep = {tuple(file.partition[name] for name in partitions) for file in written.files}
+
+    def mask(listing: pa.Table) -> pa.Array:
+        return pa.array([tuple(row[name] for name in partitions) in keep for row in listing["partition"].to_pylist()], pa.bool_())
+
+    return mask
+
+
+def _same_static_partition(snapshot: Snapshot, rows: NewRows) -> FileMask:
+    """True for files whose partition values are those of PARTITION (p = value, …)."""
+    by_name = {name.lower(): name for name in snapshot.partition_columns}
+    unknown = [name for name in rows.static if name.lower() not in by_name]
+    if unknown:
+        raise PlanError(
+            f"PARTITION ({unknown[0]} = …): {snapshot.name} is not partitioned by `{unknown[0]}`. It is by {', '.join(by_name)}."
+        )
+    spark = rows.frame.sparkSession
+    schema = snapshot.schema.select(tuple(by_name[name.lower()] for name in rows.static))
+    cast = [F.expr(f"cast({text} as {f.sql_type})").alias(f.name) for text, f in zip(rows.static.values(), schema, strict=True)]
+    wanted = spark.range(1).select(*cast).collect()[0].asDict()
+
+    def mask(listing: pa.Table) -> pa.Array:
+        found = listing["partition"].to_pylist()
+        return pa.array([all(row[name] == value for name, value in wanted.items()) for row in found], pa.bool_())
+
+    return mask

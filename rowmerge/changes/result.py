@@ -1,0 +1,51 @@
+"""What a command did, in numbers, and where its time went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """Rows and files of one command. `files_marked` got a deletion vector; `bytes_added` are the new data files'."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    files_marked: int = 0
+    bytes_added: int = 0
+
+    @property
+    def affected(self) -> int:
+        return self.inserted + self.updated + self.deleted
+
+
+@dataclass
+class Timings:
+    """Seconds by stage: `plan`, `spark`, `commit`; a retried command adds up."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measure(self, stage: str) -> Iterator[None]:
+        """Add what the block takes to a stage."""
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begun
+
+
+@dataclass(frozen=True)
+class ChangeResult:
+    """The version after the command (the one before, when nothing had to change) and what it did."""
+
+    version: int
+    changes: RowChanges
+    timings: Timings
+    committed: bool = True

@@ -1,0 +1,294 @@
+"""MERGE, UPDATE, DELETE and INSERT … REPLACE: one attempt, from plan to FileChanges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.result import ChangeResult, RowChanges, Timings
+from rowmerge.commands.rows import Match
+from rowmerge.errors import MultipleSourceRowsMatch
+from rowmerge.plan.conditions import KeyPair
+from rowmerge.plan.file_strategy import Strategy, strategy
+from rowmerge.plan.pruning import all_of, key_mask, range_mask
+from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
+from rowmerge.spark.assignment import string_literal
+from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
+from rowmerge.spark.outcomes import outcome_rows
+from rowmerge.spark.scan import FILE, POSITION, read_snapshot, spark_path
+from rowmerge.spark.source import ORDINAL, Source, fit, materialize
+from rowmerge.spark.write import Written, discard, rewrite_files, write_outcomes
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.schema import backquote
+from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, WriteMode
+
+
+@dataclass
+class SourceRowsOnce:
+    """A source that is evaluated when its keys are first asked for, and kept for later attempts."""
+
+    frame: DataFrame
+    alias: str
+    _made: tuple[tuple[KeyPair, ...], Source] | None = None
+
+    def rows(self, pairs: tuple[KeyPair, ...]) -> Source:
+        """The materialized source with these keys."""
+        if self._made is None:
+            self._made = (pairs, materialize(self.frame, self.alias, pairs))
+        elif self._made[0] != pairs:
+            self._made = (pairs, materialize(self._made[1].frame.drop(ORDINAL), self.alias, pairs))
+        return self._made[1]
+
+
+def change_rows(
+    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], RowPlan], source: SourceRowsOnce | None = None
+) -> ChangeResult:
+    """Carry out a row-level command: plan on the newest version, find, write, commit; again after a conflict.
+
+    Raises CommitConflict, MultipleSourceRowsMatch, and whatever planning and Spark raise. Nothing is written when it raises.
+    """
+    timings = Timings()
+
+    def attempt() -> Attempt:
+        with timings.measure("plan"):
+            snapshot = table.snapshot()
+            snapshot.check_writable()
+            plan = plan_for(snapshot)
+        return RowChange(spark, snapshot, plan, source, timings).attempt()
+
+    return commit_with_retry(table, attempt, timings)
+
+
+@dataclass
+class RowChange:
+    """One attempt of one command on one snapshot."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    plan: RowPlan
+    source_once: SourceRowsOnce | None
+    timings: Timings
+
+    def attempt(self) -> Attempt:
+        """Find and write the rows."""
+        source = None
+        if self.source_once is not None:
+            with self.timings.measure("spark"):
+                source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else ())
+        with self.timings.measure("plan"):
+            mask, columns = self._files_to_read(source)
+            listing = self.snapshot.files(columns)
+            considered = listing.filter(mask(listing))
+            whole = self._whole(considered)
+            rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
+        written = Written()
+        try:
+            with self.timings.measure("spark"):
+                written = self._run(rest, source)
+                self._check_cardinality(written, rest, source)
+                files, rewritten = self._file_changes(written, rest, whole)
+        except BaseException:
+            discard(written.files)
+            raise
+        changes = self._counted(written, files, whole)
+        if files.empty:
+            return Attempt(self.snapshot, None, changes)
+        reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns)
+        change = Change(
+            self.plan.operation,
+            parameters=self.plan.parameters,
+            metrics=self._metrics(changes, rewritten, source),
+            files=files,
+            reads=reads,
+        )
+        return Attempt(self.snapshot, change, changes, files.added)
+
+    def _files_to_read(self, source: Source | None) -> tuple[FileMask, tuple[str, ...]]:
+        """The plan's mask, sharpened by the source's keys, unless rows that match nothing matter too."""
+        masks, columns = [self.plan.files], list(self.plan.bound_columns)
+        if source is not None and not self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
+            for key in source.keys:
+                field = self.plan.schema.find(key.pair.column)
+                assert field is not None
+                schema, partition = self.plan.schema, self.snapshot.partition_columns
+                if key.values is not None:
+                    values = fit(key.values, key.type, field.type)
+                    if values is None:
+                        continue
+                    mask, needs = key_mask(field.name, key.pair.op, values, key.has_null, schema, partition)
+                else:
+                    if key.type != field.type:
+                        continue
+                    mask, needs = range_mask(field.name, key.pair.op, key.low, key.high, key.has_null, schema, partition)
+                masks.append(mask)
+                columns += needs
+        return all_of(masks), tuple(dict.fromkeys(columns))
+
+    def _whole(self, considered: pa.Table) -> pa.Table:
+        """Files that leave as a whole, by their partition values alone."""
+        if self.plan.whole_files is None:
+            return considered.slice(0, 0)
+        return considered.filter(self.plan.whole_files(considered))
+
+    def _run(self, files: pa.Table, source: Source | None) -> Written:
+        if source is None:
+            return self._run_target_alone(files)
+        if self.plan.on is None:
+            return self._and_new_rows(self._run_target_alone(files), source)
+        if source.rows == 0 and not self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
+            return Written()
+        join = choose_join(self.plan, source)
+        everything_unmatched = files.num_rows == 0
+        written = Written()
+        if not everything_unmatched:
+            rows = self._joined(files, source)
+            written = write_outcomes(merge_outcomes(self.plan, join, rows), self.snapshot, gather=True)
+        if self.plan.source_rows is SourceRows.ALL or join.leaves_unmatched or everything_unmatched:
+            return self._and_new_rows(written, source)
+        return written
+
+    def _joined(self, files: pa.Table, source: Source) -> DataFrame:
+        target = read_snapshot(self.spark, self.snapshot, files, addresses=True)
+        return joined_rows(self.plan, choose_join(self.plan, source), target, source)
+
+    def _and_new_rows(self, written: Written, source: Source) -> Written:
+        """Also the rows that the NOT MATCHED clauses make, of all source rows or of those that matched nothing."""
+        matched = BitMap64() if self.plan.source_rows is SourceRows.ALL else written.sources
+        if self.plan.source_rows is SourceRows.NONE or len(matched) == source.rows:
+            return written
+        try:
+            rows = unmatched_rows(self.spark, self.plan, source, matched)
+            written.add(write_outcomes(rows, self.snapshot, gather=source.broadcastable))
+        except BaseException:
+            discard(written.files)
+            raise
+        return written
+
+    def _run_target_alone(self, files: pa.Table) -> Written:
+        if files.num_rows == 0:
+            return Written()
+        rows = read_snapshot(self.spark, self.snapshot, files, addresses=True).alias(self.plan.target.alias)
+        (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
+        if clause.condition is not None:
+            # A filter, not a CASE: Spark allows IN and EXISTS subqueries only here.
+            rows = rows.where(F.expr(clause.condition))
+        outcomes = outcome_rows(rows, self.plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
+        return write_outcomes(outcomes, self.snapshot, gather=True)
+
+    def _check_cardinality(self, written: Written, files: pa.Table, source: Source | None) -> None:
+        if written.repeated == 0 or self.plan.duplicates_allowed:
+            return
+        assert source is not None and self.plan.on is not None
+        rows = repeated_keys(self.plan, self._joined(files, source))
+        raise MultipleSourceRowsMatch(self.plan.table, [row["keys"] for row in rows], written.repeated)
+
+    def _file_changes(self, written: Written, files: pa.Table, whole: pa.Table) -> tuple[FileChanges, int]:
+        """Deleted positions to removed, marked and rewritten files. Also the number of rows copied by rewriting."""
+        removed: list[str] = whole["path"].to_pylist()
+        marked: dict[str, Positions] = {}
+        rewrite: dict[str, Positions] = {}
+        partitions: dict[str, Mapping[str, object]] = {}
+        touched = _touched_files(files, written)
+        before = self.snapshot.deleted_positions([row["path"] for row in touched if row["deleted"]]) if touched else {}
+        copied = 0
+        for row in touched:
+            path, new = row["path"], written.positions[spark_path(row["path"])]
+            old = before.get(path, Positions())
+            gone = new | old
+            match self._strategy(row, len(gone), len(gone) - len(old)):
+                case Strategy.DROP:
+                    removed.append(path)
+                case Strategy.MARK:
+                    marked[path] = gone
+                case Strategy.REWRITE:
+                    rewrite[path] = gone
+                    partitions[path] = row["partition"] or {}
+                case Strategy.KEEP:
+                    pass
+        added = list(written.files)
+        if rewrite:
+            size = sum(row["size"] for row in touched if row["path"] in rewrite)
+            again = rewrite_files(self.spark, self.snapshot, rewrite, partitions, size)
+            copied = sum(file.records for file in again.files)
+            added += again.files
+            removed += list(rewrite)
+        return FileChanges(tuple(added), tuple(removed), marked), copied
+
+    def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
+        mode: WriteMode = self.snapshot.write_mode
+        return strategy(
+            mode, can_mark=self.snapshot.can_mark_deleted, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
+        )
+
+    def _counted(self, written: Written, files: FileChanges, whole: pa.Table) -> RowChanges:
+        dropped = (pc.sum(whole["records"]).as_py() or 0) - (pc.sum(whole["deleted"]).as_py() or 0)
+        return RowChanges(
+            inserted=written.inserted,
+            updated=written.updated,
+            deleted=written.touched - written.updated + dropped,
+            files_added=len(files.added),
+            files_removed=len(files.removed),
+            files_marked=len(files.deleted),
+            bytes_added=sum(file.size for file in files.added),
+        )
+
+    def _metrics(self, changes: RowChanges, copied: int, source: Source | None) -> dict[str, int]:
+        """Delta's names for them (DeltaOperations.scala)."""
+        spark_ms = int(1000 * self.timings.seconds.get("spark", 0.0))
+        if self.plan.operation == "MERGE":
+            return {
+                "numSourceRows": source.rows if source else 0,
+                "numTargetRowsInserted": changes.inserted,
+                "numTargetRowsUpdated": changes.updated,
+                "numTargetRowsDeleted": changes.deleted,
+                "numTargetRowsCopied": copied,
+                "numOutputRows": changes.inserted + changes.updated + copied,
+                "numTargetFilesAdded": changes.files_added,
+                "numTargetFilesRemoved": changes.files_removed,
+                "numTargetDeletionVectorsAdded": changes.files_marked,
+                "executionTimeMs": spark_ms,
+            }
+        rows = {"numUpdatedRows": changes.updated} if self.plan.clauses[0].effect is Effect.UPDATE else {"numDeletedRows": changes.deleted}
+        if self.plan.operation == "WRITE":
+            rows["numOutputRows"] = changes.inserted
+        return {
+            **rows,
+            "numCopiedRows": copied,
+            "numAddedFiles": changes.files_added,
+            "numRemovedFiles": changes.files_removed,
+            "numDeletionVectorsAdded": changes.files_marked,
+            "executionTimeMs": spark_ms,
+        }
+
+
+def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[Mapping[str, str]]:
+    """Up to five keys of target rows that more than one source row would change: the target's columns of the ON condition."""
+    assert plan.on is not None
+    columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.schema.names[:3])
+    target = backquote(plan.target.alias)
+    shown = ", ', ', ".join(
+        f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns
+    )
+    keyed = rows.withColumn("__rowmerge_shown", F.expr(f"concat({shown})"))
+    guarded = [("true", clause) for clause in plan.of(Match.MATCHED)]
+    fired = " or ".join(f"({clause.condition})" if clause.condition else "true" for _, clause in guarded) or "false"
+    hit = keyed.where(F.expr(fired)).groupBy(FILE, POSITION)
+    counted = hit.agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys")).where("hits > 1")
+    return [row.asDict() for row in counted.orderBy("keys").limit(5).select("keys").collect()]
+
+
+def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:
+    if not written.positions:
+        return []
+    spelled = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
+    hit = files.filter(pc.is_in(spelled, value_set=pa.array(list(written.positions), pa.string())))
+    rows: list[dict[str, Any]] = hit.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
+    return rows

@@ -1,0 +1,165 @@
+"""CREATE TABLE, CREATE OR REPLACE TABLE … AS, TRUNCATE and changes of a table's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.insert import NewRows
+from rowmerge.changes.result import ChangeResult, RowChanges, Timings
+from rowmerge.errors import AlreadyExists, CommitStateUnknown
+from rowmerge.plan.pruning import everything
+from rowmerge.spark.write import Written, discard
+from rowmerge.table.files import FileChanges
+from rowmerge.table.schema import Struct
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table that is about to be made, as the writer needs to know it."""
+
+    name: str
+    location: str
+    schema: Struct
+    partition_columns: tuple[str, ...]
+
+
+def create_table(table: Table, name: str, definition: TableDefinition, rows: NewRows | None, *, replace: bool) -> ChangeResult:
+    """CREATE [OR REPLACE] TABLE [… AS]: definition and rows in one commit; a replaced table keeps its history.
+
+    Raises AlreadyExists without `replace`.
+    """
+    if table.exists():
+        if not replace:
+            raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
+        return _replace(table, definition, rows)
+    timings = Timings()
+    with timings.measure("spark"):
+        written = _write(table, name, definition, rows)
+    change = Change(
+        "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
+        parameters=_parameters(definition),
+        metrics=_metrics(written, rows),
+        files=FileChanges(tuple(written.files)),
+    )
+    try:
+        with timings.measure("commit"):
+            outcome = table.create(definition, change)
+    except CommitStateUnknown:
+        raise
+    except Exception:
+        discard(written.files)
+        raise
+    match outcome:
+        case Committed(version):
+            return ChangeResult(version, _changes(written), timings)
+        case Conflicted():
+            discard(written.files)
+            raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+        case Unknown(reason):
+            raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
+
+
+def truncate(table: Table) -> ChangeResult:
+    """All files leave, by metadata alone."""
+
+    def change(snapshot: Snapshot) -> tuple[Change, RowChanges] | None:
+        snapshot.check_writable()
+        listing = snapshot.files()
+        if listing.num_rows == 0:
+            return None
+        deleted = (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
+        paths = tuple(listing["path"].to_pylist())
+        files = FileChanges(removed=paths)
+        changes = RowChanges(deleted=deleted, files_removed=len(paths))
+        metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
+        return Change("TRUNCATE", metrics=metrics, files=files, reads=Reads(frozenset(paths), everything)), changes
+
+    return _by_metadata(table, change)
+
+
+def change_definition(
+    table: Table, operation: str, parameters: dict[str, object], definition_for: Callable[[Snapshot], TableDefinition | None]
+) -> ChangeResult:
+    """Commit a new definition made from the newest one; None: nothing to change."""
+
+    def change(snapshot: Snapshot) -> tuple[Change, RowChanges] | None:
+        definition = definition_for(snapshot)
+        if definition is None:
+            return None
+        return Change(operation, parameters=parameters, definition=definition), RowChanges()
+
+    return _by_metadata(table, change)
+
+
+def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowChanges] | None]) -> ChangeResult:
+    timings = Timings()
+
+    def attempt() -> Attempt:
+        with timings.measure("plan"):
+            snapshot = table.snapshot()
+            made = change_for(snapshot)
+        if made is None:
+            return Attempt(snapshot, None, RowChanges())
+        return Attempt(snapshot, made[0], made[1])
+
+    return commit_with_retry(table, attempt, timings)
+
+
+def _replace(table: Table, definition: TableDefinition, rows: NewRows | None) -> ChangeResult:
+    timings = Timings()
+
+    def attempt() -> Attempt:
+        with timings.measure("plan"):
+            snapshot = table.snapshot()
+        with timings.measure("spark"):
+            written = _write(table, snapshot.name, definition, rows)
+        listing = snapshot.files()
+        change = Change(
+            "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
+            parameters=_parameters(definition),
+            metrics=_metrics(written, rows),
+            files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
+            reads=Reads(frozenset(listing["path"].to_pylist()), everything),
+            definition=definition,
+            replace=True,
+        )
+        return Attempt(snapshot, change, _changes(written, listing.num_rows), tuple(written.files))
+
+    return commit_with_retry(table, attempt, timings)
+
+
+def _write(table: Table, name: str, definition: TableDefinition, rows: NewRows | None) -> Written:
+    if rows is None:
+        return Written()
+    assert definition.schema is not None
+    return rows.write(NewTable(name, table.location, definition.schema, definition.partition_columns or ()))
+
+
+def _changes(written: Written, removed: int = 0) -> RowChanges:
+    return RowChanges(
+        inserted=written.inserted,
+        files_added=len(written.files),
+        files_removed=removed,
+        bytes_added=sum(file.size for file in written.files),
+    )
+
+
+def _metrics(written: Written, rows: NewRows | None) -> dict[str, int]:
+    if rows is None:
+        return {}
+    changes = _changes(written)
+    return {"numFiles": changes.files_added, "numOutputRows": changes.inserted, "numOutputBytes": changes.bytes_added}
+
+
+def _parameters(definition: TableDefinition) -> dict[str, object]:
+    return {
+        "isManaged": "true",
+        "description": definition.description or "",
+        "partitionBy": list(definition.partition_columns or ()),
+        "properties": dict(definition.properties or {}),
+    }

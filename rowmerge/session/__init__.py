@@ -1,0 +1,1 @@
+"""Statements in, results out: the public face of the engine."""

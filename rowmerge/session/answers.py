@@ -1,0 +1,163 @@
+"""The rows of DESCRIBE, SHOW and row-level statements, in the columns that Spark and Delta give them."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timezone
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.changes.result import RowChanges
+from rowmerge.session.description import RelationDescription
+from rowmerge.spark.types import frame_of
+from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_schema
+from rowmerge.table.snapshot import HistoryEntry, Snapshot
+
+_STRING, _LONG, _TIME = Primitive("string"), Primitive("long"), Primitive("timestamp")
+_STRINGS = Map(_STRING, _STRING)
+
+
+def answer(spark: SparkSession, columns: Mapping[str, Primitive | Map | Array | Decimal], rows: Iterable[Sequence[object]]) -> DataFrame:
+    """A small result of these columns."""
+    schema = Struct(tuple(Field(name, type_) for name, type_ in columns.items()))
+    arrow = arrow_schema(schema)
+    listed = list(rows)
+    arrays = [pa.array([row[index] for row in listed], field.type) for index, field in enumerate(arrow)]
+    return frame_of(spark, pa.Table.from_arrays(arrays, schema=arrow), schema)
+
+
+def nothing(spark: SparkSession) -> DataFrame:
+    """The result of a statement that returns none: no columns, no rows."""
+    return spark.range(0).select()
+
+
+def row_counts(spark: SparkSession, operation: str, changes: RowChanges) -> DataFrame:
+    """As Delta returns them: four counts for MERGE, fewer for the others."""
+    counts = {
+        "MERGE": [
+            ("num_affected_rows", changes.affected),
+            ("num_updated_rows", changes.updated),
+            ("num_deleted_rows", changes.deleted),
+            ("num_inserted_rows", changes.inserted),
+        ],
+        "UPDATE": [("num_affected_rows", changes.updated)],
+        "DELETE": [("num_affected_rows", changes.deleted)],
+    }.get(operation, [("num_affected_rows", changes.inserted), ("num_inserted_rows", changes.inserted)])
+    return answer(spark, {name: _LONG for name, _ in counts}, [[count for _, count in counts]])
+
+
+def columns_of(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
+    """DESCRIBE [EXTENDED]: a row a column, the partitioning, and with EXTENDED what is known of the table."""
+    rows: list[Sequence[str | None]] = [(f.name, f.sql_type, f.comment) for f in description.columns]
+    if description.partition_columns:
+        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        by_name = {f.name: f for f in description.columns}
+        rows += [(name, by_name[name].sql_type, by_name[name].comment) for name in description.partition_columns]
+    if extended:
+        relation = description.relation
+        properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
+        told = [
+            ("Name", f"{relation.schema}.{relation.name}"),
+            ("Type", "VIEW" if relation.kind == "view" else "MANAGED"),
+            ("Provider", relation.format or ""),
+            ("Location", description.location),
+            ("Comment", description.comment or ""),
+            ("Version", "" if description.version is None else str(description.version)),
+            ("Statistics", f"{description.size} bytes" + (f", {description.records} rows" if description.records is not None else "")),
+            ("Table Properties", f"[{properties}]"),
+        ]
+        if description.text is not None:
+            told.append(("View Text", description.text))
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in told if value]
+    return answer(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
+
+
+def detail_of(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
+    """DESCRIBE DETAIL, the columns of Delta's that have a meaning here."""
+    listing = snapshot.files()
+    columns: dict[str, Primitive | Map | Array | Decimal] = {
+        "format": _STRING,
+        "name": _STRING,
+        "description": _STRING,
+        "location": _STRING,
+        "lastModified": _TIME,
+        "partitionColumns": Array(_STRING),
+        "numFiles": _LONG,
+        "sizeInBytes": _LONG,
+        "numDeletedRows": _LONG,
+        "properties": _STRINGS,
+    }
+    row = (
+        description.relation.format,
+        snapshot.name,
+        snapshot.description,
+        snapshot.location,
+        _moment(snapshot.timestamp),
+        list(snapshot.partition_columns),
+        listing.num_rows,
+        pc.sum(listing["size"]).as_py() or 0,
+        pc.sum(listing["deleted"]).as_py() or 0,
+        list(snapshot.properties.items()),
+    )
+    return answer(spark, columns, [row])
+
+
+def history_of(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
+    """DESCRIBE HISTORY, newest first."""
+    columns: dict[str, Primitive | Map | Array | Decimal] = {
+        "version": _LONG,
+        "timestamp": _TIME,
+        "operation": _STRING,
+        "operationParameters": _STRINGS,
+        "readVersion": _LONG,
+        "isolationLevel": _STRING,
+        "isBlindAppend": Primitive("boolean"),
+        "operationMetrics": _STRINGS,
+        "engineInfo": _STRING,
+    }
+    rows = [
+        (
+            e.version,
+            _moment(e.timestamp),
+            e.operation,
+            list(e.parameters.items()),
+            e.read_version,
+            e.isolation_level,
+            e.is_blind_append,
+            list(e.metrics.items()),
+            e.engine,
+        )
+        for e in entries
+    ]
+    return answer(spark, columns, rows)
+
+
+def names(spark: SparkSession, column: str, values: Iterable[str], like: str | None) -> DataFrame:
+    """One column of names, by Spark's LIKE of SHOW (`*` and `|`)."""
+    return answer(spark, {column: _STRING}, [(value,) for value in values if matches(value, like)])
+
+
+def relations(spark: SparkSession, listed: Iterable[tuple[str, str, bool]], name_column: str) -> DataFrame:
+    """SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
+    return answer(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": Primitive("boolean")}, listed)
+
+
+def properties(spark: SparkSession, values: Mapping[str, str], key: str | None) -> DataFrame:
+    """SHOW TBLPROPERTIES."""
+    chosen = sorted(values.items()) if key is None else [(key, values.get(key, f"Table does not have property: {key}"))]
+    return answer(spark, {"key": _STRING, "value": _STRING}, chosen)
+
+
+def matches(name: str, like: str | None) -> bool:
+    """Whether a name fits a pattern of SHOW … LIKE: `*` is any text, `|` is or, case does not matter; `%` too, as users write it."""
+    if like is None:
+        return True
+    patterns = [part.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for part in like.lower().split("|")]
+    return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
+
+
+def _moment(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)

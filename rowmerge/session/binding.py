@@ -1,0 +1,193 @@
+"""From table names in SQL to temporary views of Spark, each bound to one snapshot for the whole statement."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.commands.names import TableName
+from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
+from rowmerge.spark.scan import read_snapshot
+from rowmerge.spark.views import is_temporary_view, milliseconds, register, unregister
+from rowmerge.sql import TableReference, bind
+from rowmerge.table.schema import backquote, quote
+from rowmerge.table.snapshot import Snapshot, Table
+
+KEPT_VIEWS = 512
+CATALOGS = ("rowmerge", "spark_catalog")
+"""Names that may stand before `schema.table` and mean our catalog."""
+
+
+class Binder:
+    """Finds what names mean and gives queries over our tables to Spark. Safe for several threads."""
+
+    def __init__(self, spark: SparkSession, catalog: DirectoryCatalog, schema: str) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self.schema = schema
+        self._temporary: dict[str, str] = {}
+        self._views: OrderedDict[str, DataFrame] = OrderedDict()
+        self._lock = threading.RLock()
+
+    # ---------------------------------------------------------- names
+
+    def locate(self, name: TableName) -> tuple[str, str]:
+        """The schema and name of a table of ours. Raises TableNotFound for a name with too many parts."""
+        parts = name.parts
+        if len(parts) == 3 and parts[0].lower() in CATALOGS:
+            parts = parts[1:]
+        if len(parts) == 1:
+            return self.schema, parts[0]
+        if len(parts) == 2:
+            return parts[0], parts[1]
+        raise TableNotFound(str(name))
+
+    def table(self, name: TableName) -> Table:
+        """The existing table of this name. Raises TableNotFound with near names, TableError for a view."""
+        schema, table = self.locate(name)
+        if not self._catalog.schema_exists(schema):
+            raise SchemaNotFound(quote(schema), self._catalog.schemas())
+        return self._catalog.open(schema, table)
+
+    def add_temporary(self, name: str, query: str) -> None:
+        """CREATE TEMPORARY VIEW: the text is kept, so that each use sees the newest versions; Spark knows it too."""
+        frame = self.query(query)
+        with self._lock:
+            self._temporary[name.lower()] = query
+        frame.createOrReplaceTempView(backquote(name))
+
+    def drop_temporary(self, name: str) -> bool:
+        """Whether there was such a temporary view; it is gone now."""
+        with self._lock:
+            known = self._temporary.pop(name.lower(), None) is not None
+        return unregister(self._spark, name) or known
+
+    def is_temporary(self, name: str) -> bool:
+        """Whether a temporary view of this name exists, ours or made through the DataFrame API."""
+        return name.lower() in self._temporary or is_temporary_view(self._spark, name)
+
+    # ---------------------------------------------------------- queries
+
+    def query(self, text: str) -> DataFrame:
+        """A query over our tables, Spark's and temporary views, as a DataFrame."""
+        return self._spark.sql(self.bound(text))
+
+    def bound(self, text: str, bound_with: Callable[[str, Callable[[TableReference], str | None]], str] = bind) -> str:
+        """The text with every name of ours replaced by a view bound to one snapshot."""
+        return bound_with(text, Statement(self).resolve)
+
+    def frame(self, snapshot: Snapshot) -> DataFrame:
+        """The rows of a snapshot; made once a version."""
+        return self._frame(snapshot)[1]
+
+    def temporary_text(self, name: str) -> str | None:
+        """The query of a temporary view that was made by a statement."""
+        return self._temporary.get(name.lower())
+
+    def relation(self, schema: str, name: str) -> Relation | None:
+        """What the catalog has under a name."""
+        return self._catalog.relation(schema, name)
+
+    def view_query(self, relation: Relation) -> tuple[str, str, tuple[str, ...]]:
+        """A view's text, the schema of its unqualified names, and its columns."""
+        view = self._catalog.view(relation.schema, relation.name)
+        return view.sql, view.default_schema, view.columns.names
+
+    def timestamp(self, text: str) -> int:
+        """A timestamp expression in milliseconds since the epoch, in the session's time zone."""
+        return milliseconds(self._spark, text)
+
+    def register_snapshot(self, snapshot: Snapshot) -> str:
+        """The quoted name of the view of a snapshot."""
+        return backquote(self._frame(snapshot)[0])
+
+    def register_query(self, text: str, columns: tuple[str, ...]) -> str:
+        """The quoted name of a view over bound text, its columns named anew."""
+        name = f"__rowmerge_{_digest(text, *columns)}"
+        with self._lock:
+            if name not in self._views:
+                frame = self._spark.sql(text)
+                self._keep(name, frame.toDF(*columns) if columns and list(columns) != frame.columns else frame)
+            self._views.move_to_end(name)
+        return backquote(name)
+
+    def _frame(self, snapshot: Snapshot) -> tuple[str, DataFrame]:
+        name = f"__rowmerge_{_digest(snapshot.location, str(snapshot.version), str(snapshot.timestamp))}"
+        with self._lock:
+            if name not in self._views:
+                self._keep(name, read_snapshot(self._spark, snapshot))
+            self._views.move_to_end(name)
+            return name, self._views[name]
+
+    def _keep(self, name: str, frame: DataFrame) -> None:
+        register(frame, name)
+        self._views[name] = frame
+        while len(self._views) > KEPT_VIEWS:
+            old, _ = self._views.popitem(last=False)
+            unregister(self._spark, old)
+
+
+@dataclass
+class Statement:
+    """The names of one statement: each is looked up once, so that it means one version everywhere in it."""
+
+    binder: Binder
+    schema: str = ""
+    found: dict[tuple[str, ...], str | None] = field(default_factory=dict)
+    within: tuple[str, ...] = ()
+
+    def resolve(self, reference: TableReference) -> str | None:
+        """The quoted view for a name, or None for a name that is Spark's."""
+        time = reference.timestamp.text if reference.timestamp else ""
+        key = (*(part.lower() for part in reference.name.parts), str(reference.version), time, self.schema)
+        if key not in self.found:
+            self.found[key] = self._look_up(reference)
+        return self.found[key]
+
+    def _look_up(self, reference: TableReference) -> str | None:
+        parts = reference.name.parts
+        if len(parts) == 3 and parts[0].lower() in CATALOGS:
+            parts = parts[1:]
+        timed = reference.version is not None or reference.timestamp is not None
+        if len(parts) == 1 and self.binder.is_temporary(parts[0]):
+            text = self.binder.temporary_text(parts[0])
+            if timed:
+                raise PlanError(f"{parts[0]} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
+            return None if text is None else self._view(f"temporary view {parts[0]}", text, self.binder.schema, ())
+        if len(parts) > 2:
+            return None
+        schema, name = (self.schema or self.binder.schema, parts[0]) if len(parts) == 1 else parts
+        relation = self.binder.relation(schema, name)
+        if relation is None:
+            return None
+        if relation.kind == "view":
+            if timed:
+                raise PlanError(
+                    f"{relation.schema}.{relation.name} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF."
+                )
+            text, default_schema, columns = self.binder.view_query(relation)
+            return self._view(f"{relation.schema}.{relation.name}", text, default_schema, columns)
+        table = self.binder.table(TableName((schema, name)))
+        if reference.version is not None:
+            snapshot = table.snapshot_at(version=reference.version)
+        elif reference.timestamp is not None:
+            snapshot = table.snapshot_at(timestamp=self.binder.timestamp(reference.timestamp.text))
+        else:
+            snapshot = table.snapshot()
+        return self.binder.register_snapshot(snapshot)
+
+    def _view(self, name: str, text: str, schema: str, columns: tuple[str, ...]) -> str:
+        if name in self.within:
+            raise PlanError(f"The view {name} reads itself ({' → '.join((*self.within, name))}). Replace one of these views.")
+        inner = Statement(self.binder, schema, self.found, (*self.within, name))
+        return self.binder.register_query(bind(text, inner.resolve), columns)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]

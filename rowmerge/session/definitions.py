@@ -1,0 +1,380 @@
+"""Statements that define and describe, carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.changes.insert import NewRows
+from rowmerge.changes.result import ChangeResult
+from rowmerge.changes.table_change import change_definition, create_table
+from rowmerge.commands.definitions import (
+    AddColumns,
+    CommentOn,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    DefinitionCommand,
+    Describe,
+    Detail,
+    Drop,
+    DropSchema,
+    SetProperties,
+    ShowColumns,
+    ShowProperties,
+    ShowSchemas,
+    ShowTables,
+    UnsetProperties,
+    UseSchema,
+)
+from rowmerge.commands.names import TableName
+from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableError, TableNotFound, UnknownColumn, UnsupportedStatement
+from rowmerge.session import answers
+from rowmerge.session.binding import Binder
+from rowmerge.session.description import RelationDescription, describe
+from rowmerge.session.results import StatementResult
+from rowmerge.spark.columns import fields_of
+from rowmerge.spark.types import schema_of
+from rowmerge.table.schema import Field, Struct, quote
+from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Carries out definition commands on one catalog."""
+
+    spark: SparkSession
+    catalog: DirectoryCatalog
+    binder: Binder
+    default_format: str
+
+    def run(self, command: DefinitionCommand) -> StatementResult:
+        """The result of a command. Raises TableError, PlanError and what the catalog and the format raise."""
+        match command:
+            case CreateTable():
+                return self._create_table(command)
+            case CreateView():
+                return self._create_view(command)
+            case CreateSchema(name, if_not_exists, comment, properties):
+                self.catalog.create_schema(name, if_not_exists=if_not_exists, comment=comment, properties=properties)
+                return self._done("CREATE SCHEMA")
+            case DropSchema(name, if_exists, cascade):
+                self.catalog.drop_schema(name, if_exists=if_exists, cascade=cascade)
+                return self._done("DROP SCHEMA")
+            case Drop():
+                return self._drop(command)
+            case AddColumns():
+                return self._add_columns(command)
+            case SetProperties() | UnsetProperties():
+                return self._properties(command)
+            case CommentOn():
+                return self._comment(command)
+            case Describe() | ShowSchemas() | ShowTables() | ShowProperties() | ShowColumns():
+                return self._told(command)
+            case UseSchema(name):
+                if not self.catalog.schema_exists(name):
+                    raise SchemaNotFound(quote(name), self.catalog.schemas())
+                self.binder.schema = name.lower()
+                return self._done("USE")
+
+    def describe(self, name: TableName) -> RelationDescription:
+        """What is known of a relation. Raises TableNotFound."""
+        relation = self._relation(name)
+        location = self.catalog.table_at(relation.schema, relation.name).location
+        return describe(self.catalog, relation, location)
+
+    # ---------------------------------------------------------- tables
+
+    def create(
+        self, name: TableName, definition: TableDefinition, rows: NewRows | None, *, or_replace: bool, location: str | None = None
+    ) -> ChangeResult:
+        """Make or replace a table. Raises AlreadyExists, also for a view of that name."""
+        schema, table_name = self.binder.locate(name)
+        relation = self.catalog.relation(schema, table_name)
+        if relation is not None and relation.kind == "view":
+            raise AlreadyExists(f"{schema}.{table_name} is a view. Drop it with DROP VIEW, or choose another name.")
+        table: Table
+        if relation is not None:
+            table = self.catalog.open(schema, table_name)
+        else:
+            table = self.catalog.table_at(schema, table_name, location)
+        if location is not None and relation is None and table.exists() and rows is None and not definition.schema:
+            self.catalog.register(schema, table_name, location)
+            return change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
+        result = create_table(table, f"{schema}.{table_name}", definition, rows, replace=or_replace)
+        if location is not None and relation is None:
+            self.catalog.register(schema, table_name, location)
+        return result
+
+    def _create_table(self, command: CreateTable) -> StatementResult:
+        if (command.format or self.default_format) != "delta":
+            raise UnsupportedStatement(
+                f"USING {command.format or self.default_format} is not supported. Write USING delta", text=str(command.name)
+            )
+        if command.partition_transforms:
+            raise UnsupportedStatement(
+                f"PARTITIONED BY {command.partition_transforms[0]}: Delta tables are partitioned by columns, not by transforms. "
+                f"Add a column with that value and name it",
+                text=str(command.name),
+            )
+        schema, name = self.binder.locate(command.name)
+        existing = self.catalog.relation(schema, name)
+        if existing is not None and command.if_not_exists:
+            return self._done("CREATE TABLE")
+        rows: NewRows | None = None
+        if command.query is not None:
+            frame = self.binder.query(command.query.text)
+            if command.columns:
+                raise PlanError(
+                    "CREATE TABLE … AS SELECT takes its columns from the query. Leave the column list out, or cast in the query."
+                )
+            columns = query_columns(frame)
+            rows = NewRows(frame)
+        else:
+            columns = fields_of(self.spark, command.columns)
+        definition = TableDefinition(columns, _partition(columns, command.partitioned_by), command.properties, command.comment)
+        result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location)
+        operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
+        return StatementResult(
+            answers.nothing(self.spark), operation, None if rows is None else result.changes, result.version, result.timings.seconds
+        )
+
+    def _drop(self, command: Drop) -> StatementResult:
+        operation = "DROP VIEW" if command.view else "DROP TABLE"
+        if command.view and len(command.name.parts) == 1 and self.binder.drop_temporary(command.name.parts[0]):
+            return self._done(operation)
+        schema, name = self.binder.locate(command.name)
+        if self.catalog.relation(schema, name) is None and command.if_exists:
+            return self._done(operation)
+        if command.view:
+            self.catalog.drop_view(schema, name)
+        else:
+            self.catalog.drop_table(schema, name)
+        return self._done(operation)
+
+    def _add_columns(self, command: AddColumns) -> StatementResult:
+        added = fields_of(self.spark, command.columns)
+
+        def definition(snapshot: Snapshot) -> TableDefinition:
+            return TableDefinition(schema=_with_columns(snapshot, added, command))
+
+        parameters: dict[str, object] = {"columns": [{"column": {"name": f.name, "type": f.sql_type}} for f in added]}
+        return self._changed(command.name, "ADD COLUMNS", parameters, definition)
+
+    def _properties(self, command: SetProperties | UnsetProperties) -> StatementResult:
+        if self._relation(command.name).kind == "view":
+            return self._view_properties(command)
+
+        def definition(snapshot: Snapshot) -> TableDefinition:
+            return TableDefinition(properties=_new_properties(command, snapshot.properties))
+
+        if isinstance(command, SetProperties):
+            return self._changed(command.name, "SET TBLPROPERTIES", {"properties": dict(command.properties)}, definition)
+        return self._changed(command.name, "UNSET TBLPROPERTIES", {"properties": list(command.keys)}, definition)
+
+    def _comment(self, command: CommentOn) -> StatementResult:
+        relation = self._relation(command.name)
+        if relation.kind == "view":
+            return self._comment_on_view(relation, command)
+
+        def definition(snapshot: Snapshot) -> TableDefinition:
+            if command.column is None:
+                return TableDefinition(description=command.comment or "")
+            return TableDefinition(schema=_commented(snapshot.schema, command.column, command.comment))
+
+        operation = "CHANGE COLUMN" if command.column else "COMMENT ON TABLE"
+        return self._changed(command.name, operation, {"comment": command.comment or ""}, definition)
+
+    def _changed(self, name: TableName, operation: str, parameters: dict[str, object], definition: object) -> StatementResult:
+        assert callable(definition)
+        result = change_definition(self.binder.table(name), operation, parameters, definition)
+        return StatementResult(answers.nothing(self.spark), operation, None, result.version, result.timings.seconds)
+
+    # ---------------------------------------------------------- views
+
+    def _create_view(self, command: CreateView) -> StatementResult:
+        if command.temporary:
+            name = command.name.parts[-1]
+            if len(command.name.parts) > 1:
+                raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
+            if self.binder.is_temporary(name) and not command.or_replace:
+                if command.if_not_exists:
+                    return self._done("CREATE VIEW")
+                raise AlreadyExists(f"The temporary view {name} exists already. Add OR REPLACE.")
+            text = command.query.text
+            if command.columns:
+                aliases = ", ".join(quote(column) for column, _ in command.columns)
+                text = f"select * from ({text}) as __rowmerge_view ({aliases})"
+            self.binder.add_temporary(name, text)
+            return self._done("CREATE VIEW")
+        schema, name = self.binder.locate(command.name)
+        existing = self.catalog.relation(schema, name)
+        if existing is not None and command.if_not_exists:
+            return self._done("CREATE VIEW")
+        columns = query_columns(self.binder.query(command.query.text))
+        if command.columns:
+            columns = _renamed(columns, command.columns)
+        self.catalog.put_view(
+            schema,
+            name,
+            command.query.text,
+            default_schema=self.binder.schema,
+            columns=columns,
+            comment=command.comment,
+            properties=command.properties,
+            or_replace=command.or_replace,
+        )
+        return self._done("CREATE VIEW")
+
+    def _view_properties(self, command: SetProperties | UnsetProperties) -> StatementResult:
+        schema, name = self.binder.locate(command.name)
+        view = self.catalog.view(schema, name)
+        self.catalog.put_view(
+            schema,
+            name,
+            view.sql,
+            default_schema=view.default_schema,
+            columns=view.columns,
+            comment=view.comment,
+            properties=_new_properties(command, view.properties),
+            or_replace=True,
+        )
+        return self._done("ALTER VIEW")
+
+    def _comment_on_view(self, relation: Relation, command: CommentOn) -> StatementResult:
+        view = self.catalog.view(relation.schema, relation.name)
+        columns = view.columns if command.column is None else _commented(view.columns, command.column, command.comment)
+        self.catalog.put_view(
+            relation.schema,
+            relation.name,
+            view.sql,
+            default_schema=view.default_schema,
+            columns=columns,
+            comment=command.comment if command.column is None else view.comment,
+            properties=view.properties,
+            or_replace=True,
+        )
+        return self._done("COMMENT ON")
+
+    # ---------------------------------------------------------- answers
+
+    def _told(self, command: Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns) -> StatementResult:
+        return StatementResult(self._answer(command), "SHOW" if not isinstance(command, Describe) else command.detail.value)
+
+    def _answer(self, command: Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns) -> DataFrame:
+        match command:
+            case Describe(name, Detail.HISTORY, limit):
+                return answers.history_of(self.spark, self.binder.table(name).history(limit))
+            case Describe(name, Detail.DETAIL):
+                return answers.detail_of(self.spark, self.describe(name), self.binder.table(name).snapshot())
+            case Describe(name, detail):
+                if len(name.parts) == 1 and self.binder.is_temporary(name.parts[0]):
+                    return self.spark.sql(f"describe {name}")
+                return answers.columns_of(self.spark, self.describe(name), detail is Detail.EXTENDED)
+            case ShowSchemas(like):
+                return answers.names(self.spark, "namespace", self.catalog.schemas(), like)
+            case ShowTables(schema, like, views):
+                return self._relations(schema or self.binder.schema, like, views)
+            case ShowProperties(name, key):
+                return answers.properties(self.spark, self.describe(name).properties, key)
+            case ShowColumns(name):
+                return answers.names(self.spark, "col_name", [f.name for f in self.describe(name).columns], None)
+
+    def _relations(self, schema: str, like: str | None, views: bool) -> DataFrame:
+        if not self.catalog.schema_exists(schema):
+            raise SchemaNotFound(quote(schema), self.catalog.schemas())
+        listed = [r for r in self.catalog.relations(schema) if answers.matches(r.name, like) and (r.kind == "view" or not views)]
+        return answers.relations(self.spark, [(r.schema, r.name, False) for r in listed], "viewName" if views else "tableName")
+
+    def _relation(self, name: TableName) -> Relation:
+        schema, relation_name = self.binder.locate(name)
+        relation = self.catalog.relation(schema, relation_name)
+        if relation is None:
+            self.binder.table(name)
+            raise TableNotFound(str(name))
+        return relation
+
+    def _done(self, operation: str) -> StatementResult:
+        return StatementResult(answers.nothing(self.spark), operation)
+
+
+def query_columns(frame: DataFrame) -> Struct:
+    """A query's columns as a table's: all may be NULL, comments of the query's own stay behind."""
+    schema = schema_of(frame)
+    lower = [field.name.lower() for field in schema]
+    for field in schema:
+        if lower.count(field.name.lower()) > 1:
+            raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
+    return Struct(tuple(Field(field.name, field.type) for field in schema))
+
+
+def _partition(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...]:
+    found = []
+    for name in names:
+        field = columns.find(name)
+        if field is None:
+            raise UnknownColumn(name, columns.names, where="PARTITIONED BY")
+        found.append(field.name)
+    if len(found) == len(columns):
+        raise PlanError("A table cannot be partitioned by all of its columns. Leave at least one for the data files.")
+    return tuple(found)
+
+
+def _with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Struct:
+    fields = list(snapshot.schema.fields)
+    for field in added:
+        if Struct(tuple(fields)).find(field.name):
+            raise PlanError(f"{snapshot.name} has the column `{field.name}` already. Choose another name.")
+        if not field.nullable:
+            raise PlanError(
+                f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."
+            )
+        if field.name not in command.positions:
+            fields.append(field)
+            continue
+        after = command.positions[field.name]
+        if after is None:
+            fields.insert(0, field)
+            continue
+        place = Struct(tuple(fields)).find(after)
+        if place is None:
+            raise UnknownColumn(after, snapshot.schema.names, where="AFTER")
+        fields.insert(fields.index(place) + 1, field)
+    return Struct(tuple(fields))
+
+
+def _new_properties(command: SetProperties | UnsetProperties, properties: Mapping[str, str]) -> dict[str, str]:
+    if isinstance(command, SetProperties):
+        return {**properties, **command.properties}
+    missing = [key for key in command.keys if key not in properties]
+    if missing and not command.if_exists:
+        raise TableError(f"{command.name} has no property {missing[0]!r}. Add IF EXISTS, or look at SHOW TBLPROPERTIES {command.name}.")
+    return {key: value for key, value in properties.items() if key not in command.keys}
+
+
+def _commented(schema: Struct, path: tuple[str, ...], comment: str | None) -> Struct:
+    field = schema.find(path[0])
+    if field is None:
+        raise UnknownColumn(path[0], schema.names)
+    if len(path) > 1:
+        if not isinstance(field.type, Struct):
+            raise PlanError(f"`{path[0]}` is not a struct, so it has no field `{path[1]}`.")
+        new = replace(field, type=_commented(field.type, path[1:], comment))
+    else:
+        metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
+        new = replace(field, metadata={**metadata, "comment": comment} if comment else metadata)
+    return Struct(tuple(new if f is field else f for f in schema))
+
+
+def _renamed(columns: Struct, names: tuple[tuple[str, str | None], ...]) -> Struct:
+    if len(columns) != len(names):
+        raise PlanError(f"The view names {len(names)} column(s), but its query has {len(columns)}. Name each of them once.")
+    return Struct(
+        tuple(
+            replace(f, name=name, metadata={"comment": comment} if comment else {})
+            for f, (name, comment) in zip(columns, names, strict=True)
+        )
+    )

@@ -1,0 +1,61 @@
+"""What is known of a table or view without reading its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow.compute as pc
+
+from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.table.schema import Field
+
+
+@dataclass(frozen=True)
+class RelationDescription:
+    """A relation's columns and facts. `modified` in milliseconds since the epoch; `records` (None: unknown) and `size` (bytes) from the
+    log; `text` is a view's query.
+    """
+
+    relation: Relation
+    columns: tuple[Field, ...]
+    location: str
+    partition_columns: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    version: int | None = None
+    modified: int = 0
+    records: int | None = None
+    size: int = 0
+    text: str | None = None
+
+
+def describe(catalog: DirectoryCatalog, relation: Relation, location: str) -> RelationDescription:
+    """Ask a view's definition or a table's newest snapshot."""
+    if relation.kind == "view":
+        view = catalog.view(relation.schema, relation.name)
+        return RelationDescription(
+            relation,
+            view.columns.fields,
+            location,
+            properties=view.properties,
+            comment=view.comment,
+            version=view.version,
+            modified=view.modified,
+            text=view.sql,
+        )
+    snapshot = catalog.open(relation.schema, relation.name).snapshot()
+    listing = snapshot.files()
+    known = listing["records"].null_count == 0
+    return RelationDescription(
+        relation,
+        snapshot.schema.fields,
+        snapshot.location,
+        snapshot.partition_columns,
+        snapshot.properties,
+        snapshot.description,
+        snapshot.version,
+        snapshot.timestamp,
+        (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0) if known else None,
+        pc.sum(listing["size"]).as_py() or 0,
+    )

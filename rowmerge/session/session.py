@@ -1,0 +1,168 @@
+"""Session: SQL on the tables of one warehouse, over one Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.changes.insert import NewRows, append, overwrite
+from rowmerge.commands.definitions import CreateTable, Query
+from rowmerge.commands.explain import Explain
+from rowmerge.commands.names import TableName
+from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
+from rowmerge.errors import ConfigurationError, TableNotFound
+from rowmerge.session import answers
+from rowmerge.session.binding import Binder
+from rowmerge.session.definitions import Definitions, query_columns
+from rowmerge.session.description import RelationDescription
+from rowmerge.session.embedded import check_pyspark, start_spark
+from rowmerge.session.results import StatementResult
+from rowmerge.session.rows import RowStatements
+from rowmerge.spark.failures import translated
+from rowmerge.spark.types import frame_of
+from rowmerge.sql import parse
+from rowmerge.storage.store import Storage
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import TableDefinition
+
+Mode = Literal["append", "overwrite", "replace"]
+
+
+def connect(
+    location: str,
+    *,
+    spark: SparkSession | None = None,
+    spark_config: Mapping[str, object] | None = None,
+    schema: str = "default",
+    default_format: str = "delta",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Session:
+    """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
+
+    `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
+    unqualified names are looked up. `storage_options` go to obstore.
+    Raises StorageError for a location that is a file or not writable, ConfigurationError for wrong arguments or a missing Java.
+    """
+    if spark is not None and spark_config:
+        raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+    if default_format != "delta":
+        raise ConfigurationError(f"default_format {default_format!r} is not supported. Use 'delta'.")
+    catalog = DirectoryCatalog(Storage(location, storage_options))
+    if spark is not None:
+        check_pyspark(spark.version)
+    return Session(catalog, spark or start_spark(spark_config), schema, default_format, owns_spark=spark is None)
+
+
+class Session:
+    """Runs SQL on the tables of a warehouse. Several threads may use one session."""
+
+    def __init__(self, catalog: DirectoryCatalog, spark: SparkSession, schema: str, default_format: str, *, owns_spark: bool) -> None:
+        self._catalog = catalog
+        self._spark = spark
+        self._owns_spark = owns_spark
+        self._binder = Binder(spark, catalog, schema)
+        self._definitions = Definitions(spark, catalog, self._binder, default_format)
+        self._rows = RowStatements(spark, self._binder)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The Spark session underneath."""
+        return self._spark
+
+    def sql(self, text: str) -> DataFrame:
+        """Run one statement; its rows. Row-level statements return counts as Delta does."""
+        return self.execute(text).frame
+
+    def execute(self, text: str) -> StatementResult:
+        """Run one statement; its rows and what it did. Raises RowmergeError."""
+        command = parse(text)
+        with translated(text):
+            match command:
+                case Query(query):
+                    return StatementResult(self._binder.query(query), _first_word(query))
+                case Explain(explained):
+                    plan = str(self._rows.plan(explained))
+                    return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
+                case Merge() | Update() | Delete() | Insert() | Truncate():
+                    return self._rows.run(command)
+                case _:
+                    return self._definitions.run(command)
+
+    def table(self, name: str) -> DataFrame:
+        """The rows of a table's newest version, of a view, or of a temporary view; `name` as in SQL."""
+        with translated(name):
+            return self._binder.query(f"select * from {name}")
+
+    def write(
+        self,
+        data: pa.Table | DataFrame,
+        name: str,
+        *,
+        mode: Mode = "append",
+        partitioned_by: Sequence[str] = (),
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        column_comments: Mapping[str, str] | None = None,
+    ) -> StatementResult:
+        """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
+
+        `name` as in SQL. Raises TableNotFound, UnknownColumn, TypeMismatch, …
+        """
+        command = parse(f"create table {name} (x int)")
+        assert isinstance(command, CreateTable)
+        with translated(name, name):
+            frame = frame_of(self._spark, data) if isinstance(data, pa.Table) else data
+            rows = NewRows(frame, by_name=True)
+            if mode == "replace":
+                columns = _with_comments(query_columns(frame), column_comments or {})
+                definition = TableDefinition(columns, tuple(partitioned_by), dict(properties or {}), comment)
+                result = self._definitions.create(command.name, definition, rows, or_replace=True)
+            elif mode == "append":
+                result = append(self._binder.table(command.name), rows)
+            elif mode == "overwrite":
+                result = overwrite(self._binder.table(command.name), rows, dynamic=False)
+            else:
+                raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
+            frame = answers.row_counts(self._spark, "INSERT", result.changes)
+        return StatementResult(frame, "INSERT", result.changes, result.version, result.timings.seconds)
+
+    def schemas(self) -> list[str]:
+        """The names of all schemas."""
+        return self._catalog.schemas()
+
+    def relations(self, schema: str) -> list[Relation]:
+        """The tables and views of a schema; none when it does not exist. Names are plain, unquoted."""
+        return self._catalog.relations(schema)
+
+    def relation(self, schema: str, name: str) -> Relation | None:
+        """One table or view, or None."""
+        return self._catalog.relation(schema, name)
+
+    def describe(self, schema: str, name: str) -> RelationDescription:
+        """Columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
+        if self._catalog.relation(schema, name) is None:
+            raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
+        return self._definitions.describe(TableName((schema, name)))
+
+    def close(self) -> None:
+        """Stop the embedded Spark; a session that was brought along stays."""
+        if self._owns_spark:
+            self._spark.stop()
+
+
+def _first_word(text: str) -> str:
+    words = text.replace("(", " ").split(maxsplit=1)
+    return words[0].upper() if words else "SELECT"
+
+
+def _with_comments(columns: Struct, comments: Mapping[str, str]) -> Struct:
+    def commented(field: Field) -> Field:
+        comment = comments.get(field.name)
+        return replace(field, metadata={**field.metadata, "comment": comment}) if comment else field
+
+    return Struct(tuple(commented(field) for field in columns))

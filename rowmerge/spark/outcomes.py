@@ -1,0 +1,93 @@
+"""Rows of (target?, source?) to outcome rows: which clause fires, and what the row becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from rowmerge.plan.row_plan import Clause, Effect, RowPlan
+from rowmerge.spark.assignment import stored
+from rowmerge.spark.scan import FILE, POSITION
+from rowmerge.spark.source import ORDINAL
+from rowmerge.spark.types import schema_of
+from rowmerge.table.schema import DataType, Struct, backquote, sql_name
+
+ACTION = "__rowmerge_action"
+CLAUSE = "__rowmerge_clause"
+NAMES = (ACTION, FILE, POSITION, ORDINAL)
+
+Guarded = tuple[str, Clause]
+"""A clause and the SQL text that is true for the rows it is about."""
+
+
+def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, addresses: bool, ordinals: bool) -> DataFrame:
+    """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, ORDINAL with `ordinals`, the table's columns when
+    any clause writes.
+
+    `rows` carry the aliases of the plan's sides. Rows for which no clause fires are left out unless their ordinals are wanted.
+    Raises TypeMismatch; Spark's analysis errors pass through.
+    """
+    fired = " ".join(f"when {guard} and {_condition(clause)} then {index}" for index, (guard, clause) in enumerate(cases))
+    rows = rows.withColumn(CLAUSE, F.expr(f"case {fired} end") if cases else F.lit(None).cast("int"))
+    if not ordinals:
+        rows = rows.where(F.col(CLAUSE).isNotNull())
+    effects = " ".join(f"when {index} then {clause.effect.value}" for index, (_, clause) in enumerate(cases))
+    action = F.expr(f"cast(case {CLAUSE} {effects} else 0 end as tinyint)") if cases else F.lit(0).cast("tinyint")
+    columns: list[Column] = [action.alias(ACTION)]
+    if addresses:
+        columns += [F.col(FILE), F.col(POSITION)]
+    if ordinals:
+        columns.append(F.col(ORDINAL))
+    writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
+    if writing:
+        columns += _written(rows, plan, writing, len(cases))
+    return rows.select(*columns)
+
+
+def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataFrame:
+    """Source rows to inserted rows (no addresses): for rows that are known to match nothing."""
+    return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False)
+
+
+def _condition(clause: Clause) -> str:
+    return f"({clause.condition})" if clause.condition is not None else "true"
+
+
+def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], cases: int) -> list[Column]:
+    texts = {(index, field.name): _text(plan, clause, field.name) for index, clause in writing for field in plan.schema}
+    types = _types(rows, {text for text in texts.values() if text is not None})
+    columns = []
+    for field in plan.schema:
+        parts = []
+        for index, clause in writing:
+            text = texts[index, field.name]
+            if text is None:
+                value = stored("null", field.type, field, plan.table)
+            elif clause.effect is Effect.UPDATE and field.name not in clause.values:
+                value = text
+            else:
+                value = stored(text, types[text], field, plan.table)
+            parts.append(value)
+        if cases == 1:
+            whole = parts[0]
+        else:
+            whole = "case " + CLAUSE + " " + " ".join(f"when {i} then {v}" for (i, _), v in zip(writing, parts, strict=True)) + " end"
+        # The cast gives NULL its type and drops what a value's own type says beyond the column's.
+        columns.append(F.expr(f"cast({whole} as {sql_name(field.type)})").alias(field.name))
+    return columns
+
+
+def _text(plan: RowPlan, clause: Clause, column: str) -> str | None:
+    if column in clause.values:
+        return clause.values[column]
+    if clause.effect is Effect.UPDATE:
+        return f"{backquote(plan.target.alias)}.{backquote(column)}"
+    return None
+
+
+def _types(rows: DataFrame, texts: set[str]) -> dict[str, DataType]:
+    ordered = sorted(texts)
+    schema: Struct = schema_of(rows.select(*(F.expr(text).alias(f"c{index}") for index, text in enumerate(ordered))))
+    return {text: field.type for text, field in zip(ordered, schema, strict=True)}

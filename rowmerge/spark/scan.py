@@ -1,0 +1,152 @@
+"""A snapshot's files as a DataFrame: clean files through Spark's own reader alone, marked files less their deleted rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rowmerge.errors import MissingDataFile
+from rowmerge.spark.sink import HIVE_NULL, partition_folder
+from rowmerge.spark.types import empty_frame, frame_of, to_spark
+from rowmerge.table.files import Positions
+from rowmerge.table.schema import Primitive, Struct, arrow_schema, backquote
+from rowmerge.table.snapshot import Snapshot
+
+FILE = "__rowmerge_file"
+POSITION = "__rowmerge_position"
+
+_KEY = "__rowmerge_key"
+_WORDS = "__rowmerge_words"
+_FIRST = "__rowmerge_first"
+_HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
+# java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
+_URI_SAFE = "_-!.~'()*,;:$&+=@/"
+
+
+def read_snapshot(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, addresses: bool = False) -> DataFrame:
+    """The live rows of a snapshot, or of some of its files (rows of `snapshot.files()`), columns in the table's order.
+
+    With `addresses`, two more columns: FILE, the file's path as Spark spells it (see `spark_path`), and POSITION, the row's index in it.
+    Raises MissingDataFile when a file is gone and Spark finds out while listing.
+    """
+    files = snapshot.files() if files is None else files
+    marked = pc.greater(files["deleted"], 0)
+    parts = [
+        _read(spark, snapshot, files.filter(pc.invert(marked)), addresses, {}),
+        _read(spark, snapshot, files.filter(marked), addresses, None),
+    ]
+    frames = [part for part in parts if part is not None]
+    if not frames:
+        nothing = empty_frame(spark, snapshot.schema)
+        if addresses:
+            nothing = nothing.withColumns({FILE: F.lit("").cast("string"), POSITION: F.lit(0).cast("bigint")})
+        return nothing
+    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+
+
+def spark_path(path: str) -> str:
+    """How Spark's `_metadata.file_path` spells a file's path (Hadoop's Path.toUri().toString())."""
+    if path.startswith("file://"):
+        path = "file:" + path[len("file://") :]
+    encoded = [c if not c.isascii() else quote(c, safe=_URI_SAFE) for c in path]
+    return "".join(encoded)
+
+
+def _read(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table, addresses: bool, positions: Mapping[str, Positions] | None
+) -> DataFrame | None:
+    if files.num_rows == 0:
+        return None
+    hive = _follows_hive(snapshot, files)
+    in_files = snapshot.schema if hive else Struct(tuple(f for f in snapshot.schema if f.name not in snapshot.partition_columns))
+    reader = spark.read.schema(to_spark(in_files)).option("__globPaths__", "false").option("mergeSchema", "false")
+    reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
+    if hive:
+        reader = reader.option("basePath", snapshot.location)
+    paths = files["path"].to_pylist()
+    try:
+        frame = reader.parquet(*paths)
+    except AnalysisException as error:
+        if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+            missing = (error.getMessageParameters() or {}).get("path", "")
+            raise MissingDataFile(snapshot.name, missing) from error
+        raise
+    columns = [F.col(backquote(f.name)) for f in in_files]
+    needs_key = positions is None or not hive
+    if addresses or needs_key:
+        frame = frame.select(*columns, F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(POSITION))
+    if positions is None:
+        frame = _without_deleted(spark, frame, snapshot.deleted_positions(paths))
+    if not hive:
+        frame = _with_partition_values(spark, frame, snapshot, files)
+    wanted = [F.col(backquote(name)) for name in snapshot.schema.names]
+    return frame.select(*wanted, FILE, POSITION) if addresses else frame.select(*wanted)
+
+
+def _without_deleted(spark: SparkSession, frame: DataFrame, deleted: Mapping[str, Positions]) -> DataFrame:
+    """A left join with one bit set a file (as words of 64 bits, from the first deleted row on) and a test of the row's bit."""
+    keys, firsts, words = [], [], []
+    for path, positions in deleted.items():
+        bits, first = _words(positions)
+        keys.append(spark_path(path))
+        firsts.append(first)
+        words.append(bits)
+    bitmaps = pa.table(
+        {_KEY: pa.array(keys, pa.string()), _FIRST: pa.array(firsts, pa.int64()), _WORDS: pa.array(words, pa.list_(pa.int64()))}
+    )
+    marks = F.broadcast(frame_of(spark, bitmaps))
+    joined = frame.join(marks, F.col(FILE) == F.col(_KEY), "left")
+    word = f"get({_WORDS}, cast(shiftright({POSITION}, 6) - {_FIRST} as int))"
+    alive = F.expr(f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0) = 0")
+    return joined.where(alive).drop(_KEY, _FIRST, _WORDS)
+
+
+def _words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
+    values = np.array(positions.to_array(), dtype=np.int64)
+    first = int(values[0]) >> 6
+    bits = np.zeros((((int(values[-1]) >> 6) - first + 1) * 64,), dtype=np.uint8)
+    bits[values - (first << 6)] = 1
+    return np.packbits(bits, bitorder="little").view(np.int64), first
+
+
+def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, files: pa.Table) -> DataFrame:
+    schema = snapshot.schema.select(snapshot.partition_columns)
+    columns: dict[str, Any] = {_KEY: pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())}
+    partition = files["partition"].combine_chunks()
+    for field in schema:
+        columns[field.name] = pc.struct_field(partition, [field.name]).cast(arrow_schema(Struct((field,))).field(0).type)
+    values = frame_of(spark, pa.table(columns))
+    return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
+
+
+def _follows_hive(snapshot: Snapshot, files: pa.Table) -> bool:
+    """Whether Spark's partition discovery would give exactly the log's values for all these files.
+
+    Only for types whose text has one form; otherwise the values come by a join on the path.
+    """
+    if not snapshot.partition_columns:
+        return True
+    fields = snapshot.schema.select(snapshot.partition_columns)
+    if any(not isinstance(f.type, Primitive) or f.type.name not in _HIVE_TYPES for f in fields):
+        return False
+    partition = files["partition"].combine_chunks()
+    folders = []
+    for field in fields:
+        values = pc.struct_field(partition, [field.name])
+        text = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
+        encoded = pc.dictionary_encode(text)
+        named = pa.array([partition_folder(field.name, value) for value in encoded.dictionary.to_pylist()], pa.string())
+        folders.append(pc.fill_null(named.take(encoded.indices), partition_folder(field.name, None)))
+        if pc.any(pc.equal(text, HIVE_NULL)).as_py():
+            return False
+    expected = pc.binary_join_element_wise(snapshot.location, *folders, "/")
+    parent = pc.replace_substring_regex(files["path"].combine_chunks(), r"/[^/]*$", "")
+    return bool(pc.all(pc.equal(expected, parent)).as_py())

@@ -1,0 +1,67 @@
+"""Schemas between Spark, Arrow and ours, and the ways from small Arrow tables to DataFrames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from rowmerge.errors import TypeMismatch
+from rowmerge.table.schema import Field, Struct, arrow_schema, backquote, schema_from_json, sql_name, to_json
+
+
+def schema_of(frame: DataFrame) -> Struct:
+    """The columns of a DataFrame as ours. Raises TypeMismatch for a type that no table holds (intervals, …)."""
+    return from_spark(frame.schema)
+
+
+def from_spark(schema: StructType) -> Struct:
+    """Spark's StructType as ours; the JSON form is the same in both."""
+    fields = []
+    for spark_field in schema.fields:
+        try:
+            fields.append(schema_from_json({"fields": [spark_field.jsonValue()]}).fields[0])
+        except ValueError as error:
+            raise TypeMismatch(
+                f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "
+                f"Cast it to a type that can be stored, or leave it out."
+            ) from error
+    return Struct(tuple(fields))
+
+
+def to_spark(schema: Struct) -> StructType:
+    """Our schema as Spark's; metadata (comments and formats' own keys) stays behind, so that it does not leak into queries."""
+    bare = Struct(tuple(Field(field.name, field.type, True) for field in schema))
+    return StructType.fromJson(to_json(bare))
+
+
+def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:
+    """A small Arrow table as a DataFrame, held by the driver.
+
+    PySpark takes Arrow tables from 4.0 on; before, the rows go through Python objects.
+    """
+    if hasattr(pa, "Table") and _takes_arrow(spark):
+        frame = spark.createDataFrame(rows)
+        if schema is None:
+            return frame
+        return frame.selectExpr(*(f"cast({backquote(f.name)} as {sql_name(f.type)}) as {backquote(f.name)}" for f in schema))
+    ddl: Any = ", ".join(f"{backquote(f.name)} {_ddl(f.type)}" for f in rows.schema) if schema is None else to_spark(schema)
+    return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
+
+
+def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
+    """No rows, these columns."""
+    return frame_of(spark, arrow_schema(schema).empty_table(), schema)
+
+
+def _takes_arrow(spark: SparkSession) -> bool:
+    return int(spark.version.split(".", 1)[0]) >= 4
+
+
+def _ddl(type_: pa.DataType) -> str:
+    names = {pa.string(): "string", pa.int64(): "bigint", pa.binary(): "binary", pa.bool_(): "boolean", pa.int32(): "int"}
+    if pa.types.is_list(type_):
+        return f"array<{_ddl(type_.value_type)}>"
+    return names[type_]

@@ -1,0 +1,35 @@
+"""Spark's temporary views, and small questions to its SQL."""
+
+from __future__ import annotations
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.errors import TypeMismatch
+from rowmerge.table.schema import backquote
+
+
+def register(frame: DataFrame, name: str) -> None:
+    """Make a DataFrame known to SQL under a plain (unquoted) name."""
+    frame.createOrReplaceTempView(backquote(name))
+
+
+def unregister(spark: SparkSession, name: str) -> bool:
+    """Forget a temporary view; whether there was one."""
+    return bool(spark.catalog.dropTempView(name))
+
+
+def is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Whether a temporary view of this plain name exists."""
+    try:
+        return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)
+    except AnalysisException:
+        return False
+
+
+def milliseconds(spark: SparkSession, expression: str) -> int:
+    """The value of a timestamp expression, in milliseconds since the epoch. Raises TypeMismatch when it is no time."""
+    value = spark.sql(f"select unix_millis(cast({expression} as timestamp)) as at").collect()[0]["at"]
+    if value is None:
+        raise TypeMismatch(f"TIMESTAMP AS OF {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")
+    return int(value)

@@ -1,0 +1,177 @@
+"""Running the sink: outcome rows in, written files and deleted positions out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+from pyroaring import BitMap64
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.spark import sink
+from rowmerge.spark.outcomes import NAMES
+from rowmerge.spark.source import collect_arrow
+from rowmerge.spark.types import frame_of
+from rowmerge.table.files import AddedFile, Positions
+from rowmerge.table.schema import Struct, arrow_schema, backquote
+
+# Executors need not have rowmerge installed: what they run travels with the job.
+cloudpickle.register_pickle_by_value(sink)  # type: ignore[no-untyped-call]
+
+REWRITTEN_HERE = 8 * 1024 * 1024
+
+
+@dataclass
+class Written:
+    """What the tasks of a job did, put together.
+
+    `positions` are by path as Spark spells it; `repeated` counts positions that were set more than once; `sources` are the ordinals of
+    source rows that matched.
+    """
+
+    files: list[AddedFile] = field(default_factory=list)
+    positions: dict[str, Positions] = field(default_factory=dict)
+    sources: BitMap64 = field(default_factory=BitMap64)
+    repeated: int = 0
+    updated: int = 0
+    inserted: int = 0
+
+    def add(self, other: Written) -> None:
+        """Take in another job's outcome."""
+        self.files += other.files
+        for path, bitmap in other.positions.items():
+            self._mark(path, bitmap)
+        self.sources |= other.sources
+        self.repeated += other.repeated
+        self.updated += other.updated
+        self.inserted += other.inserted
+
+    def _mark(self, path: str, bitmap: BitMap64) -> None:
+        known = self.positions.get(path)
+        if known is None:
+            self.positions[path] = bitmap
+            return
+        before = len(known)
+        known |= bitmap
+        self.positions[path] = known
+        self.repeated += len(bitmap) - (len(known) - before)
+
+    @property
+    def touched(self) -> int:
+        """Target rows that are deleted or replaced."""
+        return sum(len(bitmap) for bitmap in self.positions.values())
+
+
+class Writable(Protocol):
+    """What the writer must know of a table; a Snapshot is one, a table about to be made another."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def schema(self) -> Struct: ...
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...
+
+
+def write_spec(table: Writable) -> sink.WriteSpec:
+    """How this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
+    partition = table.partition_columns
+    in_files = Struct(tuple(f for f in table.schema if f.name not in partition))
+    types = arrow_schema(table.schema.select(partition))
+    # A column that is NOT NULL in the table is written as optional, as Spark does: later rules may relax it.
+    columns = pa.schema([f.with_nullable(True) for f in arrow_schema(in_files)])
+    return sink.WriteSpec(
+        root=table.location,
+        schema=columns,
+        partition=tuple((f.name, f.type) for f in types),
+        bounds=frozenset(columns.names),
+    )
+
+
+def write_outcomes(outcomes: DataFrame, table: Writable, *, gather: bool) -> Written:
+    """Run the job. With `gather`, rows come together before they are written (Spark's adaptive rebalance): by partition where the table has
+    partitions, so that a task does not write a small file into each; else by size, so that few changed rows make few files.
+    """
+    spec = write_spec(table)
+    writes = any(name in outcomes.columns for name in table.schema.names)
+    if writes and table.partition_columns:
+        outcomes = outcomes.hint("rebalance", *(outcomes[backquote(name)] for name in table.partition_columns))
+    elif writes and gather:
+        outcomes = outcomes.hint("rebalance")
+    return _together(collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, NAMES), "message binary")))
+
+
+def rewrite_files(
+    spark: SparkSession,
+    table: Writable,
+    deleted: Mapping[str, Positions],
+    partitions: Mapping[str, Mapping[str, object]],
+    size: int,
+) -> Written:
+    """Write files again without their deleted rows: read, drop, write, file by file, no join.
+
+    `deleted`: positions by path, all of them, the old ones too; `partitions`: typed partition values by path; `size`: bytes of the files
+    together. Few bytes are rewritten here, without the latency of a Spark job.
+    """
+    spec = write_spec(table)
+    if size <= REWRITTEN_HERE:
+        return _rewrite_here(spec, deleted, partitions)
+    paths = list(deleted)
+    jobs = pa.table(
+        {
+            "path": pa.array(paths, pa.string()),
+            "positions": pa.array([deleted[path].serialize() for path in paths], pa.binary()),
+            "partition": pa.array([pickle.dumps(dict(partitions[path])) for path in paths], pa.binary()),
+        }
+    )
+    frame = frame_of(spark, jobs).repartition(len(paths))
+    return _together(collect_arrow(frame.mapInArrow(sink.rewrite_sink(spec), "message binary")))
+
+
+def _rewrite_here(spec: sink.WriteSpec, deleted: Mapping[str, Positions], partitions: Mapping[str, Mapping[str, object]]) -> Written:
+    written = Written()
+    try:
+        for path, positions in deleted.items():
+            files = sink.rewrite_file(spec, path, positions, dict(partitions[path]))
+            written.files += [_added(vars(file)) for file in files]
+    except BaseException:
+        discard(written.files)
+        raise
+    return written
+
+
+def discard(files: Iterable[AddedFile]) -> None:
+    """Delete files that no version lists: those of a command that failed for certain."""
+    for file in files:
+        filesystem, path = sink.filesystem_of(file.path)
+        filesystem.delete_file(path)
+
+
+def _together(messages: pa.Table) -> Written:
+    total = Written()
+    for payload in messages["message"].to_pylist():
+        message = pickle.loads(payload)
+        written = Written(
+            files=[_added(fields) for fields in message["files"]],
+            positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
+            sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
+            repeated=message["repeated"],
+            updated=message["updated"],
+            inserted=message["inserted"],
+        )
+        total.add(written)
+    return total
+
+
+def _added(fields: Mapping[str, object]) -> AddedFile:
+    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls")
+    return AddedFile(**{name: fields[name] for name in kept})  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""The fixtures in tests/rows: statements, and the rows or the error that must come of them, in each write mode.
+
+A file holds cases. A case begins with `--- claim`; then come statements, each ended by `;` at the end of a line. A statement may be followed by
+lines that say what must come of it: `=> cell | cell` is one row of its result, in order; `!> ErrorClass: part of the message` an error.
+`=> -` is an empty result. `{mode}` stands for the write mode; a case without it runs once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rowmerge
+from rowmerge import errors
+
+FOLDER = Path(__file__).parent.parent / "rows"
+MODES = ("copy-on-write", "merge-on-read")
+
+
+@dataclass
+class Step:
+    text: str
+    rows: list[str] | None = None
+    error: str | None = None
+
+
+@dataclass
+class Case:
+    name: str
+    steps: list[Step] = field(default_factory=list)
+
+
+def cases(path: Path) -> list[Case]:
+    found: list[Case] = []
+    statement: list[str] = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if line.startswith("--- "):
+            found.append(Case(line[4:].strip()))
+        elif line.startswith("=>"):
+            step = found[-1].steps[-1]
+            step.rows = (step.rows or []) + ([] if line.strip() == "=> -" else [line[2:].strip()])
+        elif line.startswith("!>"):
+            found[-1].steps[-1].error = line[2:].strip()
+        elif line.strip() or statement:
+            statement.append(line)
+            if line.rstrip().endswith(";"):
+                found[-1].steps.append(Step("\n".join(statement).rstrip().removesuffix(";")))
+                statement = []
+    assert not statement, f"{path.name}: the last statement has no semicolon"
+    return found
+
+
+def parameters() -> list[Any]:
+    listed = []
+    for path in sorted(FOLDER.glob("*.sql")):
+        for case in cases(path):
+            modes = MODES if any("{mode}" in step.text for step in case.steps) else ("-",)
+            name = re.sub(r"\W+", "_", case.name)
+            listed += [pytest.param(case, mode, id=f"{path.stem}-{name}-{mode}") for mode in modes]
+    return listed
+
+
+@pytest.mark.parametrize(("case", "mode"), parameters())
+def test_case(session: rowmerge.Session, case: Case, mode: str) -> None:
+    checked = 0
+    for step in case.steps:
+        text = step.text.replace("{mode}", f"'rowmerge.write.mode' = '{mode}'")
+        if step.error is not None:
+            kind, _, part = step.error.partition(":")
+            with pytest.raises(getattr(errors, kind.strip())) as caught:
+                session.sql(text).collect()
+            assert part.strip() in str(caught.value)
+            checked += 1
+            continue
+        result = session.sql(text)
+        if step.rows is not None:
+            assert [" | ".join(shown(cell) for cell in row) for row in result.collect()] == step.rows, text
+            checked += 1
+    assert checked, "a case must say what comes of it"
+
+
+def shown(cell: Any) -> str:
+    if cell is None:
+        return "NULL"
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, float | int | Decimal):
+        return str(cell)
+    return str(cell)

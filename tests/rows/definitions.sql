@@ -1,0 +1,135 @@
+--- create table as select takes the query's columns
+create table t using delta partitioned by (p) comment 'hello' as select id, id % 2 as p from range(4);
+select * from t where p = 1 order by id;
+=> 1 | 1
+=> 3 | 1
+describe t;
+=> id | bigint | NULL
+=> p | bigint | NULL
+=> # Partition Information |  | 
+=> # col_name | data_type | comment
+=> p | bigint | NULL
+
+--- create or replace keeps the history
+create table t (id int) using delta;
+insert into t values (1);
+create or replace table t using delta as select 'x' as v;
+select * from t;
+=> x
+select * from t version as of 1;
+=> 1
+
+--- create table that exists is refused, or passed over with if not exists
+create table t (id int) using delta;
+create table t (id int) using delta;
+!> AlreadyExists: t exists already
+create table if not exists t (other string) using delta;
+describe t;
+=> id | int | NULL
+
+--- columns are added at the end, first, or after another
+create table t (b int) using delta;
+insert into t values (1);
+alter table t add columns (d int comment 'four', c string after b, a int first);
+select * from t;
+=> NULL | 1 | NULL | NULL
+insert into t values (1, 2, '3', 4);
+select a, b, c, d from t order by b;
+=> NULL | 1 | NULL | NULL
+=> 1 | 2 | 3 | 4
+
+--- properties are set, shown and unset
+create table t (id int) using delta tblproperties ('owner' = 'me');
+alter table t set tblproperties ('owner' = 'you', 'team' = 'x');
+show tblproperties t ('owner');
+=> owner | you
+alter table t unset tblproperties ('team');
+alter table t unset tblproperties ('team');
+!> TableError: no property 'team'
+
+--- views read the newest version and may read views
+create schema a;
+create table a.t (id int) using delta;
+create view a.v as select id * 2 as twice from a.t;
+create view a.w as select sum(twice) as total from a.v;
+insert into a.t values (1), (2);
+select * from a.w;
+=> 6
+insert into a.t values (3);
+select * from a.w;
+=> 12
+show tables in a;
+=> a | t | false
+=> a | v | false
+=> a | w | false
+show views in a;
+=> a | v | false
+=> a | w | false
+
+--- a temporary view follows its table and hides a table of its name
+create table t (id int) using delta;
+insert into t values (1);
+create temporary view n as select count(*) as c from t;
+select * from n;
+=> 1
+insert into t values (2);
+select * from n;
+=> 2
+drop view n;
+select * from n;
+!> TableNotFound: n
+
+--- schemas are made, listed and dropped
+create schema s1;
+create schema s1;
+!> AlreadyExists: s1
+create schema if not exists s1;
+create table s1.t (id int) using delta;
+show schemas;
+=> default
+=> s1
+drop schema s1;
+!> TableError: not empty
+drop schema s1 cascade;
+show schemas like 's*';
+=> -
+
+--- an unknown table is named with near names
+create table orders (id int) using delta;
+delete from ordesr;
+!> TableNotFound: orders
+drop table ordesr;
+!> TableNotFound: orders
+drop table if exists ordesr;
+drop table orders;
+select * from orders;
+!> TableNotFound: orders
+
+--- a name may be bound to a version or a time
+create table t (id int) using delta;
+insert into t values (1);
+insert into t values (2);
+select count(*) from t version as of 1;
+=> 1
+select count(*) from t timestamp as of '2999-01-01';
+=> 2
+select count(*) from t version as of 9;
+!> VersionNotFound: 9
+select (select count(*) from t version as of 2) - (select count(*) from t version as of 1);
+=> 1
+
+--- history tells what was done
+create table t (id int) using delta tblproperties ({mode});
+insert into t values (1);
+merge into t using (values (1)) s (id) on t.id = s.id when matched then delete;
+select 1;
+=> 1
+
+--- unparsable SQL is pointed at
+selekt 1;
+!> Unparsable: line 1, column 1
+create table t (id int) using delta;
+merge into t usign s on t.id = s.id when matched then delete;
+!> Unparsable: line 1, column 14
+select from from;
+!> Unparsable: line 1
