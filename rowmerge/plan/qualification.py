@@ -1,0 +1,87 @@
+"""Column references of an expression made unmistakable: the alias of their side is put before them, by position in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import Token, TokenType, exp
+
+from rowmerge.plan.conditions import Side, resolve
+from rowmerge.plan.references import Reference, parse, references, rewrite, tokens_of
+from rowmerge.table.schema import backquote
+
+Edit = tuple[int, int, str]
+
+
+def qualify(text: str, side: Side, *, case_sensitive: bool = False) -> str:
+    """An expression that sees one side only, with the side's alias before every reference to it.
+
+    Whatever is no certain reference to a column of the side stays as written: lambda variables, fields, function names, units,
+    what stands in a subquery. Text that cannot be parsed comes back unchanged.
+    """
+    tree = parse(text)
+    found = references(tree, text) if tree is not None else None
+    if tree is None or found is None:
+        return text
+    edits = list(_other_names(tree, found, (side,), case_sensitive))
+    for reference in found:
+        resolved = None if reference.in_query else resolve(reference.parts, (side,), case_sensitive=case_sensitive)
+        if resolved is not None and not resolved.qualifiers:
+            edits.append((reference.starts[0], reference.starts[0], f"{backquote(side.alias)}."))
+    edits += [(star, star, f"{backquote(side.alias)}.") for star in _bare_stars(tree, tokens_of(text) or [])]
+    return rewrite(text, edits)
+
+
+def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool = False) -> str:
+    """An expression that sees all of these sides, with each side's other names (`analytics.orders.id`) replaced by its alias.
+
+    Nothing else changes; text that cannot be parsed comes back as it is.
+    """
+    tree = parse(text)
+    found = references(tree, text) if tree is not None else None
+    if tree is None or found is None:
+        return text
+    return rewrite(text, _other_names(tree, found, sides, case_sensitive))
+
+
+def _other_names(tree: exp.Expr, found: list[Reference], sides: Sequence[Side], case_sensitive: bool) -> Iterator[Edit]:
+    read_inside = {table.name.lower() for table in tree.find_all(exp.Table)}
+    for reference in found:
+        meant = _qualifier(reference, sides, case_sensitive)
+        if meant is None:
+            continue
+        side, length = meant
+        # A subquery that reads a table of this very name means its own rows by it.
+        hidden = reference.in_query and (length == 1 or reference.parts[length - 1].lower() in read_inside)
+        if not hidden and not (length == 1 and _equal(reference.parts[0], side.alias, case_sensitive)):
+            yield reference.starts[0], reference.ends[length - 1], backquote(side.alias)
+
+
+def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side, int] | None:
+    """The side that the reference names by a qualifier, and the number of parts in it."""
+    if reference.parts[-1] != "*":
+        resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
+        return (resolved.side, resolved.qualifiers) if resolved is not None and resolved.qualifiers else None
+    written = reference.parts[:-1]
+    meant = [
+        side
+        for side in sides
+        for name in side.names
+        if len(name) == len(written) and all(_equal(a, b, case_sensitive) for a, b in zip(name, written, strict=True))
+    ]
+    return (meant[0], len(written)) if len(meant) == 1 else None
+
+
+def _equal(left: str, right: str, case_sensitive: bool) -> bool:
+    return left == right or (not case_sensitive and left.lower() == right.lower())
+
+
+def _bare_stars(tree: exp.Expr, tokens: list[Token]) -> Iterator[int]:
+    """Offsets of `*` that stand for all columns (`struct(*)`); count(*) counts rows and is left alone, as is all when in doubt."""
+    stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Column)]
+    if not stars or tree.find(exp.Query, exp.Count) is not None:
+        return
+    before, after = (TokenType.L_PAREN, TokenType.COMMA), (TokenType.R_PAREN, TokenType.COMMA, TokenType.EXCEPT)
+    for previous, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.token_type is TokenType.STAR and previous.token_type in before and following.token_type in after:
+            yield token.start
