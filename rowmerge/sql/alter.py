@@ -6,7 +6,7 @@ from rowmerge.commands.definitions import AddColumns, ColumnDefinition, CommentO
 from rowmerge.commands.names import TableName
 from rowmerge.sql.columns import column_definition, properties, property_keys
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.definitions import DEFAULT_CATALOG
+from rowmerge.sql.definitions import CATALOGS
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 _CONSTRAINT = "Test the rows instead, or refuse them in the query that writes them"
@@ -61,7 +61,7 @@ def comment_on(cursor: Cursor) -> CommentOn | None:
     if kind == "COLUMN":
         if len(path) == 1:
             raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", begin)
-        size = min(len(path) - 1, 3 if path[0].lower() == DEFAULT_CATALOG else 2)
+        size = min(len(path) - 1, 3 if path[0].lower() in CATALOGS else 2)
         path, column = path[:size], path[size:]
     cursor.expect("IS")
     text = None if cursor.accept("NULL") else cursor.string("a comment or NULL")
@@ -95,7 +95,7 @@ def _alter_column(cursor: Cursor, name: TableName) -> CommentOn:
         cursor.at += 1
     column = cursor.path("a column's name")
     if not cursor.accept("COMMENT"):
-        raise cursor.unsupported(f"Only the comment of a column can be altered. {_REWRITE} for a new type, name, place or default")
+        raise cursor.unsupported(f"Of a column only the comment can be altered, not its type, name, place or default. {_REWRITE}")
     comment = cursor.string("a comment")
     if cursor.sees(","):
         raise cursor.unsupported("ALTER COLUMN takes one column. Write one statement for each")

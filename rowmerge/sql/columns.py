@@ -81,6 +81,7 @@ def _generated(cursor: Cursor, options: _Options) -> None:
 
 def _refused_constraint(cursor: Cursor) -> Exception:
     word = cursor.key()
+    word += " KEY" if word in ("PRIMARY", "FOREIGN") else ""
     return cursor.unsupported(f"{word} in a table's definition is not supported, only NOT NULL is. Leave it out, test the column instead")
 
 

@@ -12,7 +12,8 @@ from rowmerge.sql.expressions import begins_query
 
 OWN_FORMATS = frozenset({"delta", "iceberg"})
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
-DEFAULT_CATALOG = "spark_catalog"
+CATALOGS = ("rowmerge", "spark_catalog")
+"""What may stand before a schema's name: there is one catalog."""
 
 
 def create(cursor: Cursor) -> CreateTable | CreateView | CreateSchema | None:
@@ -53,10 +54,10 @@ def drop(cursor: Cursor) -> Drop | DropSchema | None:
 
 
 def schema_name(cursor: Cursor) -> str:
-    """A schema's name: schemas have one level, `spark_catalog` may stand before it."""
+    """A schema's name: schemas have one level, the catalog's name may stand before it."""
     token = cursor.token()
     path = cursor.path("the name of a schema")
-    if len(path) == 1 or (len(path) == 2 and path[0].lower() == DEFAULT_CATALOG):
+    if len(path) == 1 or (len(path) == 2 and path[0].lower() in CATALOGS):
         return path[-1]
     raise cursor.unsupported(f"Schemas have one level. Name the schema `{path[-1]}` alone", token)
 
@@ -223,8 +224,9 @@ def _if_exists(cursor: Cursor) -> bool:
 def _view(cursor: Cursor, replace: bool, temporary: bool) -> CreateView | None:
     begin = cursor.token()
     if_not_exists = _if_not_exists(cursor)
-    if if_not_exists and replace:
-        raise cursor.error("CREATE VIEW takes OR REPLACE or IF NOT EXISTS, not both. Keep one", begin)
+    if if_not_exists and (replace or temporary):
+        other = "OR REPLACE" if replace else "TEMPORARY"
+        raise cursor.error(f"CREATE VIEW takes {other} or IF NOT EXISTS, not both. Keep one", begin)
     name = cursor.table_name("the name of a view")
     if temporary and _ahead(cursor, ("USING",)) is not None:
         return None

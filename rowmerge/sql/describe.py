@@ -6,7 +6,7 @@ from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowPro
 from rowmerge.commands.names import TableName
 from rowmerge.sql.columns import property_key
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.definitions import DEFAULT_CATALOG, SCHEMA_WORDS, schema_name
+from rowmerge.sql.definitions import CATALOGS, SCHEMA_WORDS, schema_name
 from rowmerge.sql.expressions import begins_query
 from rowmerge.sql.lexer import Kind
 
@@ -24,7 +24,7 @@ def describe(cursor: Cursor) -> Describe | None:
     detail = Detail.COLUMNS
     if cursor.sees("TABLE") and named:
         cursor.at += 1
-    if cursor.key() in _DETAILS and cursor.token(1).is_name:
+    if cursor.key() in _DETAILS and (cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING):
         detail = _DETAILS[cursor.key()]
         cursor.at += 1
     name = cursor.table_name()
@@ -65,8 +65,10 @@ def use(cursor: Cursor) -> UseSchema:
 
 
 def _schemas(cursor: Cursor) -> ShowSchemas | None:
-    if cursor.accept_any("FROM", "IN") and cursor.table_name("a catalog").parts != (DEFAULT_CATALOG,):
-        return None
+    if cursor.accept_any("FROM", "IN"):
+        catalog = cursor.path("a catalog")
+        if len(catalog) > 1 or catalog[0].lower() not in CATALOGS:
+            return None
     return ShowSchemas(_like(cursor))
 
 

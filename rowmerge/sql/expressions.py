@@ -192,18 +192,22 @@ def begins_query(cursor: Cursor) -> bool:
     ahead = 0
     while cursor.key(ahead) == "(":
         ahead += 1
-    after = cursor.token(ahead + 1)
-    if cursor.key(ahead) not in QUERY_WORDS:
+    word, after = cursor.key(ahead), cursor.token(ahead + 1)
+    if word not in QUERY_WORDS or after.kind is Kind.END:
         return False
-    return after.kind is not Kind.END and (after.kind is not Kind.SYMBOL or after.key in ("(", "*", "-", "+", "~", ":", "?", "!"))
+    if word in ("WITH", "TABLE"):
+        return after.is_name
+    return after.kind is not Kind.SYMBOL or after.key in ("(", "*", "-", "+", "~", ":", "?", "!", "[")
 
 
-def follows_operand(cursor: Cursor) -> bool:
-    """Whether the token before this one can end an expression, so that an opening parenthesis starts something new."""
+def query_follows(cursor: Cursor) -> bool:
+    """Whether a query starts here that is no part of the expression before it: no subquery, no argument, no IS DISTINCT FROM."""
     before = cursor.token(-1)
+    if not begins_query(cursor) or before.key in _AFTER_OPERATOR or before.key == "DISTINCT":
+        return False
     if before.kind is Kind.SYMBOL:
         return before.key in CLOSING.values()
-    return before.key not in _AFTER_OPERATOR
+    return not (cursor.sees("(") and before.is_name and before.key not in ("NULL", "TRUE", "FALSE", "END"))
 
 
 def with_list(cursor: Cursor) -> bool:

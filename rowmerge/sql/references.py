@@ -32,7 +32,7 @@ class TableReference:
 def references(text: str) -> list[TableReference]:
     """The tables that a query or another statement reads, in the order of the text."""
     cursor = Cursor(text, tokenize(text))
-    return [_reference(cursor, read) for read in reads(cursor)]
+    return [_reference(cursor, read) for read in _found(cursor, reads)]
 
 
 def bind(text: str, resolve: Resolve) -> str:
@@ -44,7 +44,7 @@ def bind(text: str, resolve: Resolve) -> str:
     Raises Unparsable for a string, name or comment that is not closed, UnsupportedStatement for a version that is no number.
     """
     cursor = Cursor(text, tokenize(text))
-    return _bound(cursor, reads(cursor), resolve)
+    return _bound(cursor, _found(cursor, reads), resolve)
 
 
 def bind_expression(text: str, resolve: Resolve) -> str:
@@ -52,7 +52,7 @@ def bind_expression(text: str, resolve: Resolve) -> str:
     if not _HOLDS_QUERY.search(text):
         return text
     cursor = Cursor(text, tokenize(text))
-    return _bound(cursor, reads_of_expression(cursor), resolve)
+    return _bound(cursor, _found(cursor, reads_of_expression), resolve)
 
 
 def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
@@ -61,7 +61,14 @@ def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
     `aliased`: the caller puts an alias after it, so a table at the end of the text gets none here.
     """
     cursor = Cursor(text, tokenize(text))
-    return _bound(cursor, reads_of_relation(cursor), resolve, aliased)
+    return _bound(cursor, _found(cursor, reads_of_relation), resolve, aliased)
+
+
+def _found(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
+    try:
+        return finder(cursor)
+    except RecursionError:
+        raise cursor.unsupported("Queries are nested too deeply. Name some of them in a WITH list", cursor.tokens[0]) from None
 
 
 def _reference(cursor: Cursor, read: Read) -> TableReference:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rowmerge.sql.cursor import CLOSING, Cursor
-from rowmerge.sql.expressions import TimeTravel, begins_query, ends_relation, sample, time_travel, values_list, with_group, with_list
+from rowmerge.sql.expressions import (
+    TimeTravel,
+    begins_query,
+    ends_relation,
+    query_follows,
+    sample,
+    time_travel,
+    values_list,
+    with_group,
+    with_list,
+)
 from rowmerge.sql.lexer import Kind, Token
 
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
@@ -80,7 +90,7 @@ class _Finder:
         names: _Names = self.with_names(frozenset()) if cursor.sees("WITH") else frozenset()
         verb = cursor.key()
         if verb == "INSERT":
-            self._insert_header()
+            self._insert_header(names)
         elif verb in ("DESCRIBE", "DESC") and not self._describes_query():
             return
         elif verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
@@ -88,15 +98,18 @@ class _Finder:
             return
         self.query(self.size, names, whole)
 
-    def _insert_header(self) -> None:
+    def _insert_header(self, names: _Names) -> None:
         cursor = self.cursor
         cursor.at += 1
         cursor.accept_any("INTO", "OVERWRITE")
         if cursor.sees("TABLE") and cursor.token(1).is_name:
             cursor.at += 1
         self._name()
-        while not cursor.ended and not begins_query(cursor):
-            self.skip(frozenset())
+        begins = begins_query
+        while not cursor.ended and not begins(cursor):
+            if cursor.accept("REPLACE", "WHERE"):
+                begins = query_follows
+            self.skip(names)
 
     def _describes_query(self) -> bool:
         """Whether a query is described; a table that is described is read here."""
@@ -193,13 +206,13 @@ class _Finder:
         cursor = self.cursor
         cursor.accept("LATERAL")
         if cursor.sees("("):
-            if begins_query(cursor):
-                self.group(names, is_query=True)
-                return
             end = self.closing[cursor.at]
             cursor.at += 1
-            self.relation(names, block)
-            self.query(end, names, block, in_from=True)
+            if self._holds_query(end):
+                self.query(end, names, (cursor.at, end))
+            else:
+                self.relation(names, block)
+                self.query(end, names, block, in_from=True)
             cursor.at = min(end + 1, self.size)
         elif cursor.sees("VALUES") and begins_query(cursor):
             self._values(names)
@@ -266,9 +279,14 @@ class _Finder:
 
     def expression(self, end: int, names: _Names) -> None:
         """Anything up to token `end` that holds tables only in the subqueries inside its brackets."""
-        while self.cursor.at < end:
-            self.skip(names)
-        self.cursor.at = end
+        cursor = self.cursor
+        while cursor.at < end:
+            closing = self.closing[cursor.at] if cursor.key() in CLOSING else 0
+            cursor.at += 1
+            if closing and self._holds_query(closing):
+                self.query(closing, names, (cursor.at, closing))
+                cursor.at = min(closing + 1, self.size)
+        cursor.at = end
 
     def skip(self, names: _Names) -> None:
         """Step over one token, or over a bracket with the queries inside it."""

@@ -7,7 +7,7 @@ import re
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, Insert, Merge, Truncate, Update
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.expressions import alias, begins_query, expression, follows_operand, last_expression, until_comma, with_list
+from rowmerge.sql.expressions import alias, begins_query, expression, last_expression, query_follows, until_comma, with_list
 from rowmerge.sql.lexer import Kind, position
 from rowmerge.sql.merge import assignment, merge
 
@@ -154,18 +154,7 @@ def _replace_where(cursor: Cursor, how: str) -> SqlText | None:
     if how == "OVERWRITE":
         raise cursor.error("REPLACE WHERE goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
     cursor.expect("REPLACE", "WHERE")
-    return expression(cursor, "a condition after REPLACE WHERE", _query_follows)
-
-
-def _query_follows(cursor: Cursor) -> bool:
-    if cursor.key(-1) == "." or cursor.key(-1) == "DISTINCT" or not begins_query(cursor):
-        return False
-    return follows_operand(cursor) and not (cursor.sees("(") and _calls(cursor))
-
-
-def _calls(cursor: Cursor) -> bool:
-    before = cursor.token(-1)
-    return before.is_name and before.key not in ("NULL", "TRUE", "FALSE", "END")
+    return expression(cursor, "a condition after REPLACE WHERE", query_follows)
 
 
 def _query(cursor: Cursor, verb: int) -> SqlText:

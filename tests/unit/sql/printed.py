@@ -1,0 +1,107 @@
+"""Commands as the fixtures print them, and the fixtures' own format.
+
+A file holds cases. A case begins with `--- claim`; then comes one text, then what must come of it: lines after `=>` are the printed command
+or the bound text, `!> ErrorClass line:column reason` is an error. A piece of the user's text prints as ⟨text⟩line:column, ⏎ for a newline;
+fields that have their default are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from rowmerge.commands.definitions import ColumnDefinition
+from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, UpdateAction, When
+from rowmerge.errors import StatementError
+from rowmerge.table.schema import quote
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+@dataclass(frozen=True)
+class Case:
+    claim: str
+    text: str
+    expected: str
+
+
+def cases(*names: str) -> list[Case]:
+    """The cases of these fixture files, in order."""
+    found = []
+    for name in names:
+        blocks = (FIXTURES / name).read_text(encoding="utf-8").split("\n--- ")
+        for block in ("\n" + blocks[0]).split("\n--- ")[1:] + blocks[1:]:
+            claim, _, body = block.partition("\n")
+            lines = body.rstrip("\n").split("\n")
+            outcome = next(at for at, line in enumerate(lines) if line.startswith(("=> ", "!> ")))
+            expected = "\n".join(line.removeprefix("=> ") for line in lines[outcome:])
+            found.append(Case(f"{name.removesuffix('.sql')}: {claim}", "\n".join(lines[:outcome]), expected))
+    return found
+
+
+def error(problem: StatementError) -> str:
+    return f"!> {type(problem).__name__} {problem.line}:{problem.column} {problem.reason}"
+
+
+def command(value: Any) -> str:
+    """The class on the first line, then each field that says something."""
+    return "\n".join([type(value).__name__, *_fields(value)])
+
+
+def _fields(value: Any) -> Iterator[str]:
+    for field in fields(value):
+        held = getattr(value, field.name)
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if held is None or held == default or (default is MISSING and held in (False, ())):
+            continue
+        if isinstance(held, tuple) and held and is_dataclass(held[0]) and not isinstance(held[0], SqlText | Assignment):
+            yield f"  {field.name}:"
+            yield from (f"    {_shown(item)}" for item in held)
+        elif is_dataclass(held) and not isinstance(held, SqlText | TableName):
+            yield f"  {field.name}: {type(held).__name__}"
+            yield from (f"  {line}" for line in _fields(held))
+        else:
+            yield f"  {field.name}: {_shown(held)}"
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case SqlText(text, line, column):
+            return f"⟨{text}⟩{line}:{column}".replace("\n", "⏎")
+        case TableName():
+            return str(value)
+        case Enum():
+            return str(value.value)
+        case Mapping():
+            return ", ".join(f"{key!r}: {_shown(item)}" for key, item in value.items())
+        case tuple():
+            return f"({', '.join(quote(item) if isinstance(item, str) else _shown(item) for item in value)})"
+        case When(match, action, condition):
+            return f"{match.value}{f' AND {_shown(condition)}' if condition else ''} THEN {_action(action)}"
+        case Assignment(column, item):
+            return f"{'.'.join(map(quote, column))} = {_shown(item)}"
+        case ColumnDefinition():
+            return _column(value)
+    return repr(value)
+
+
+def _action(action: UpdateAction | DeleteAction | InsertAction) -> str:
+    match action:
+        case DeleteAction():
+            return "DELETE"
+        case UpdateAction(assignments) | InsertAction(assignments):
+            verb = "UPDATE" if isinstance(action, UpdateAction) else "INSERT"
+            return f"{verb} {'*' if assignments is None else ', '.join(map(_shown, assignments))}"
+
+
+def _column(column: ColumnDefinition) -> str:
+    said = [quote(column.name), _shown(column.type)]
+    said += ["NOT NULL"] * (not column.nullable) + ["IDENTITY"] * column.identity
+    said += [f"COMMENT {column.comment!r}"] * (column.comment is not None)
+    said += [f"DEFAULT {_shown(column.default)}"] * (column.default is not None)
+    said += [f"GENERATED {_shown(column.generated)}"] * (column.generated is not None)
+    return " ".join(said)

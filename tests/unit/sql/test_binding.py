@@ -1,0 +1,132 @@
+"""Names replaced in place: in queries and statements (fixtures/binding.sql), in expressions and in relations."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+
+from rowmerge.commands.names import TableName
+from rowmerge.errors import StatementError, UnsupportedStatement
+from rowmerge.sql import TableReference, bind, bind_expression, bind_relation, references
+from tests.unit.sql import printed
+
+TABLES = [case for case in printed.cases("binding.sql") if "not closed" not in case.claim]
+
+
+def resolve(reference: TableReference) -> str | None:
+    """`<name@version>`, or None for names in the schema `foreign`."""
+    if reference.name.parts[0] == "foreign":
+        return None
+    at = f"@{reference.version}" * (reference.version is not None) + f"@{reference.timestamp}" * (reference.timestamp is not None)
+    return f"<{reference.name}{at}>"
+
+
+@pytest.mark.parametrize("case", printed.cases("binding.sql"), ids=lambda case: case.claim)
+def test_a_statement_reads_what_its_names_are_bound_to(case: printed.Case) -> None:
+    try:
+        outcome = bind(case.text, resolve)
+    except StatementError as problem:
+        outcome = printed.error(problem)
+    assert outcome == case.expected
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.claim)
+def test_a_statement_of_unknown_names_stays_as_written(case: printed.Case) -> None:
+    assert bind(case.text, lambda reference: None) == case.text
+
+
+@pytest.mark.parametrize("case", TABLES, ids=lambda case: case.claim)
+def test_a_reference_knows_its_place(case: printed.Case) -> None:
+    for reference in references(case.text):
+        written = case.text[reference.start : reference.end]
+        timed = reference.version is not None or reference.timestamp is not None
+        assert written.startswith(("`", reference.name.parts[0]))
+        assert timed or " as of " in written or written.endswith(("`", reference.name.parts[-1]))
+        if reference.timestamp is not None and "@" not in written:
+            after = "\n".join(case.text.split("\n")[reference.timestamp.line - 1 :])
+            assert after[reference.timestamp.column - 1 :].startswith(reference.timestamp.text)
+
+
+def test_the_same_name_is_asked_for_each_time_it_stands() -> None:
+    asked = []
+
+    def remember(reference: TableReference) -> None:
+        asked.append(reference)
+
+    bind("select * from a.b, c version as of 2 where x in (select y from `a`.b)", remember)
+    assert [(r.name, r.version, r.start, r.end) for r in asked] == [
+        (TableName(("a", "b")), None, 14, 17),
+        (TableName(("c",)), 2, 19, 36),
+        (TableName(("a", "b")), None, 63, 68),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("a = 1 and b.from = 'select x from y'", "a = 1 and b.from = 'select x from y'"),
+        ("extract(year from d) = 2024", "extract(year from d) = 2024"),
+        ("a is distinct from b", "a is distinct from b"),
+        ("a in (select a from t)", "a in (select a from <t> AS `t`)"),
+        (
+            "exists (with c as (select * from t) select * from c, s.u)",
+            "exists (with c as (select * from <t> AS `t`) select * from c, <s.u> AS `u`)",
+        ),
+        ("(select max(s.t.a) from s.t version as of 1) > 3", "(select max(t.a) from <s.t@1> AS `t`) > 3"),
+        ("a in (table t)", "a in (table <t>)"),
+        ("struct(select, from)", "struct(select, from)"),
+        ("-- from\n a = 1", "-- from\n a = 1"),
+    ],
+)
+def test_only_subqueries_of_an_expression_read_tables(text: str, bound: str) -> None:
+    assert bind_expression(text, resolve) == bound
+
+
+def test_an_expression_without_a_query_comes_back_as_it_is_even_when_it_is_broken() -> None:
+    text = "a = 'x"
+    assert bind_expression(text, resolve) is text
+
+
+@pytest.mark.parametrize(
+    ("text", "bound", "aliased"),
+    [
+        ("analytics.updates", "<analytics.updates> AS `updates`", "<analytics.updates>"),
+        ("u version as of 3", "<u@3> AS `u`", "<u@3>"),
+        ("u tablesample (1 rows)", "<u> tablesample (1 rows) AS `u`", "<u> tablesample (1 rows)"),
+        ("u x", "<u> x", "<u> x"),
+        ("(select * from u)", "(select * from <u> AS `u`)", "(select * from <u> AS `u`)"),
+        ("(a join s.b)", "(<a> AS `a` join <s.b> AS `b`)", "(<a> AS `a` join <s.b> AS `b`)"),
+        ("a join s.b on a.id = s.b.id", "<a> AS `a` join <s.b> AS `b` on a.id = b.id", "<a> AS `a` join <s.b> on a.id = b.id"),
+        ("values (1, 2), (3, 4)", "values (1, 2), (3, 4)", "values (1, 2), (3, 4)"),
+        ("values ((select a from t), 2)", "values ((select a from <t> AS `t`), 2)", "values ((select a from <t> AS `t`), 2)"),
+        ("table_changes('t', 1)", "table_changes('t', 1)", "table_changes('t', 1)"),
+        ("lateral (select * from u)", "lateral (select * from <u> AS `u`)", "lateral (select * from <u> AS `u`)"),
+        ("foreign.t", "foreign.t", "foreign.t"),
+        ("", "", ""),
+    ],
+)
+def test_a_relation_is_bound(text: str, bound: str, aliased: str) -> None:
+    assert bind_relation(text, resolve) == bound
+    if not text.startswith("a join"):
+        assert bind_relation(text, resolve, aliased=True) == aliased
+
+
+def test_a_version_that_is_no_number_is_refused_at_its_place() -> None:
+    with pytest.raises(UnsupportedStatement) as caught:
+        bind("select *\nfrom t version as of 'x'", resolve)
+    assert (caught.value.line, caught.value.column) == (2, 6)
+
+
+def test_deep_parentheses_are_no_matter_and_deep_queries_are_refused() -> None:
+    depth = 2_000
+    assert bind(f"select {'(' * depth}a{')' * depth} from t", resolve).endswith(" from <t> AS `t`")
+    with pytest.raises(UnsupportedStatement, match="nested too deeply"):
+        bind(f"select * from {'(select * from ' * depth}t{')' * depth}", resolve)
+
+
+def test_a_long_query_is_bound_in_a_moment() -> None:
+    rows = ", ".join(f"({number}, 'row {number}', cast(null as string))" for number in range(20_000))
+    began = perf_counter()
+    assert bind(f"select * from (values {rows}) v join t", resolve).endswith(") v join <t> AS `t`")
+    assert perf_counter() - began < 10

@@ -1,0 +1,72 @@
+"""The fixtures of statements: each becomes the printed command, or the error at its line and column."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import pytest
+
+from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.rows import Delete, Insert
+from rowmerge.errors import StatementError, Unparsable
+from rowmerge.sql import parse
+from tests.unit.sql import printed
+
+CASES = printed.cases(
+    "merge.sql", "rows.sql", "tables.sql", "schemas_and_views.sql", "alter.sql", "describe.sql", "queries.sql", "names_and_literals.sql"
+)
+COMPLETE = [case for case in CASES if not case.expected.startswith(("Query", "!> "))]
+
+
+def outcome(text: str) -> str:
+    try:
+        return printed.command(parse(text))
+    except StatementError as problem:
+        return printed.error(problem)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_a_statement_becomes_its_command(case: printed.Case) -> None:
+    assert outcome(case.text) == case.expected
+
+
+@pytest.mark.parametrize("case", COMPLETE, ids=lambda case: case.claim)
+def test_semicolons_space_and_comments_after_a_statement_mean_nothing(case: printed.Case) -> None:
+    assert outcome(f"{case.text}\n ;\n-- done\n; /* really */") == case.expected
+
+
+def test_an_error_shows_the_line_and_points_at_the_place() -> None:
+    with pytest.raises(Unparsable) as caught:
+        parse("merge into t\nusing s oh t.id = s.id")
+    assert caught.value.text == "merge into t\nusing s oh t.id = s.id"
+    assert str(caught.value) == "Expected ON, found `t` (line 2, column 12)\n  using s oh t.id = s.id\n             ^"
+
+
+def test_line_ends_of_windows_count_once() -> None:
+    with pytest.raises(Unparsable) as caught:
+        parse("update t\r\nset a = 1\r\nwhere\r\n")
+    assert (caught.value.line, caught.value.column) == (3, 6)
+
+
+def test_wide_and_narrow_spaces_of_unicode_part_words() -> None:
+    assert parse("delete\u00a0from\u3000t where\u2003a") == Delete(TableName(("t",)), None, SqlText("a", 1, 21))
+
+
+@pytest.mark.parametrize("text", ["", " \n\t", "/* a */", "-- a", ";"])
+def test_a_text_without_a_statement_is_refused(text: str) -> None:
+    with pytest.raises(Unparsable, match="There is no statement here"):
+        parse(text)
+
+
+def test_a_long_statement_is_read_in_a_moment() -> None:
+    rows = ", ".join(f"({number}, 'row {number}', cast(null as string))" for number in range(20_000))
+    began = perf_counter()
+    command = parse(f"insert into t values {rows}")
+    assert isinstance(command, Insert) and command.query.text.endswith("(19999, 'row 19999', cast(null as string))")
+    assert perf_counter() - began < 10
+
+
+def test_deep_nesting_is_no_matter() -> None:
+    depth = 2_000
+    command = parse(f"delete from t where {'(' * depth}a{')' * depth}")
+    assert isinstance(command, Delete) and command.condition is not None and len(command.condition.text) == 2 * depth + 1
