@@ -1,0 +1,163 @@
+"""The actions of Delta's log: their fields as Python values, and one commit as newline-delimited JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from rowmerge.table.schema import Struct, schema_from_json, to_json
+
+Action = Mapping[str, Any]
+"""One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""
+
+_IMPLIED_BY_WRITER = (
+    (2, ("appendOnly", "invariants")),
+    (3, ("checkConstraints",)),
+    (4, ("changeDataFeed", "generatedColumns")),
+    (5, ("columnMapping",)),
+    (6, ("identityColumns",)),
+)
+READER_FEATURES = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+        "catalogManaged",
+        "typeWidening",
+        "variantType",
+        "variantShredding",
+    }
+)
+"""Features that stand in both lists of a protocol (PROTOCOL.md, Valid Feature Names in Table Features)."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """What a client must know to read and to write the table. The lists are None where the version has none."""
+
+    min_reader: int
+    min_writer: int
+    reader_features: frozenset[str] | None = None
+    writer_features: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Protocol:
+        """From the fields of a `protocol` action."""
+        reader, writer = int(fields["minReaderVersion"]), int(fields["minWriterVersion"])
+        return cls(
+            reader,
+            writer,
+            frozenset(fields.get("readerFeatures") or ()) if reader >= 3 else None,
+            frozenset(fields.get("writerFeatures") or ()) if writer >= 7 else None,
+        )
+
+    @property
+    def features(self) -> frozenset[str]:
+        """All features that the protocol supports, those that a legacy version implies too."""
+        if self.writer_features is not None:
+            return self.writer_features | (self.reader_features or frozenset())
+        return frozenset(name for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer for name in names)
+
+    def supports(self, feature: str) -> bool:
+        return feature in self.features
+
+    def with_features(self, needed: Iterable[str]) -> Protocol:
+        """The least protocol above this one that supports these features too."""
+        missing = frozenset(needed) - self.features
+        if not missing:
+            return self
+        features = self.features | missing
+        both = features & READER_FEATURES
+        if self.min_reader >= 3 or missing & READER_FEATURES:
+            return Protocol(3, 7, both, features)
+        return Protocol(self.min_reader, 7, None, features)
+
+    def action(self) -> Action:
+        fields: dict[str, Any] = {"minReaderVersion": self.min_reader, "minWriterVersion": self.min_writer}
+        if self.reader_features is not None:
+            fields["readerFeatures"] = sorted(self.reader_features)
+        if self.writer_features is not None:
+            fields["writerFeatures"] = sorted(self.writer_features)
+        return {"protocol": fields}
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What the table is: schema, partitioning, properties. `created` in milliseconds since the epoch."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    name: str | None = None
+    description: str | None = None
+    created: int | None = None
+    provider: str = "parquet"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> Metadata:
+        """From the fields of a `metaData` action; maps may be pairs, as Arrow gives them."""
+        format_ = fields.get("format") or {}
+        return cls(
+            id=fields["id"],
+            schema_string=fields["schemaString"],
+            partition_columns=tuple(fields.get("partitionColumns") or ()),
+            configuration=dict(fields.get("configuration") or {}),
+            name=fields.get("name"),
+            description=fields.get("description"),
+            created=fields.get("createdTime"),
+            provider=format_.get("provider") or "parquet",
+            options=dict(format_.get("options") or {}),
+        )
+
+    @cached_property
+    def schema(self) -> Struct:
+        """The table's columns. Raises ValueError for a type that is not known."""
+        return schema_from_json(json.loads(self.schema_string))
+
+    def action(self) -> Action:
+        fields: dict[str, Any] = {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "format": {"provider": self.provider, "options": dict(self.options)},
+            "schemaString": self.schema_string,
+            "partitionColumns": list(self.partition_columns),
+            "configuration": dict(self.configuration),
+            "createdTime": self.created,
+        }
+        return {"metaData": {key: value for key, value in fields.items() if value is not None}}
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The newest version that an application wrote (`txn`)."""
+
+    version: int
+    last_updated: int | None = None
+
+
+def schema_text(schema: Struct) -> str:
+    """The `schemaString` of a schema."""
+    return compact(to_json(schema))
+
+
+def compact(value: Any) -> str:
+    """JSON without spaces."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def text(value: Any) -> str:
+    """A value of `operationParameters` or `operationMetrics`: text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else compact(value)
+
+
+def serialize(actions: Iterable[Action]) -> bytes:
+    """One commit's file: one action a line."""
+    return b"".join(compact(action).encode() + b"\n" for action in actions)

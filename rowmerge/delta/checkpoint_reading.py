@@ -1,0 +1,116 @@
+"""Reading checkpoints of every kind: classic, multi-part, and v2 in Parquet or JSON with sidecars (PROTOCOL.md, Checkpoints)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rowmerge.delta.actions import Action
+from rowmerge.delta.columns import ADD, REMOVE, file_schema, nulls, rows_of, tombstone_schema
+from rowmerge.delta.log import LOG, SIDECARS, Checkpoint, read_documents
+from rowmerge.delta.ndjson import Document, FileActions, file_actions, other_actions
+from rowmerge.delta.paths import absolute_path
+from rowmerge.delta.replay import State, state_of
+from rowmerge.errors import CorruptLog
+from rowmerge.storage.store import Storage
+
+_OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+_ADD_FIELDS = [*(name for name, _ in ADD), "tags", "partitionValues"]
+_REMOVE_FIELDS = [*(name for name, _ in REMOVE), "partitionValues"]
+
+
+def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
+    """The state that a checkpoint holds. Raises CorruptLog naming the file that cannot be read, StorageError."""
+    documents = read_documents(storage, checkpoint.paths)
+    others = [action for document in documents for action in _others(document)]
+    partition = next((action["metaData"].get("partitionColumns") or () for action in others if action.get("metaData")), ())
+    documents += _sidecars(storage, [action["sidecar"]["path"] for action in others if action.get("sidecar")])
+    parts = [_files(document, partition) for document in documents]
+    actions = FileActions(
+        pa.concat_tables([part.adds for part in parts], promote_options="default"),
+        pa.concat_tables([part.removes for part in parts], promote_options="default"),
+    )
+    return state_of(checkpoint.version, others, actions, documents[0].path)
+
+
+def _sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
+    """Sidecar files, named by their file names alone or by whole URIs."""
+    inside = [path if path.startswith(LOG) else f"{SIDECARS}/{path}" for path in paths if "/" not in path or path.startswith(LOG)]
+    documents = read_documents(storage, inside)
+    for path in paths:
+        if "/" in path and not path.startswith(LOG):
+            folder, _, name = absolute_path(storage.location, path).rpartition("/")
+            documents += read_documents(storage.at(folder), [name])
+    return documents
+
+
+def _others(document: Document) -> list[Action]:
+    if document.path.endswith(".json"):
+        return other_actions(document)
+    file = _opened(document)
+    there = [name for name in _OTHERS if name in file.schema_arrow.names]
+    table = _columns(document, file, there)
+    actions: list[Action] = []
+    for name in there:
+        column = table[name]
+        actions += [{name: _plain(value)} for value in column.filter(pc.is_valid(column)).to_pylist()]
+    return actions
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    """Maps come as pairs from Arrow: those of the small actions as dicts."""
+    plain = {key: _plain(inner) if isinstance(inner, dict) else inner for key, inner in value.items()}
+    return {key: dict(inner) if key in ("configuration", "options") and isinstance(inner, list) else inner for key, inner in plain.items()}
+
+
+def _files(document: Document, partition: Sequence[str]) -> FileActions:
+    if document.path.endswith(".json"):
+        return file_actions([document], partition)
+    file = _opened(document)
+    try:
+        adds = rows_of(_structs(document, file, "add", _ADD_FIELDS), file_schema(partition))
+        if adds["stats"].null_count and "stats_parsed" in _fields(file, "add"):
+            adds = rows_of(_structs(document, file, "add", [*_ADD_FIELDS, "stats_parsed"]), file_schema(partition))
+        removes = rows_of(_structs(document, file, "remove", _REMOVE_FIELDS), tombstone_schema(partition))
+    except (ValueError, pa.ArrowException) as error:
+        raise CorruptLog(document.path, str(error)) from error
+    return FileActions(_numbered(adds), _numbered(removes))
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """One checkpoint is one document, however many files it has."""
+    return rows.append_column("document", pa.chunked_array([pa.array([0] * rows.num_rows, pa.int64())]))
+
+
+def _structs(document: Document, file: pq.ParquetFile, action: str, wanted: Sequence[str]) -> pa.ChunkedArray:
+    """One action's column with the fields that are wanted and there; only they are decoded."""
+    there = _fields(file, action)
+    fields = [name for name in wanted if name in there]
+    if "partitionValues" in wanted and "partitionValues" not in there and "partitionValues_parsed" in there:
+        fields.append("partitionValues_parsed")
+    if not fields:
+        return nulls(0, pa.struct([("path", pa.string())]))
+    return _columns(document, file, [f"{action}.{name}" for name in fields])[action]
+
+
+def _fields(file: pq.ParquetFile, action: str) -> set[str]:
+    index = file.schema_arrow.get_field_index(action)
+    return {field.name for field in file.schema_arrow.field(index).type} if index >= 0 else set()
+
+
+def _columns(document: Document, file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    try:
+        return file.read(columns=list(columns))
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptLog(document.path, f"it is no whole Parquet file ({error})") from error
+
+
+def _opened(document: Document) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(pa.BufferReader(document.data), coerce_int96_timestamp_unit="us")
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptLog(document.path, f"it is no whole Parquet file ({error})") from error

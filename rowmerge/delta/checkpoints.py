@@ -1,0 +1,198 @@
+"""Writing classic checkpoints: the state of one version in one Parquet file (PROTOCOL.md, Checkpoints, V1 Spec).
+
+Tables with the feature v2Checkpoint get the same: a classic checkpoint after the V1 spec is allowed for every table.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import time
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.columns import TEXT_MAP, VECTOR, to_map
+from rowmerge.delta.log import LAST_CHECKPOINT, checkpoint_path
+from rowmerge.delta.properties import checkpoint_interval, tombstone_retention
+from rowmerge.delta.replay import State
+from rowmerge.delta.statistics import indexed_leaves, parsed_text
+from rowmerge.delta.statistics_reading import read_statistics
+from rowmerge.delta.text_values import from_text
+from rowmerge.errors import RowmergeError
+from rowmerge.storage.store import Storage
+from rowmerge.table.schema import arrow_type
+
+logger = logging.getLogger(__name__)
+
+_PROTOCOL = pa.struct(
+    [
+        ("minReaderVersion", pa.int32()),
+        ("minWriterVersion", pa.int32()),
+        ("readerFeatures", pa.list_(pa.string())),
+        ("writerFeatures", pa.list_(pa.string())),
+    ]
+)
+_METADATA = pa.struct(
+    [
+        ("id", pa.string()),
+        ("name", pa.string()),
+        ("description", pa.string()),
+        ("format", pa.struct([("provider", pa.string()), ("options", TEXT_MAP)])),
+        ("schemaString", pa.string()),
+        ("partitionColumns", pa.list_(pa.string())),
+        ("configuration", TEXT_MAP),
+        ("createdTime", pa.int64()),
+    ]
+)
+_TRANSACTION = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
+_DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
+_BATCH = 100_000
+
+
+def is_due(version: int, metadata: Metadata) -> bool:
+    """Whether a checkpoint is written after this version."""
+    return version > 0 and version % checkpoint_interval(metadata.configuration) == 0
+
+
+def try_checkpoint(storage: Storage, state: State) -> None:
+    """Write the checkpoint of a version that is committed; a failure is logged and does no harm."""
+    try:
+        write_checkpoint(storage, state)
+    except (RowmergeError, pa.ArrowException, OSError) as error:
+        logger.warning("No checkpoint of version %d was written at %s: %s", state.version, storage.location, error)
+
+
+def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) -> None:
+    """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`. `now`: milliseconds, for what has expired. Raises StorageError."""
+    now = time.time_ns() // 1_000_000 if now is None else now
+    table = checkpoint_table(state, now)
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="snappy", store_schema=False)
+    data = buffer.getvalue()
+    storage.put(checkpoint_path(state.version), data)
+    hint = {"version": state.version, "size": table.num_rows, "sizeInBytes": len(data), "numOfAddFiles": state.files.num_rows}
+    storage.put(LAST_CHECKPOINT, json.dumps(hint).encode())
+
+
+def checkpoint_table(state: State, now: int) -> pa.Table:
+    """One action a row, each in its own column."""
+    assert state.protocol is not None
+    assert state.metadata is not None
+    metadata = state.metadata
+    transactions = [
+        {"appId": name, "version": found.version, "lastUpdated": found.last_updated} for name, found in state.transactions.items()
+    ]
+    domains = [{"domain": name, "configuration": text, "removed": False} for name, text in state.domains.items()]
+    actions = {
+        "protocol": pa.array([state.protocol.action()["protocol"]], _PROTOCOL),
+        "metaData": pa.array([_pairs(metadata.action())], _METADATA),
+        "txn": pa.array(transactions, _TRANSACTION),
+        "domainMetadata": pa.array(domains, _DOMAIN),
+        "remove": _removes(state, now - tombstone_retention(metadata.configuration)),
+        "add": _adds(state, metadata),
+    }
+    tables = [pa.table({name: column}) for name, column in actions.items()]
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _pairs(action: Action) -> dict[str, object]:
+    fields = action["metaData"]
+    format_ = {"provider": fields["format"]["provider"], "options": list(fields["format"]["options"].items())}
+    return {**fields, "format": format_, "configuration": list(fields["configuration"].items())}
+
+
+def _removes(state: State, expired: int) -> pa.ChunkedArray:
+    """Tombstones that vacuum still has to respect."""
+    table = state.tombstones
+    table = table.filter(pc.greater(pc.fill_null(table["deletionTimestamp"], 0), expired))
+    chunks = []
+    for batch in table.to_batches(max_chunksize=_BATCH):
+        columns = {
+            "path": batch["path"],
+            "deletionTimestamp": batch["deletionTimestamp"],
+            "dataChange": pc.fill_null(batch["dataChange"], True),
+            "extendedFileMetadata": batch["extendedFileMetadata"],
+            "partitionValues": to_map(batch["partition"]),
+            "size": batch["size"],
+            "deletionVector": batch["deletionVector"],
+            "baseRowId": batch["baseRowId"],
+            "defaultRowCommitVersion": batch["defaultRowCommitVersion"],
+        }
+        chunks.append(pa.StructArray.from_arrays(list(columns.values()), names=list(columns)))
+    type_ = pa.struct(
+        [
+            ("path", pa.string()),
+            ("deletionTimestamp", pa.int64()),
+            ("dataChange", pa.bool_()),
+            ("extendedFileMetadata", pa.bool_()),
+            ("partitionValues", TEXT_MAP),
+            ("size", pa.int64()),
+            ("deletionVector", VECTOR),
+            ("baseRowId", pa.int64()),
+            ("defaultRowCommitVersion", pa.int64()),
+        ]
+    )
+    return pa.chunked_array([chunk.cast(type_) for chunk in chunks], type_)
+
+
+def _adds(state: State, metadata: Metadata) -> pa.ChunkedArray:
+    batches = state.files.to_batches(max_chunksize=_BATCH) or [pa.RecordBatch.from_pylist([], schema=state.files.schema)]
+    return pa.chunked_array([_add(batch, metadata) for batch in batches])
+
+
+def _add(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
+    columns = {
+        "path": batch["path"],
+        "partitionValues": to_map(batch["partition"]),
+        "size": batch["size"],
+        "modificationTime": batch["modificationTime"],
+        # A checkpoint is no change.
+        "dataChange": pa.repeat(pa.scalar(False), batch.num_rows),
+        "tags": batch["tags"],
+        "deletionVector": batch["deletionVector"],
+        "baseRowId": batch["baseRowId"],
+        "defaultRowCommitVersion": batch["defaultRowCommitVersion"],
+        "clusteringProvider": batch["clusteringProvider"],
+    }
+    if metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false":
+        columns["stats"] = _json_statistics(batch)
+    if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "false").lower() == "true":
+        columns["stats_parsed"] = _struct_statistics(batch, metadata)
+        if metadata.partition_columns:
+            columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _json_statistics(batch: pa.RecordBatch) -> pa.Array:
+    """The statistics as text, also of files that an earlier checkpoint gave as structs alone."""
+    if "parsed" not in batch.schema.names:
+        return batch["stats"]
+    pairs = zip(batch["stats"].to_pylist(), batch["parsed"].to_pylist(), strict=True)
+    return pa.array([text if text or not parsed else parsed_text(parsed) for text, parsed in pairs], pa.string())
+
+
+def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
+    leaves = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+    fields = [field for field in metadata.schema if any(leaf[0] == field.name for leaf in leaves)]
+    statistics = read_statistics(batch, fields, as_written=True)
+    columns = {
+        "numRecords": statistics.records,
+        "minValues": statistics.lower,
+        "maxValues": statistics.upper,
+        "nullCount": statistics.nulls,
+    }
+    kept = {name: column for name, column in columns.items() if not pa.types.is_struct(column.type) or column.type.num_fields}
+    return pa.StructArray.from_arrays(list(kept.values()), names=list(kept))
+
+
+def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
+    fields = [field for field in metadata.schema if field.name in metadata.partition_columns]
+    columns = []
+    for field in fields:
+        text = pc.struct_field(texts, [field.name])
+        columns.append(from_text(pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text), field.type))
+    return pa.StructArray.from_arrays(columns, fields=[pa.field(field.name, arrow_type(field.type)) for field in fields])

@@ -1,0 +1,201 @@
+"""Making a change the table's next version: actions, the conditional put, and what to do when others were first."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
+from rowmerge.delta.conflicts import Ours, commit_info, find_conflict, winner_of
+from rowmerge.delta.definition import changed_table, new_table, replaced_table
+from rowmerge.delta.features import check_writable, is_on
+from rowmerge.delta.file_changes import FileWriter
+from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
+from rowmerge.delta.log import commit_path, read_documents
+from rowmerge.delta.ndjson import Document, other_actions
+from rowmerge.delta.properties import serializable
+from rowmerge.delta.replay import State, advance, empty_state
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.errors import MetadataChanged, RowmergeError, StorageError, TableError
+from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
+from rowmerge.version import __version__
+
+_CLUSTERING = "delta.clustering"
+_TRIES = 3
+
+
+@dataclass
+class Commit:
+    """One change on its way into a table's log. `base` is None for the commit that creates the table."""
+
+    storage: Storage
+    table: str
+    base: DeltaSnapshot | None
+    change: Change
+    protocol: Protocol
+    metadata: Metadata
+    now: int
+    transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def run(self) -> Outcome:
+        """Write the deletion vectors and put the commit, behind others' commits where they do not conflict.
+
+        Raises what `FileWriter` raises, CorruptLog, StorageError when it is certain that nothing was committed.
+        """
+        state = empty_state() if self.base is None else self.base.state
+        writer = FileWriter(self.storage, self.base, self.metadata, state.domains, self.change, self.now)
+        certainly_not_in = True
+        try:
+            fixed = writer.actions()
+            outcome = self._put_after_winners(state, fixed, writer)
+            certainly_not_in = isinstance(outcome, Conflicted)
+            return outcome
+        finally:
+            if certainly_not_in:
+                writer.discard()
+
+    def _put_after_winners(self, state: State, fixed: list[Action], writer: FileWriter) -> Outcome:
+        ours = self._ours(writer)
+        while True:
+            version = state.version + 1
+            actions = [*self._small(state, version), *fixed]
+            if self.change.replace:
+                actions += writer.removal_of(state.files)
+            put = self._put(version, serialize(actions))
+            if isinstance(put, Unknown):
+                return put
+            if put is Put.CREATED:
+                return Committed(version)
+            try:
+                (document,) = read_documents(self.storage, [commit_path(version)])
+            except RowmergeError as error:
+                # A store may repeat a put by itself and find what its first try wrote.
+                return Unknown(error.message)
+            if self._is_own(document):
+                return Committed(version)
+            if self.base is None:
+                operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
+                return Conflicted(MetadataChanged(self.table, version, operation, "the table exists now"))
+            winner = winner_of(document, version, self.storage.location, self.base.partition_columns)
+            if (conflict := find_conflict(winner, ours)) is not None:
+                return Conflicted(conflict)
+            state = advance(state, [document], document.path)
+
+    def _ours(self, writer: FileWriter) -> Ours:
+        before = self.metadata if self.base is None else self.base.metadata
+        transaction = self.change.transaction
+        return Ours(
+            table=self.table,
+            location=self.storage.location,
+            schema=before.schema,
+            partition_columns=before.partition_columns,
+            reads=self.change.reads,
+            touched=writer.touched,
+            data_change=self.change.data_change,
+            serializable=serializable(self.metadata.configuration),
+            domains=frozenset({_CLUSTERING}) if self.change.replace else frozenset(),
+            application=transaction[0] if transaction else None,
+        )
+
+    def _small(self, state: State, version: int) -> Iterator[Action]:
+        """Everything but the file actions; commitInfo first, as in-commit timestamps want it."""
+        yield {"commitInfo": self._info(state, version)}
+        if self.protocol != state.protocol:
+            yield self.protocol.action()
+        if self.metadata != state.metadata:
+            yield self.metadata.action()
+        if self.change.transaction:
+            application, number = self.change.transaction
+            yield {"txn": {"appId": application, "version": number, "lastUpdated": self.now}}
+        if self.change.replace and _CLUSTERING in state.domains:
+            # A new table has no clustering, whatever the old one had.
+            yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": state.domains[_CLUSTERING], "removed": True}}
+
+    def _info(self, state: State, version: int) -> dict[str, Any]:
+        change = self.change
+        time_ = self._in_commit_timestamp(state)
+        blind = change.reads.may_match is None and not change.reads.paths and not _removes(change)
+        isolation = "Serializable" if serializable(self.metadata.configuration) else "WriteSerializable"
+        info: dict[str, Any] = {} if time_ is None else {"inCommitTimestamp": time_}
+        info |= {
+            "timestamp": self.now if time_ is None else time_,
+            "operation": change.operation,
+            "operationParameters": {name: text(value) for name, value in change.parameters.items() if value is not None},
+            "isolationLevel": isolation if change.data_change else "SnapshotIsolation",
+            "isBlindAppend": blind,
+            "operationMetrics": {name: text(value) for name, value in change.metrics.items()},
+            "engineInfo": f"rowmerge/{__version__}",
+            "txnId": self.transaction_id,
+        }
+        if version:
+            info["readVersion"] = self.base.version if self.base is not None else version - 1
+        return info
+
+    def _in_commit_timestamp(self, state: State) -> int | None:
+        """Later than that of the version before; None when the table does not have them."""
+        if not has_in_commit_timestamps(self.protocol, self.metadata, state.version + 1):
+            return None
+        info = state.commit_info
+        if state.version >= 0 and "inCommitTimestamp" not in info:
+            info = read_commit_info(self.storage, state.version)
+        return max(self.now, int(info.get("inCommitTimestamp", -1)) + 1)
+
+    def _put(self, version: int, data: bytes) -> Put | Unknown:
+        """Put the commit; after a failure, look whether it is there. Raises StorageError when it certainly is not."""
+        path, reason = commit_path(version), ""
+        for attempt in range(_TRIES):
+            try:
+                return self.storage.put_if_absent(path, data)
+            except StorageError as failure:
+                try:
+                    return Put.CREATED if self._is_own(Document(path, self.storage.get(path))) else Put.EXISTED
+                except FileNotFoundError:
+                    # A disk has done what it will do; a request to an object store may still arrive, and may be repeated until then.
+                    if local_path(self.storage.location) is not None:
+                        raise failure from None
+                    reason = failure.message
+                except StorageError:
+                    reason = failure.message
+            time.sleep(0.1 * 2**attempt)
+        return Unknown(reason)
+
+    def _is_own(self, document: Document) -> bool:
+        return self.transaction_id.encode() in document.data
+
+
+def creation(storage: Storage, table: str, definition: TableDefinition, change: Change) -> Commit:
+    """The first commit of a table. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
+    now = _now()
+    protocol, metadata = new_table(table, definition, now)
+    return Commit(storage, table, None, change, protocol, metadata, now)
+
+
+def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
+    """A commit on a version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError for an append-only table."""
+    protocol, metadata = base.protocol, base.metadata
+    if change.replace:
+        protocol, metadata = replaced_table(table, protocol, metadata, change.definition or TableDefinition())
+    else:
+        if change.definition is None or not change.files.empty:
+            check_writable(table, protocol, metadata)
+        if change.definition is not None:
+            # What stands in the way of writing may just be what is being unset.
+            protocol, metadata = changed_table(table, protocol, metadata, change.definition)
+    if change.data_change and _removes(change) and protocol.supports("appendOnly") and is_on(base.metadata, "delta.appendOnly"):
+        raise TableError(
+            f"{change.operation} on {table} would remove rows, and the table is append-only. "
+            f"Only insert into it, or allow more first: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
+        )
+    return Commit(storage, table, base, change, protocol, metadata, _now())
+
+
+def _removes(change: Change) -> bool:
+    return bool(change.replace or change.files.removed or change.files.deleted)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

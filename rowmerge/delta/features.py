@@ -1,0 +1,125 @@
+"""Which table features are honoured: everything else is refused by its name, before anything is read or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from rowmerge.delta.actions import Metadata, Protocol
+from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
+
+READABLE = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"})
+"""Reader features; `columnMapping` as long as its mode is none."""
+
+HONOURED = READABLE | frozenset({"appendOnly", "domainMetadata", "clustering", "inCommitTimestamp", "checkpointProtection"})
+"""Writer features that every commit honours. `checkpointProtection` forbids what is never done here: cleaning the log up."""
+
+_ANOTHER_ENGINE = "Read it with an engine that supports it."
+_UPGRADE = "Use an engine that supports it, or drop the feature there with ALTER TABLE … DROP FEATURE."
+
+
+def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
+    """Raises UnsupportedTableFeature when reading the table needs what is not honoured."""
+    if protocol.min_reader > 3:
+        raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
+    for feature in sorted((protocol.reader_features or frozenset()) - READABLE):
+        raise UnsupportedTableFeature(table, feature, action="read", advice=_UPGRADE)
+    mode = metadata.configuration.get("delta.columnMapping.mode", "none")
+    if mode != "none" and protocol.supports("columnMapping"):
+        advice = (
+            "Rewrite it without column mapping in the engine that made it: "
+            "ALTER TABLE … DROP FEATURE columnMapping, or CREATE TABLE … AS SELECT into a table without delta.columnMapping.mode."
+        )
+        raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
+    if metadata.provider != "parquet":
+        raise UnsupportedTableFeature(table, f"data files of format {metadata.provider}", action="read", advice=_ANOTHER_ENGINE)
+    try:
+        schema = metadata.schema
+    except ValueError as error:
+        raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
+    for field in fields_of(schema):
+        if field.type == Primitive("variant"):
+            raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
+
+
+def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action: str = "write to") -> None:
+    """Raises UnsupportedTableFeature when a commit would have to honour what is not.
+
+    A feature that the protocol supports and the table does not use is no reason to refuse.
+    """
+    check_readable(table, protocol, metadata)
+    if protocol.min_writer > 7:
+        raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
+    for feature in sorted(protocol.features - HONOURED):
+        if feature not in _USE:
+            raise UnsupportedTableFeature(table, feature, action=action, advice=_UPGRADE)
+        if advice := _USE[feature](metadata):
+            raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
+    for field in fields_of(metadata.schema):
+        if field.type == Primitive("void"):
+            advice = f"Give the column {field.name} a type, or leave it out."
+            raise UnsupportedTableFeature(table, "void", action=action, advice=advice)
+
+
+def fields_of(type_: DataType) -> Iterator[Field]:
+    """All fields of a type, nested ones too."""
+    match type_:
+        case Struct(fields):
+            for field in fields:
+                yield field
+                yield from fields_of(field.type)
+        case Array(element, _):
+            yield from fields_of(Struct((Field("element", element),)))
+        case Map(key, value, _):
+            yield from fields_of(Struct((Field("key", key), Field("value", value))))
+
+
+def is_on(metadata: Metadata, name: str) -> bool:
+    """Whether a property is set to true."""
+    return metadata.configuration.get(name, "false").strip().lower() == "true"
+
+
+def _property(name: str) -> Callable[[Metadata], str]:
+    def use(metadata: Metadata) -> str:
+        return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
+
+    return use
+
+
+def _column(keys: tuple[str, ...], what: str) -> Callable[[Metadata], str]:
+    def use(metadata: Metadata) -> str:
+        for field in fields_of(metadata.schema):
+            if any(name == key or (key.endswith(".") and name.startswith(key)) for name in field.metadata for key in keys):
+                return f"The column {field.name} has {what}: write with an engine that supports it, or copy the rows into a table without."
+        return ""
+
+    return use
+
+
+def _constraints(metadata: Metadata) -> str:
+    prefix = "delta.constraints."
+    named = [key[len(prefix) :] for key in metadata.configuration if key.startswith(prefix)]
+    return f"Drop the constraint first: ALTER TABLE … DROP CONSTRAINT {named[0]} (in the engine that added it)." if named else ""
+
+
+def _row_tracking(metadata: Metadata) -> str:
+    if is_on(metadata, "delta.rowTrackingSuspended") and not is_on(metadata, "delta.enableRowTracking"):
+        return ""
+    return (
+        "Suspend it first: ALTER TABLE … SET TBLPROPERTIES ('delta.enableRowTracking' = 'false', 'delta.rowTrackingSuspended' = 'true') "
+        "in the engine that enabled it."
+    )
+
+
+_USE: dict[str, Callable[[Metadata], str]] = {
+    "invariants": _column(("delta.invariants",), "an invariant"),
+    "checkConstraints": _constraints,
+    "changeDataFeed": _property("delta.enableChangeDataFeed"),
+    "generatedColumns": _column(("delta.generationExpression",), "a generation expression"),
+    "identityColumns": _column(("delta.identity.",), "identity values"),
+    "allowColumnDefaults": _column(("CURRENT_DEFAULT",), "a default value"),
+    "rowTracking": _row_tracking,
+    "icebergCompatV1": _property("delta.enableIcebergCompatV1"),
+    "icebergCompatV2": _property("delta.enableIcebergCompatV2"),
+}
+"""Features that matter only where a table uses them: what to do about it, or nothing."""

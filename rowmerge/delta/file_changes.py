@@ -1,0 +1,171 @@
+"""From FileChanges to `add` and `remove` actions, deletion vectors included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
+from rowmerge.delta.paths import log_path
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.statistics import Leaf, indexed_leaves, parsed_text, statistics_json, with_wide_bounds
+from rowmerge.delta.text_values import to_text
+from rowmerge.errors import CorruptLog, MissingDataFile, TypeMismatch
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import AddedFile
+from rowmerge.table.schema import Field
+from rowmerge.table.snapshot import Change
+
+_BATCH = 10_000
+_FOOTER_TAIL = 8
+
+
+class FileWriter:
+    """The file actions of one change on `base` (None: on nothing yet); `metadata` is the table's after the change."""
+
+    def __init__(
+        self, storage: Storage, base: DeltaSnapshot | None, metadata: Metadata, domains: Mapping[str, str], change: Change, now: int
+    ) -> None:
+        self._storage, self._base, self._metadata, self._change, self._now = storage, base, metadata, change, now
+        clustering = () if change.replace else clustering_columns(domains)
+        self._indexed = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration, clustering)
+        self._vectors = VectorFiles({}, ())
+        self.touched = frozenset(change.files.removed) | frozenset(change.files.deleted)
+
+    def actions(self) -> list[Action]:
+        """All file actions but the removals of a replacement. Writes the deletion vectors.
+
+        Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the base does not have.
+        """
+        partition = [field for field in self._metadata.schema if field.name in self._metadata.partition_columns]
+        actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
+        if self.touched and not self._change.replace:
+            rows = self._touched_rows()
+            actions += [self._removed(row) for row in rows.values()]
+            actions += self._marked(rows)
+        return actions
+
+    def removal_of(self, files: pa.Table) -> list[Action]:
+        """The removals of all these files."""
+        return [self._removed(row) for batch in files.to_batches(max_chunksize=_BATCH) for row in batch.to_pylist()]
+
+    def discard(self) -> None:
+        """Delete the vectors that were written: no version refers to them."""
+        self._storage.delete(list(self._vectors.paths))
+
+    def _added(self, file: AddedFile, partition: Sequence[Field]) -> Action:
+        values: dict[str, str | None] = {}
+        for field in partition:
+            try:
+                values[field.name] = to_text(file.partition.get(field.name), field.type)
+            except UnicodeDecodeError as error:
+                raise TypeMismatch(f"A value of the partition column {field.name} is no text ({error}). Cast it to string.") from error
+        return {
+            "add": {
+                "path": log_path(self._storage.location, file.path),
+                "partitionValues": values,
+                "size": file.size,
+                "modificationTime": self._now,
+                "dataChange": self._change.data_change,
+                "stats": statistics_json(file, self._indexed),
+            }
+        }
+
+    def _touched_rows(self) -> dict[str, dict[str, Any]]:
+        assert self._base is not None
+        wanted = pc.is_in(self._base.absolute_paths, value_set=pa.array(sorted(self.touched), pa.string()))
+        paths = self._base.absolute_paths.filter(wanted).to_pylist()
+        rows = dict(zip(paths, self._base.state.files.filter(wanted).to_pylist(), strict=True))
+        if unknown := self.touched - rows.keys():
+            raise ValueError(f"{min(unknown)} is no data file of version {self._base.version} of {self._base.name}")
+        return rows
+
+    def _marked(self, rows: Mapping[str, dict[str, Any]]) -> list[Action]:
+        """The files that stay, with their new vectors; a file whose rows are all deleted does not stay."""
+        records = {path: self._records(path, rows[path]) for path in self._change.files.deleted}
+        staying = {path: positions for path, positions in self._change.files.deleted.items() if len(positions) < records[path]}
+        self._vectors = write_vectors(self._storage, staying)
+        return [self._readded(rows[path], self._vectors.descriptors[path], records[path]) for path in staying]
+
+    def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any], records: int) -> Action:
+        fields = {
+            **_common(row),
+            "modificationTime": row["modificationTime"],
+            "dataChange": self._change.data_change,
+            "stats": with_wide_bounds(self._stats(row), records),
+            "tags": dict(row["tags"]) if row["tags"] else None,
+            "deletionVector": vector,
+            "clusteringProvider": row["clusteringProvider"],
+        }
+        return {"add": {name: value for name, value in fields.items() if value is not None}}
+
+    def _removed(self, row: Mapping[str, Any]) -> Action:
+        fields = {
+            **_common(row),
+            "deletionTimestamp": self._now,
+            "dataChange": self._change.data_change,
+            "extendedFileMetadata": True,
+            "deletionVector": _without_nulls(row["deletionVector"]),
+            "tags": dict(row["tags"]) if row["tags"] else None,
+        }
+        return {"remove": {name: value for name, value in fields.items() if value is not None}}
+
+    def _stats(self, row: Mapping[str, Any]) -> str | None:
+        if row["stats"] is None and row.get("parsed"):
+            return parsed_text(row["parsed"])
+        return row["stats"]  # type: ignore[no-any-return]
+
+    def _records(self, path: str, row: Mapping[str, Any]) -> int:
+        """Rows in the file, deleted ones too: from the listing, or else from the file's footer."""
+        known = self._recorded.get(path)
+        return known if known is not None else self._records_in_footer(path, row["size"])
+
+    @cached_property
+    def _recorded(self) -> dict[str, int | None]:
+        assert self._base is not None
+        listing = self._base.files()
+        wanted = listing.filter(pc.is_in(listing["path"], value_set=pa.array(sorted(self._change.files.deleted), pa.string())))
+        return dict(zip(wanted["path"].to_pylist(), wanted["records"].to_pylist(), strict=True))
+
+    def _records_in_footer(self, path: str, size: int) -> int:
+        folder, _, name = path.rpartition("/")
+        holder = self._storage.at(folder)
+        try:
+            tail = holder.get_range(name, size - _FOOTER_TAIL, _FOOTER_TAIL)
+            length = int.from_bytes(tail[:4], "little") + _FOOTER_TAIL
+            footer = holder.get_range(name, size - length, length)
+            return int(pq.read_metadata(pa.BufferReader(footer)).num_rows)
+        except FileNotFoundError as error:
+            raise MissingDataFile(self._base.name if self._base else path, path) from error
+        except (OSError, pa.ArrowException) as error:
+            raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
+
+
+def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
+    """The columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
+    try:
+        return [tuple(column) for column in json.loads(domains["delta.clustering"])["clusteringColumns"]]
+    except (KeyError, ValueError, TypeError):
+        return []
+
+
+def _common(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What `add` and `remove` say alike about a file that the log has."""
+    return {
+        "path": row["path"],
+        "partitionValues": row["partition"] or {},
+        "size": row["size"],
+        "baseRowId": row["baseRowId"],
+        "defaultRowCommitVersion": row["defaultRowCommitVersion"],
+    }
+
+
+def _without_nulls(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if value is None else {name: inner for name, inner in value.items() if inner is not None}

@@ -1,0 +1,77 @@
+"""What was done to a table: the commitInfo of its versions, and which version was current at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rowmerge.delta.actions import Metadata, Protocol, text
+from rowmerge.delta.conflicts import commit_info
+from rowmerge.delta.features import is_on
+from rowmerge.delta.log import LogListing, commit_path, read_documents
+from rowmerge.delta.ndjson import other_actions
+from rowmerge.delta.properties import IN_COMMIT_TIMESTAMPS
+from rowmerge.storage.store import Storage
+from rowmerge.table.snapshot import HistoryEntry
+
+_BATCH = 100
+
+
+def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
+    """Newest first. Raises CorruptLog, StorageError."""
+    versions = sorted(listing.commits, reverse=True)[:limit]
+    entries: list[HistoryEntry] = []
+    for start in range(0, len(versions), _BATCH):
+        batch = versions[start : start + _BATCH]
+        documents = read_documents(storage, [commit_path(version) for version in batch])
+        for version, document in zip(batch, documents, strict=True):
+            entries.append(_entry(version, commit_info(other_actions(document)), listing.modified(version)))
+    return entries
+
+
+def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
+    """The `commitInfo` of one version, empty without one. Raises CorruptLog, StorageError."""
+    return commit_info(other_actions(read_documents(storage, [commit_path(version)])[0]))
+
+
+def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: int) -> bool:
+    """Whether a version's time stands in its commit (PROTOCOL.md, In-Commit Timestamps)."""
+    enabled_at = int(metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0"))
+    return protocol.supports("inCommitTimestamp") and is_on(metadata, IN_COMMIT_TIMESTAMPS) and version >= enabled_at
+
+
+def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
+    """The newest version that was committed at or before a time (ms since the epoch); None when there was none yet.
+
+    `protocol` and `metadata` are those of the newest version. Times never go back from one version to the next.
+    """
+    stamped = [version for version in sorted(listing.commits) if has_in_commit_timestamps(protocol, metadata, version)]
+    low, high = 0, len(stamped)
+    while low < high:
+        middle = (low + high) // 2
+        if int(read_commit_info(storage, stamped[middle]).get("inCommitTimestamp", 0)) <= timestamp:
+            low = middle + 1
+        else:
+            high = middle
+    if low:
+        return stamped[low - 1]
+    found, latest = None, 0
+    for version in sorted(set(listing.commits) - set(stamped)):
+        latest = max(latest, listing.commits[version].modified)
+        if latest <= timestamp:
+            found = version
+    return found
+
+
+def _entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
+    return HistoryEntry(
+        version=version,
+        timestamp=int(info.get("inCommitTimestamp", modified)),
+        operation=str(info.get("operation", "")),
+        parameters={name: text(value) for name, value in (info.get("operationParameters") or {}).items()},
+        metrics={name: text(value) for name, value in (info.get("operationMetrics") or {}).items()},
+        read_version=info.get("readVersion"),
+        isolation_level=info.get("isolationLevel"),
+        is_blind_append=info.get("isBlindAppend"),
+        engine=info.get("engineInfo"),
+    )

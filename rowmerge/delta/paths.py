@@ -1,0 +1,52 @@
+"""Paths of data files: URIs in the log, absolute plain paths outside of it (PROTOCOL.md, Add File and Remove File)."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+# What RFC 2396 allows in a path, less the colon: a relative path must not look like one with a scheme.
+_SAFE = "/=@!$&'()*+,;~-._"
+_ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
+
+
+def log_path(location: str, path: str) -> str:
+    """How the log spells an absolute plain path: relative to the table where it lies below, percent-encoded.
+
+    `file:///t/x=A%2FA/p` in the table `file:///t` is `x=A%252FA/p`.
+    """
+    below = f"{location}/"
+    if path.startswith(below):
+        return quote(path[len(below) :], safe=_SAFE)
+    scheme, separator, rest = path.partition("://")
+    return f"{scheme}{separator}{quote(rest, safe=_SAFE + ':')}"
+
+
+def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Paths of the log, percent-decoded; relative ones stay relative."""
+    if not pc.any(pc.match_substring(paths, "%")).as_py():
+        return paths
+    return pa.chunked_array([pa.array([unquote(path) if "%" in path else path for path in paths.to_pylist()], pa.string())])
+
+
+def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Paths of the log as absolute plain paths with a scheme."""
+    below = pc.binary_join_element_wise(location, plain_paths(paths), "/")
+    elsewhere = pc.match_substring_regex(paths, _ABSOLUTE)
+    if not pc.any(elsewhere).as_py():
+        return below
+    spelled = [absolute_path(location, path) if away else None for path, away in zip(paths.to_pylist(), elsewhere.to_pylist(), strict=True)]
+    return pc.coalesce(pa.chunked_array([pa.array(spelled, pa.string())]), below)
+
+
+def absolute_path(location: str, path: str) -> str:
+    """An absolute path of the log (`/x`, `file:/x`, `s3://b/x`), decoded, with its scheme; a path without one is on the table's store."""
+    plain = unquote(path)
+    if plain.startswith("/"):
+        scheme, _, rest = location.partition("://")
+        authority = "" if scheme == "file" else rest.split("/", 1)[0]
+        return f"{scheme}://{authority}{plain}"
+    scheme, _, rest = plain.partition(":")
+    return plain if rest.startswith("//") else f"{scheme}://{rest}"

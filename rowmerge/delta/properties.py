@@ -1,0 +1,139 @@
+"""Table properties: which `delta.*` names there are, and the values of those that are looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.table.snapshot import WriteMode
+
+WRITE_MODE = "rowmerge.write.mode"
+DELETION_VECTORS = "delta.enableDeletionVectors"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+FEATURE_PREFIX = "delta.feature."
+CONSTRAINT_PREFIX = "delta.constraints."
+MIN_READER = "delta.minReaderVersion"
+MIN_WRITER = "delta.minWriterVersion"
+
+_BOOLEANS = frozenset(
+    {
+        "delta.appendOnly",
+        "delta.checkpoint.writeStatsAsJson",
+        "delta.checkpoint.writeStatsAsStruct",
+        "delta.enableChangeDataFeed",
+        DELETION_VECTORS,
+        "delta.enableExpiredLogCleanup",
+        "delta.enableIcebergCompatV1",
+        "delta.enableIcebergCompatV2",
+        IN_COMMIT_TIMESTAMPS,
+        "delta.enableRowTracking",
+        "delta.enableTypeWidening",
+        "delta.randomizeFilePrefixes",
+        "delta.rowTrackingSuspended",
+    }
+)
+_INTERVALS = frozenset(
+    {
+        "delta.checkpointRetentionDuration",
+        "delta.deletedFileRetentionDuration",
+        "delta.logRetentionDuration",
+        "delta.setTransactionRetentionDuration",
+    }
+)
+_NAMES = (
+    _BOOLEANS
+    | _INTERVALS
+    | {
+        "delta.autoOptimize.autoCompact",
+        "delta.autoOptimize.optimizeWrite",
+        "delta.checkpointInterval",
+        "delta.checkpointPolicy",
+        "delta.columnMapping.maxColumnId",
+        "delta.columnMapping.mode",
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.dataSkippingStatsColumns",
+        "delta.inCommitTimestampEnablementTimestamp",
+        "delta.inCommitTimestampEnablementVersion",
+        "delta.isolationLevel",
+        MIN_READER,
+        MIN_WRITER,
+        "delta.parquet.compression.codec",
+        "delta.parquet.format.version",
+        "delta.randomPrefixLength",
+        "delta.sampleRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+        "delta.universalFormat.enabledFormats",
+    }
+)
+_UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+_DEFAULT_RETENTION = "interval 1 week"
+
+
+def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -> None:
+    """Raises ConfigurationError for a `delta.*` property that does not exist, and for a value that makes no sense.
+
+    `known` are properties that the table has already: another engine may know more of them.
+    """
+    kept = frozenset(known)
+    for name, value in properties.items():
+        if name.startswith("delta.") and name not in _NAMES | kept and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
+            raise ConfigurationError(f"There is no table property {name}. {_near(name)}")
+        if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
+        if name in _INTERVALS:
+            milliseconds(name, value)
+    write_mode(properties)
+    checkpoint_interval(properties)
+    serializable(properties)
+
+
+def write_mode(properties: Mapping[str, str]) -> WriteMode:
+    """`rowmerge.write.mode`, auto when it is not set. Raises ConfigurationError."""
+    value = properties.get(WRITE_MODE, WriteMode.AUTO.value)
+    try:
+        return WriteMode(value.strip().lower())
+    except ValueError:
+        modes = ", ".join(mode.value for mode in WriteMode)
+        raise ConfigurationError(f"The table property {WRITE_MODE} is {value!r}. Set it to one of {modes}.") from None
+
+
+def checkpoint_interval(properties: Mapping[str, str]) -> int:
+    """`delta.checkpointInterval`: how many commits lie between checkpoints, 10 when it is not set. Raises ConfigurationError."""
+    value = properties.get("delta.checkpointInterval", "10")
+    if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
+        raise ConfigurationError(f"The table property delta.checkpointInterval is {value!r}. Set it to a whole number above 0.")
+    return int(value)
+
+
+def serializable(properties: Mapping[str, str]) -> bool:
+    """Whether `delta.isolationLevel` is Serializable rather than WriteSerializable, the default. Raises ConfigurationError."""
+    value = properties.get("delta.isolationLevel", "WriteSerializable")
+    if value.lower() not in ("serializable", "writeserializable"):
+        raise ConfigurationError(f"The table property delta.isolationLevel is {value!r}. Set it to Serializable or WriteSerializable.")
+    return value.lower() == "serializable"
+
+
+def tombstone_retention(properties: Mapping[str, str]) -> int:
+    """`delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
+    name = "delta.deletedFileRetentionDuration"
+    return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
+
+
+def milliseconds(name: str, interval: str) -> int:
+    """A property like `interval 7 days` or `1 week 12 hours`. Raises ConfigurationError."""
+    text = re.sub(r"^\s*interval\s+", "", interval.strip().lower())
+    parts = re.findall(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)", text)
+    if not parts or re.sub(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)", "", text) or any(unit not in _UNITS for _, unit in parts):
+        raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
+    return sum(int(count) * _UNITS[unit] for count, unit in parts)
+
+
+def _near(name: str) -> str:
+    near = get_close_matches(name, sorted(_NAMES), n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return "Leave it out, or give a property of your own a name that does not begin with delta."

@@ -1,0 +1,112 @@
+"""One version of a Delta table, as the engine reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowmerge.delta.actions import Metadata, Protocol
+from rowmerge.delta.deletion_vectors import read_vector, vector_path
+from rowmerge.delta.features import check_writable, is_on
+from rowmerge.delta.listing import list_files
+from rowmerge.delta.paths import absolute_paths
+from rowmerge.delta.properties import DELETION_VECTORS, write_mode
+from rowmerge.delta.replay import State
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import Positions
+from rowmerge.table.schema import Struct
+from rowmerge.table.snapshot import WriteMode
+
+_READERS = 8
+
+
+class DeltaSnapshot:
+    """Implements `rowmerge.table.snapshot.Snapshot`. Statistics are parsed when `files` asks for them, once for each set of columns."""
+
+    def __init__(self, storage: Storage, name: str, state: State, timestamp: int) -> None:
+        self._storage, self._name, self.state, self._timestamp = storage, name, state, timestamp
+        self._listings: dict[frozenset[str], pa.Table] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def location(self) -> str:
+        return self._storage.location
+
+    @property
+    def version(self) -> int:
+        return self.state.version
+
+    @property
+    def timestamp(self) -> int:
+        return self._timestamp
+
+    @property
+    def protocol(self) -> Protocol:
+        assert self.state.protocol is not None
+        return self.state.protocol
+
+    @property
+    def metadata(self) -> Metadata:
+        assert self.state.metadata is not None
+        return self.state.metadata
+
+    @property
+    def schema(self) -> Struct:
+        return self.metadata.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.metadata.partition_columns
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return self.metadata.configuration
+
+    @property
+    def description(self) -> str | None:
+        return self.metadata.description
+
+    @property
+    def can_mark_deleted(self) -> bool:
+        return self.protocol.supports("deletionVectors") and is_on(self.metadata, DELETION_VECTORS)
+
+    @property
+    def write_mode(self) -> WriteMode:
+        return write_mode(self.properties)
+
+    @cached_property
+    def absolute_paths(self) -> pa.ChunkedArray:
+        """The paths of the live files, in the order of `state.files` and `files()`."""
+        return absolute_paths(self.location, self.state.files["path"])
+
+    def files(self, columns: Collection[str] = ()) -> pa.Table:
+        wanted = frozenset(columns) & frozenset(self.schema.names)
+        if wanted not in self._listings:
+            self._listings[wanted] = list_files(self.state.files, self.location, self.schema, self.partition_columns, wanted)
+        return self._listings[wanted]
+
+    def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
+        vectors = self.state.files["deletionVector"]
+        asked = pc.is_in(self.absolute_paths, value_set=pa.array(list(paths), pa.string()))
+        marked = pc.and_(asked, pc.is_valid(vectors))
+        names, descriptors = self.absolute_paths.filter(marked).to_pylist(), vectors.filter(marked).to_pylist()
+        with ThreadPoolExecutor(_READERS) as readers:
+            found = list(readers.map(lambda descriptor: read_vector(self._storage, descriptor), descriptors))
+        return dict(zip(names, found, strict=True))
+
+    def check_writable(self) -> None:
+        check_writable(self.name, self.protocol, self.metadata)
+
+    def referenced_paths(self) -> frozenset[str]:
+        """The data files and deletion vectors of this version that lie below the table, relative to it and plain."""
+        descriptors = self.state.files["deletionVector"].drop_null().to_pylist()
+        vectors = [vector_path(self.location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
+        below = f"{self.location}/"
+        return frozenset(path[len(below) :] for path in [*self.absolute_paths.to_pylist(), *vectors] if path.startswith(below))

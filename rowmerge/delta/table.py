@@ -1,0 +1,131 @@
+"""A Delta table at a location: opening its versions, creating it, committing to it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+
+from rowmerge.delta.checkpoints import is_due, try_checkpoint
+from rowmerge.delta.commit import Commit, creation, next_commit
+from rowmerge.delta.features import check_readable
+from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info, read_history, version_at
+from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.versions import read_state
+from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
+from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.table.snapshot import Change, Committed, Conflicted, HistoryEntry, Outcome, Snapshot, TableDefinition
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A snapshot and the commit that made it: should the file be another one later, the table was made anew."""
+
+    snapshot: DeltaSnapshot
+    commit: StoredObject | None
+
+    def is_in(self, listing: LogListing) -> bool:
+        return self.commit is not None and listing.commits.get(self.snapshot.version) == self.commit
+
+
+class DeltaTable:
+    """Implements `rowmerge.table.snapshot.Table`. Keeps its newest version, so that opening it again reads only new commits.
+
+    May be used by several threads.
+    """
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage, self._name = storage, name
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+
+    @property
+    def location(self) -> str:
+        return self._storage.location
+
+    def exists(self) -> bool:
+        return self._storage.exists(commit_path(0)) or list_log(self._storage).newest is not None
+
+    def snapshot(self) -> DeltaSnapshot:
+        """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
+        with self._lock:
+            known = self._opened
+            listing = LogListing() if known is None else list_log(self._storage, since=known.snapshot.version)
+            if known is None or not known.is_in(listing):
+                known, listing = None, list_newest(self._storage)
+            try:
+                self._opened = self._open(listing, None, known)
+            except CorruptLog:
+                # The part of the log that was listed does not do; an older checkpoint may.
+                self._opened = self._open(list_log(self._storage), None, None)
+            return self._opened.snapshot
+
+    def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
+        """A version by number or time. Raises VersionNotFound, and what `snapshot` raises."""
+        if version is None and timestamp is None:
+            return self.snapshot()
+        listing = list_log(self._storage)
+        if version is None:
+            assert timestamp is not None
+            newest = self.snapshot()
+            version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
+            if version is None:
+                raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
+        with self._lock:
+            known = self._opened if self._opened is not None and self._opened.is_in(listing) else None
+            return self._open(listing, version, known).snapshot
+
+    def create(self, definition: TableDefinition, change: Change) -> Outcome:
+        """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
+        newest = list_log(self._storage).newest
+        if newest is not None:
+            return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
+        return self._run(creation(self._storage, self._name, definition, change))
+
+    def commit(self, base: Snapshot, change: Change) -> Outcome:
+        """Commit a change that was planned on `base`, one of this table's snapshots.
+
+        Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, and StorageError when nothing was committed.
+        """
+        if not isinstance(base, DeltaSnapshot):
+            raise TypeError(f"{base!r} is no snapshot of a Delta table")
+        return self._run(next_commit(self._storage, self._name, base, change))
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Newest first. Raises TableNotFound, CorruptLog, StorageError."""
+        listing = list_log(self._storage)
+        if listing.newest is None:
+            raise TableNotFound(self._name)
+        return read_history(self._storage, listing, limit)
+
+    # ------------------------------------------------------------------ inside
+
+    def _run(self, commit: Commit) -> Outcome:
+        outcome = commit.run()
+        if isinstance(outcome, Committed) and is_due(outcome.version, commit.metadata):
+            try:
+                state = self.snapshot_at(version=outcome.version).state
+            except RowmergeError as error:
+                logger.warning("No checkpoint of version %d was written at %s: %s", outcome.version, self.location, error)
+            else:
+                try_checkpoint(self._storage, state)
+        return outcome
+
+    def _open(self, listing: LogListing, version: int | None, known: _Opened | None) -> _Opened:
+        """A version of a listed log, the newest for None, going on from a known one where that is older."""
+        version = chosen_version(listing, self._name, version)
+        if known is not None and known.snapshot.version == version:
+            return known
+        before = known.snapshot.state if known is not None and known.snapshot.version < version else None
+        state = read_state(self._storage, listing, version, before)
+        assert state.protocol is not None
+        assert state.metadata is not None
+        check_readable(self._name, state.protocol, state.metadata)
+        timestamp = listing.modified(version)
+        if has_in_commit_timestamps(state.protocol, state.metadata, version):
+            info = state.commit_info or read_commit_info(self._storage, version)
+            timestamp = int(info.get("inCommitTimestamp", timestamp))
+        return _Opened(DeltaSnapshot(self._storage, self._name, state, timestamp), listing.commits.get(version))
