@@ -1,0 +1,139 @@
+"""Bad tables, bad places and bad surroundings: one clear error that names the culprit, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.errors import (
+    ConfigurationError,
+    CorruptLog,
+    MissingDataFile,
+    StorageError,
+    UnsupportedStatement,
+    UnsupportedTableFeature,
+)
+
+
+@pytest.fixture
+def orders(session: rowmerge.Session) -> Path:
+    """A table of two versions with rows, and its folder."""
+    session.sql("create table orders (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write')")
+    session.sql("insert into orders values (1, 'a')")
+    session.sql("insert into orders values (2, 'b')")
+    return Path(session.describe("default", "orders").location.removeprefix("file://"))
+
+
+def reopened(spark: SparkSession, folder: Path) -> rowmerge.Session:
+    return rowmerge.connect(str(folder.parent.parent), spark=spark)
+
+
+def test_a_truncated_log_file_is_named(spark: SparkSession, orders: Path) -> None:
+    commit = orders / "_delta_log" / f"{2:020d}.json"
+    commit.write_bytes(commit.read_bytes()[:-40])
+    with pytest.raises(CorruptLog, match=f"{2:020d}.json"):
+        reopened(spark, orders).sql("select * from orders")
+    assert reopened(spark, orders).sql("select id from orders version as of 1").collect() == [(1,)]
+
+
+def test_a_gap_in_the_log_is_named(spark: SparkSession, orders: Path) -> None:
+    (orders / "_delta_log" / f"{1:020d}.json").unlink()
+    with pytest.raises(CorruptLog, match=f"{1:020d}"):
+        reopened(spark, orders).sql("select * from orders")
+
+
+def test_a_missing_data_file_is_named(spark: SparkSession, orders: Path) -> None:
+    lost = sorted(orders.glob("*.parquet"))[0]
+    lost.unlink()
+    session = reopened(spark, orders)
+    with pytest.raises(MissingDataFile, match=lost.name):
+        session.sql("update orders set v = 'z'")
+    with pytest.raises(MissingDataFile, match=lost.name):
+        session.sql("select * from orders").collect()
+
+
+def test_a_data_file_lost_while_a_query_is_known_does_not_lose_rows_silently(spark: SparkSession, orders: Path) -> None:
+    session = reopened(spark, orders)
+    assert session.table("orders").count() == 2
+    for file in orders.glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(MissingDataFile):
+        session.sql("merge into orders t using (select 1 as id, 'x' as v) s on t.id = s.id when matched then update set *")
+
+
+@pytest.mark.parametrize("kind", ["reader", "writer"])
+def test_an_unknown_table_feature_is_refused_by_name(spark: SparkSession, orders: Path, kind: str) -> None:
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": [], "writerFeatures": ["telepathy"]}
+    if kind == "reader":
+        features["readerFeatures"] = ["telepathy"]
+    (orders / "_delta_log" / f"{3:020d}.json").write_text(json.dumps({"protocol": features}) + "\n")
+    session = reopened(spark, orders)
+    if kind == "reader":
+        with pytest.raises(UnsupportedTableFeature, match="telepathy"):
+            session.sql("select * from orders")
+    else:
+        assert session.sql("select count(*) from orders").collect() == [(2,)]
+        with pytest.raises(UnsupportedTableFeature, match="telepathy"):
+            session.sql("delete from orders where id = 1")
+        assert session.sql("select count(*) from orders").collect() == [(2,)]
+
+
+def test_a_warehouse_that_is_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    place = tmp_path / "warehouse"
+    place.write_text("not a folder")
+    with pytest.raises(StorageError, match="it is a file"):
+        rowmerge.connect(str(place), spark=spark)
+
+
+def test_a_warehouse_below_a_file_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(StorageError, match="warehouse"):
+        rowmerge.connect(str(tmp_path / "file" / "warehouse"), spark=spark)
+
+
+@pytest.mark.parametrize(
+    "name", ["..", ".", "../escape", "a/b", "a\\b", "it's", 'say "so"', "a.b", "a b", "%2e%2e", "_x", "Ünï", "`tick`", "*?[x]"]
+)
+def test_odd_identifiers_stay_inside_the_warehouse(session: rowmerge.Session, tmp_path: Path, name: str) -> None:
+    quoted = "`" + name.replace("`", "``") + "`"
+    before = {path for path in tmp_path.rglob("*")}
+    session.sql(f"create schema {quoted}")
+    session.sql(f"create table {quoted}.{quoted} ({quoted} int, p string) using delta partitioned by (p)")
+    session.sql(f"insert into {quoted}.{quoted} values (1, 'x/../y'), (2, 'p=1')")
+    session.sql(f"update {quoted}.{quoted} set {quoted} = 3 where p = 'p=1'")
+    assert [row[0] for row in session.sql(f"select {quoted} from {quoted}.{quoted} order by 1").collect()] == [1, 3]
+    made = {path for path in tmp_path.rglob("*")} - before
+    assert made and all((tmp_path / "warehouse") in path.parents for path in made)
+
+
+def test_no_java_is_said_clearly(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
+    environment |= {"PATH": str(tmp_path), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    code = f"import rowmerge; rowmerge.connect({str(tmp_path / 'w')!r})"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ConfigurationError: There is no Java" in done.stderr
+
+
+def test_a_spark_config_key_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="driver.memory"):
+        rowmerge.connect(str(tmp_path), spark_config={"driver.memory": "1g"})
+
+
+def test_another_format_is_refused_by_name(session: rowmerge.Session) -> None:
+    with pytest.raises(UnsupportedStatement, match="iceberg"):
+        session.sql("create table t (id int) using iceberg")
+
+
+def test_a_failed_statement_leaves_no_files_behind(session: rowmerge.Session, orders: Path) -> None:
+    before = sorted(orders.rglob("*"))
+    with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch):
+        session.sql("merge into orders t using (values (1, 'x'), (1, 'y')) s (id, v) on t.id = s.id when matched then update set *")
+    assert sorted(orders.rglob("*")) == before
