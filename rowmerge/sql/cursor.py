@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from difflib import SequenceMatcher
 from typing import TypedDict, TypeVar
 
 from rowmerge.commands.names import SqlText, TableName
-from rowmerge.errors import StatementError, Unparsable, UnsupportedStatement
+from rowmerge.errors import Unparsable, UnsupportedStatement
 from rowmerge.sql.lexer import Kind, Token, position, string_value
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 _Item = TypeVar("_Item")
+_KEYWORDS = re.compile("[A-Z]{2,}")
 
 
 class Place(TypedDict):
@@ -160,10 +163,14 @@ class Cursor:
     def unsupported(self, reason: str, token: Token | None = None) -> UnsupportedStatement:
         return UnsupportedStatement(reason, **self._place(token))
 
-    def expected(self, what: str) -> StatementError:
-        token = self.token()
+    def expected(self, what: str) -> Unparsable:
+        """The error that `what` was expected here, or one token before, where a keyword of `what` misspelled was taken for an alias."""
+        token, before = self.token(), self.token(-1)
+        keywords = _KEYWORDS.findall(what)
+        if not _misspelled(token, keywords) and _misspelled(before, keywords):
+            token = before
         found = "the end of the statement" if token.kind is Kind.END else f"`{_shortened(token.text)}`"
-        return self.error(f"Expected {what}, found {found}")
+        return self.error(f"Expected {what}, found {found}", token)
 
     def _place(self, token: Token | None) -> Place:
         line, column = position(self.text, (token or self.token()).start)
@@ -173,6 +180,10 @@ class Cursor:
         before, hyphen, after = self.token(-1), self.token(), self.token(1)
         if hyphen.key == "-" and after.is_name and before.end == hyphen.start and hyphen.end == after.start:
             raise self.error(f"A name with a hyphen needs backquotes: `{before.name}-{after.name}`", before)
+
+
+def _misspelled(token: Token, keywords: list[str]) -> bool:
+    return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in keywords)
 
 
 def _shortened(text: str) -> str:

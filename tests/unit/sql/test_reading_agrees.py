@@ -33,9 +33,9 @@ def tables(node: exp.Expression, names: frozenset[str] = frozenset()) -> Iterato
         inside = names | {cte.alias.lower()} if with_.args.get("recursive") else names
         yield from tables(cte.this, inside)
         names = names | {cte.alias.lower()}
-    if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
-        if len(node.parts) > 1 or node.name.lower() not in names:
-            yield node.parts[0].meta["start"], tuple(part.name for part in node.parts)
+    named = isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier)
+    if named and (len(node.parts) > 1 or node.name.lower() not in names):
+        yield node.parts[0].meta["start"], tuple(part.name for part in node.parts)
     for key, held in node.args.items():
         if key not in ("with_", "hint"):
             for child in held if isinstance(held, list) else [held]:
