@@ -88,8 +88,9 @@ class RowmergeAdapter(SparkAdapter):
 
     @available
     @classmethod
-    def quote(cls, identifier: str) -> str:
-        return quote(identifier)
+    def quote(cls, identifier: Any) -> str:
+        # dbt quotes `target.database` too, and that is None here.
+        return quote(str(identifier))
 
     @available
     @classmethod

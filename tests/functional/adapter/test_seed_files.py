@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import date, datetime
 from decimal import Decimal
 
+import re
+
 import pytest
 from dbt.tests.util import run_dbt, write_file
 
-PEOPLE = """id,name,born,price,code,seen
+PEOPLE = '''id,name,born,price,code,seen
 1,"O'Hara ""Bob""",1990-02-03,1.50,007,2024-01-01 12:00:00
 2,,,,,
-"""
+'''
 
 
 class TestSeed:
@@ -32,7 +34,7 @@ seeds:
 
     def test_values_types_and_comments_are_as_asked(self, project):
         result = run_dbt(["seed"])[0]
-        assert result.message == "OK insert: 2 inserted, 1 file, version 0"
+        assert re.fullmatch(r"OK insert: 2 inserted, \d files?, version 0", result.message)
         with project.adapter.connection_named("test"):
             description = project.adapter.session.describe(project.test_schema, "people")
         assert [(field.name, field.sql_type) for field in description.columns] == [
