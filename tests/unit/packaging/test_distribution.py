@@ -16,7 +16,7 @@ import rowmerge
 from dbt.adapters.rowmerge.__version__ import version
 
 ROOT = Path(__file__).resolve().parents[3]
-BUILD = "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1]); b.build_sdist(sys.argv[1])"
+BUILD = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])(sys.argv[2])"
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ROOT / name, source / name)
     for name in ("dbt", "rowmerge"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    done = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    for kind in ("build_sdist", "build_wheel"):
+        done = subprocess.run([sys.executable, "-c", BUILD, kind, str(out)], cwd=source, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-2000:]
     return out
 
 

@@ -1,4 +1,5 @@
 {#- Departures by day and airport. The days that a batch speaks of are computed anew, whole. -#}
+-- depends_on: {{ ref('stg_flight_messages') }}
 {{ config(materialized='incremental', incremental_strategy='delete+insert', unique_key='flight_date') }}
 
 select
