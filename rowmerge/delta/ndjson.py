@@ -49,7 +49,7 @@ def other_actions(document: Document) -> list[Action]:
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """The file actions of documents, oldest first, parsed in one go. Raises CorruptLog."""
+    """The file actions of documents, oldest first, parsed in one go. `other_actions` has looked at them before. Raises CorruptLog."""
     data = b"\n".join(document.data for document in documents)
     lines = [_lines(document) for document in documents]
     counts = [len(found) for found in lines]

@@ -22,6 +22,8 @@ from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
 _TEXT = ("date", "timestamp", "timestamp_ntz")
 _WHOLE = ("long", "integer", "short", "byte")
 _FLOATING = ("double", "float")
+_NOTHING = r"^\s*(null)?\s*$"  # Arrow's parser needs an object a line: a bare null is the end of it
+_ODD = rf"[\r\n]|{_NOTHING}"
 # Numbers that JSON cannot hold come as strings; as a bound, each means: unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 
@@ -96,8 +98,8 @@ def _parsed_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Fie
     text = pc.coalesce(stats, "{}")
     if any(_has_floats(field.type) for field in bounded):
         text = pc.replace_substring_regex(text, _NOT_FINITE, r"\1null")
-    if pc.any(pc.match_substring_regex(text, r"[\r\n]|^\s*$")).as_py():
-        text = pc.replace_substring_regex(pc.replace_substring_regex(text, r"[\r\n]", " "), r"^\s*$", "{}")
+    if pc.any(pc.match_substring_regex(text, _ODD)).as_py():
+        text = pc.replace_substring_regex(pc.replace_substring_regex(text, r"[\r\n]", " "), _NOTHING, "{}")
     lines = pc.binary_join_element_wise(text, "", "\n")
     try:
         table = pyarrow.json.read_json(

@@ -1,0 +1,109 @@
+"""Tables that Delta's JVM implementation wrote are read as it reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rowmerge.delta import DeltaTable
+from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.storage.store import Storage
+from rowmerge.table.schema import arrow_schema
+from tests.unit.delta.small_tables import conformed, live_rows
+
+GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "delta"
+COLUMN_MAPPING = {"data-reader-timestamp_ntz-name-mode", "dv-with-columnmapping", "table-with-columnmapping-mode-id"}
+NAMES = [
+    "basic-with-inserts-merge",
+    "basic-with-inserts-updates",
+    "corrupted-last-checkpoint-kernel",
+    "data-reader-array-complex-objects",
+    "data-reader-date-types-utc",
+    "data-reader-map",
+    "data-reader-nested-struct",
+    "data-skipping-basic-stats-all-types",
+    "decimal-various-scale-precision",
+    "kernel-timestamp-int96",
+    "log-replay-special-characters-a",
+    "multi-part-checkpoint",
+    "only-checkpoint-files",
+    "parquet-all-types",
+    "snapshot-data3",
+    "time-travel-schema-changes-b",
+    "v2-checkpoint-json",
+]
+
+
+def opened(name: str) -> DeltaTable:
+    folder = GOLDEN / name / "delta"
+    if not folder.is_dir():
+        pytest.skip(f"the golden table {name} is not here")
+    return DeltaTable(Storage(str(folder)), name)
+
+
+def expected_rows(name: str, schema: pa.Schema) -> pa.Table:
+    files = sorted((GOLDEN / name / "expected").rglob("*.parquet"))
+    read = [pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read() for file in files]
+    return pa.concat_tables([schema.empty_table(), *(conformed(rows, schema, {}) for rows in read)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_golden_table_has_its_expected_rows(name: str) -> None:
+    snapshot = opened(name).snapshot()
+    expected = expected_rows(name, arrow_schema(snapshot.schema))
+    rows = live_rows(snapshot)
+    assert rows.num_rows == expected.num_rows
+    assert sorted(map(repr, rows.to_pylist())) == sorted(map(repr, expected.to_pylist()))
+
+
+@pytest.mark.parametrize("name", sorted(COLUMN_MAPPING))
+def test_a_golden_table_with_column_mapping_is_refused_by_name(name: str) -> None:
+    with pytest.raises(UnsupportedTableFeature) as refused:
+        opened(name).snapshot()
+    assert refused.value.feature == "columnMapping"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_bounds_of_a_golden_table_hold_for_its_rows(name: str) -> None:
+    snapshot = opened(name).snapshot()
+    columns = [f.name for f in snapshot.schema if f.name not in snapshot.partition_columns]
+    listing = snapshot.files(columns)
+    for file in listing.to_pylist():
+        rows = pq.ParquetFile(file["path"][len("file://") :], coerce_int96_timestamp_unit="us").read()
+        rows = conformed(rows, arrow_schema(snapshot.schema), file["partition"])
+        assert file["records"] in (None, rows.num_rows)
+        for name_, low in file["lower"].items():
+            values = [value for value in rows[name_].to_pylist() if value is not None]
+            high = file["upper"][name_]
+            if not isinstance(low, dict) and values:
+                assert low is None or all(low <= value for value in values), name_
+                assert high is None or all(value <= high for value in values), name_
+
+
+def test_bounds_are_found_in_the_table_that_has_statistics_of_all_types() -> None:
+    snapshot = opened("data-skipping-basic-stats-all-types").snapshot()
+    (file,) = snapshot.files(snapshot.schema.names).to_pylist()
+    known = {name for name, low in file["lower"].items() if low is not None}
+    assert known >= {
+        "as_int",
+        "as_long",
+        "as_byte",
+        "as_short",
+        "as_float",
+        "as_double",
+        "as_string",
+        "as_date",
+        "as_timestamp",
+        "as_big_decimal",
+    }
+
+
+def test_an_older_version_of_a_golden_table_is_the_table_as_it_was() -> None:
+    table = opened("snapshot-data3")
+    counts = [live_rows(table.snapshot_at(version=version)).num_rows for version in range(4)]
+    assert counts[3] == 30
+    assert table.snapshot_at(version=0).version == 0
+    assert counts[0] < 30

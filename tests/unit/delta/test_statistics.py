@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import datetime
+import json
+from decimal import Decimal as Number
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rowmerge.delta.statistics import indexed_leaves, lower_bound, parsed_text, statistics_json, upper_bound, with_wide_bounds
+from rowmerge.delta.statistics_reading import FileStatistics, read_statistics
+from rowmerge.errors import ConfigurationError
+from rowmerge.table.files import AddedFile
+from rowmerge.table.schema import Array, DataType, Decimal, Field, Primitive, Struct
+
+UTC = datetime.timezone.utc
+ID = Field("id", Primitive("long"))
+
+
+def column(type_: str | DataType, name: str = "c") -> Field:
+    return Field(name, Primitive(type_) if isinstance(type_, str) else type_)
+
+
+def read(stats: Any, *fields: Field, as_written: bool = False) -> FileStatistics:
+    text = stats if isinstance(stats, str | None) else json.dumps(stats)
+    batch = pa.RecordBatch.from_pydict({"stats": pa.array([text], pa.string())})
+    return read_statistics(batch, fields, as_written=as_written)
+
+
+def bounds(type_: str | DataType, low: Any, high: Any) -> tuple[Any, Any]:
+    found = read({"numRecords": 2, "minValues": {"c": low}, "maxValues": {"c": high}}, column(type_))
+    return found.lower.to_pylist()[0]["c"], found.upper.to_pylist()[0]["c"]
+
+
+def written(type_: str | DataType, low: Any, high: Any) -> Any:
+    file = AddedFile("file:///p", 1, 2, lower={"c": low}, upper={"c": high}, nulls={"c": 0})
+    return json.loads(statistics_json(file, frozenset({("c",)})))
+
+
+# ------------------------------------------------------------------ writing
+
+
+def test_a_short_string_is_kept_whole() -> None:
+    assert lower_bound("a" * 32) == "a" * 32 == upper_bound("a" * 32)
+
+
+def test_a_long_string_is_cut_and_its_maximum_raised() -> None:
+    assert lower_bound("a" * 40) == "a" * 32
+    assert upper_bound("a" * 40) == "a" * 32 + "\x7f"
+
+
+def test_a_maximum_whose_rest_begins_beyond_ascii_gets_the_highest_character() -> None:
+    assert upper_bound("a" * 32 + "é") == "a" * 32 + "\U0010ffff"
+    assert upper_bound("a" * 32 + "\x7f") == "a" * 32 + "\U0010ffff"
+
+
+def test_a_maximum_that_nothing_exceeds_is_left_out() -> None:
+    assert upper_bound("a" * 32 + "\U0010ffff") is None
+
+
+def test_a_surrogate_pair_is_not_halved() -> None:
+    text = "a" * 31 + "😀" + "b"
+    assert lower_bound(text) == "a" * 31
+    assert upper_bound(text) == "a" * 31 + "\U0010ffff"
+    assert lower_bound("a" * 30 + "😀" + "b") == "a" * 30 + "😀"
+
+
+@pytest.mark.parametrize("text", ["x" * 33, "x" * 32 + "\x7e", "é" * 50, "😀" * 20, "a" * 31 + "😀z"])
+def test_cut_bounds_still_enclose_the_string(text: str) -> None:
+    high = upper_bound(text)
+    assert lower_bound(text).encode() <= text.encode() <= high.encode()
+
+
+def test_timestamps_are_cut_to_milliseconds() -> None:
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 5, 678999, tzinfo=UTC)
+    assert written("timestamp", moment, moment)["maxValues"]["c"] == "2024-01-02T03:04:05.678Z"
+    assert written("timestamp_ntz", moment.replace(tzinfo=None), None)["minValues"]["c"] == "2024-01-02T03:04:05.678"
+
+
+def test_an_instant_in_another_zone_is_written_in_utc() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    moment = datetime.datetime(2024, 1, 1, 1, 0, tzinfo=zone)
+    assert written("timestamp", moment, moment)["minValues"]["c"] == "2023-12-31T23:00:00.000Z"
+
+
+def test_decimals_keep_all_their_digits() -> None:
+    low = Number("1234567890123456789012345678.9012345678")
+    file = AddedFile("file:///p", 1, 2, lower={"c": low}, upper={"c": low})
+    text = statistics_json(file, frozenset({("c",)}))
+    assert '"minValues":{"c":1234567890123456789012345678.9012345678}' in text
+
+
+def test_not_a_number_leaves_out_both_bounds() -> None:
+    assert written("double", 1.0, float("nan"))["minValues"] == {}
+    assert written("double", float("-inf"), 2.0)["minValues"] == {}
+    assert written("double", float("-inf"), 2.0)["maxValues"] == {"c": 2.0}
+
+
+def test_booleans_and_bytes_have_no_bounds() -> None:
+    assert written("boolean", False, True)["minValues"] == {}
+    assert written("binary", b"a", b"b")["maxValues"] == {}
+
+
+def test_fields_of_structs_nest() -> None:
+    file = AddedFile("file:///p", 1, 2, lower={"s": {"a": 1, "b": 2}}, upper={"s": {"a": 3}}, nulls={"s": {"a": 0, "b": 1}})
+    stats = json.loads(statistics_json(file, frozenset({("s", "a")})))
+    assert (stats["minValues"], stats["maxValues"], stats["nullCount"]) == ({"s": {"a": 1}}, {"s": {"a": 3}}, {"s": {"a": 0}})
+
+
+def test_wide_bounds_keep_every_other_number_as_it_was() -> None:
+    stats = '{"numRecords":5,"tightBounds":true,"minValues":{"d":0.10000000000000000001,"tightBounds":true}}'
+    assert with_wide_bounds(stats, 5) == '{"numRecords":5,"tightBounds":false,"minValues":{"d":0.10000000000000000001,"tightBounds":true}}'
+
+
+def test_a_file_without_statistics_gets_its_number_of_rows() -> None:
+    assert json.loads(with_wide_bounds(None, 7)) == {"numRecords": 7, "tightBounds": False}
+
+
+def test_statistics_that_were_a_struct_become_text() -> None:
+    moment = datetime.datetime(2024, 1, 1, tzinfo=UTC)
+    parsed = {"numRecords": 2, "tightBounds": True, "minValues": {"a": "x" * 33, "b": None, "t": moment}, "nullCount": {"a": 0}}
+    assert json.loads(parsed_text(parsed)) == {
+        "numRecords": 2,
+        "tightBounds": True,
+        "minValues": {"a": "x" * 33, "t": "2024-01-01T00:00:00.000Z"},
+        "nullCount": {"a": 0},
+    }
+
+
+# ------------------------------------------------------------------ which columns
+
+
+MANY = Struct((*(column("long", f"c{n}") for n in range(40)),))
+
+
+def test_the_first_32_leaves_are_indexed_without_partition_columns() -> None:
+    nested = Struct((column("long", "p"), column(Struct((column("long", "a"), column("long", "b"))), "s"), *MANY.fields))
+    found = indexed_leaves(nested, ("p",), {})
+    assert len(found) == 32
+    assert ("s", "a") in found
+    assert ("c29",) in found
+    assert not {("p",), ("c30",)} & found
+
+
+@pytest.mark.parametrize(("count", "expected"), [("0", 0), ("3", 3), ("-1", 40)])
+def test_the_number_of_indexed_columns_can_be_set(count: str, expected: int) -> None:
+    assert len(indexed_leaves(MANY, (), {"delta.dataSkippingNumIndexedCols": count})) == expected
+
+
+def test_a_number_of_columns_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="dataSkippingNumIndexedCols"):
+        indexed_leaves(MANY, (), {"delta.dataSkippingNumIndexedCols": "many"})
+
+
+def test_indexed_columns_can_be_named_with_odd_names() -> None:
+    inner = Struct((column("long", "x"), column("long", "y")))
+    schema = Struct((column("long", "a"), column(inner, "s"), column("long", "d,e"), column("long", "f.g"), column("long", "h")))
+    named = {"delta.dataSkippingStatsColumns": "a, s.x, `d,e`,`f.g`"}
+    assert indexed_leaves(schema, (), named) == {("a",), ("s", "x"), ("d,e",), ("f.g",)}
+    assert indexed_leaves(schema, (), {"delta.dataSkippingStatsColumns": "s"}) == {("s", "x"), ("s", "y")}
+
+
+def test_clustering_columns_are_always_indexed() -> None:
+    assert ("c39",) in indexed_leaves(MANY, (), {}, [("c39",)])
+
+
+# ------------------------------------------------------------------ reading
+
+
+@pytest.mark.parametrize(
+    ("type_", "text", "value"),
+    [
+        ("long", 2**62, 2**62),
+        ("byte", 5, 5),
+        ("double", 1.5, 1.5),
+        ("string", "é", "é"),
+        ("boolean", True, True),
+        ("date", "2024-02-29", datetime.date(2024, 2, 29)),
+        (Decimal(10, 2), 1.5, Number("1.50")),
+    ],
+)
+def test_bounds_of_a_type_are_read(type_: str | DataType, text: Any, value: Any) -> None:
+    assert bounds(type_, text, text) == (value, value)
+
+
+@pytest.mark.parametrize(
+    "text", ["2024-01-01T00:00:00.123Z", "2023-12-31T16:00:00.123-08:00", "2024-01-01 00:00:00.123", "2024-01-01T00:00:00.123000999Z"]
+)
+def test_a_maximum_of_timestamps_is_a_millisecond_higher(text: str) -> None:
+    low = datetime.datetime(2024, 1, 1, 0, 0, 0, 123000, tzinfo=UTC)
+    assert bounds("timestamp", text, text) == (low, low + datetime.timedelta(milliseconds=1))
+
+
+def test_a_local_timestamp_is_read_without_a_zone() -> None:
+    low = datetime.datetime(2024, 1, 1, 0, 0, 0, 5000)
+    assert bounds("timestamp_ntz", "2024-01-01T00:00:00.005", "2024-01-01T00:00:00.005Z") == (low, low + datetime.timedelta(milliseconds=1))
+
+
+def test_bounds_as_written_are_not_raised() -> None:
+    text = "2024-01-01T00:00:00.000Z"
+    found = read({"minValues": {"c": text}, "maxValues": {"c": text}}, column("timestamp"), as_written=True)
+    assert found.upper.to_pylist()[0]["c"] == datetime.datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, "NaN"), ("NaN", "NaN"), ("-Infinity", 1.0), (1.0, "Infinity")])
+def test_a_bound_that_is_not_finite_makes_both_unknown(low: Any, high: Any) -> None:
+    assert bounds("double", low, high) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("byte", 300),
+        ("long", 2**70),
+        ("long", "7"),
+        ("long", {"a": 1}),
+        ("date", "12024-01-01"),
+        ("date", 19000),
+        ("timestamp", "yesterday"),
+        ("string", 5),
+        (Decimal(4, 2), 12345.67),
+        ("double", [1]),
+    ],
+)
+def test_a_value_that_does_not_fit_is_unknown_and_harms_no_other(type_: str | DataType, value: Any) -> None:
+    stats = {"numRecords": 3, "minValues": {"c": value, "id": 1}, "maxValues": {"c": value, "id": 9}, "nullCount": {"id": 0}}
+    found = read(stats, column(type_), ID)
+    assert found.records.to_pylist() == [3]
+    assert found.lower.to_pylist() == [{"c": None, "id": 1}]
+    assert found.upper.to_pylist() == [{"c": None, "id": 9}]
+
+
+@pytest.mark.parametrize("stats", [None, "", " ", "{", "[]", "null", '{"numRecords":null}', '"x"'])
+def test_a_file_without_usable_statistics_is_unknown(stats: str | None) -> None:
+    found = read(stats, ID)
+    assert (found.records.to_pylist(), found.lower.to_pylist(), found.nulls.to_pylist()) == ([None], [{"id": None}], [{"id": None}])
+
+
+def test_statistics_with_line_breaks_are_read() -> None:
+    assert read('{\n "numRecords": 3,\r\n "minValues": {"id": 4}\n}', ID).lower.to_pylist() == [{"id": 4}]
+
+
+def test_only_bad_statistics_suffer_among_many_files() -> None:
+    texts = ['{"numRecords":1,"minValues":{"id":1}}', "{broken", None, '{"numRecords":2,"minValues":{"id":7}}']
+    batch = pa.RecordBatch.from_pydict({"stats": pa.array(texts, pa.string())})
+    assert read_statistics(batch, [ID]).lower.to_pylist() == [{"id": 1}, {"id": None}, {"id": None}, {"id": 7}]
+
+
+def test_a_slice_of_statistics_is_read_from_its_own_rows() -> None:
+    batch = pa.RecordBatch.from_pydict({"stats": pa.array([json.dumps({"numRecords": n}) for n in range(10)], pa.string())}).slice(4, 3)
+    assert read_statistics(batch, []).records.to_pylist() == [4, 5, 6]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (10, 10), (4, None)])
+def test_with_wide_bounds_a_null_count_tells_only_none_or_all(count: int, expected: int | None) -> None:
+    found = read({"numRecords": 10, "tightBounds": False, "nullCount": {"id": count}}, ID)
+    assert found.nulls.to_pylist() == [{"id": expected}]
+
+
+def test_nested_bounds_and_counts_are_read_and_lists_have_counts_alone() -> None:
+    inner = Struct((column("long", "a"), column(Array(Primitive("long")), "l")))
+    fields = (column(inner, "s"), column(Array(Primitive("long")), "list"))
+    stats = {
+        "numRecords": 2,
+        "minValues": {"s": {"a": 1}},
+        "maxValues": {"s": {"a": 2}},
+        "nullCount": {"s": {"a": 0, "l": 1}, "list": 2},
+    }
+    found = read(stats, *fields)
+    assert found.lower.to_pylist() == [{"s": {"a": 1}}]
+    assert found.upper.to_pylist() == [{"s": {"a": 2}}]
+    assert found.nulls.to_pylist() == [{"s": {"a": 0, "l": 1}, "list": 2}]
+
+
+def test_statistics_of_a_struct_fill_in_where_there_is_no_text() -> None:
+    day = datetime.date(2024, 1, 1)
+    parsed = pa.array([None, {"numRecords": 5, "minValues": {"c": day}, "maxValues": {"c": day}, "nullCount": {"c": 1}}])
+    texts = pa.array(['{"numRecords":3,"minValues":{"c":"2020-01-01"}}', None], pa.string())
+    found = read_statistics(pa.RecordBatch.from_arrays([texts, parsed], names=["stats", "parsed"]), [column("date")])
+    assert found.records.to_pylist() == [3, 5]
+    assert found.lower.to_pylist() == [{"c": datetime.date(2020, 1, 1)}, {"c": day}]
+    assert found.nulls.to_pylist() == [{"c": None}, {"c": 1}]
