@@ -235,7 +235,9 @@ def _near(name: str, candidates: Sequence[str]) -> str:
 
 
 def _pointer(text: str, line: int, column: int) -> str:
-    lines = text.splitlines()
-    if not 1 <= line <= len(lines):
+    lines = text.split("\n")
+    if not text or not 1 <= line <= len(lines):
         return ""
-    return f"\n  {lines[line - 1]}\n  {' ' * (column - 1)}^"
+    shown = lines[line - 1].rstrip("\r")
+    before = "".join("\t" if character == "\t" else " " for character in shown[: column - 1])
+    return f"\n  {shown}\n  {before.ljust(column - 1)}^"

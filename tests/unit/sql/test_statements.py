@@ -42,6 +42,12 @@ def test_an_error_shows_the_line_and_points_at_the_place() -> None:
     assert str(caught.value) == "Expected ON, found `t` (line 2, column 12)\n  using s oh t.id = s.id\n             ^"
 
 
+def test_the_pointer_stands_under_the_place_after_tabs_and_odd_line_ends() -> None:
+    with pytest.raises(Unparsable) as caught:
+        parse("delete from t -- \u2028\x0b\r\n\twhere\r\n")
+    assert str(caught.value).split("\n")[1:] == ["  \twhere", "  \t     ^"]
+
+
 def test_line_ends_of_windows_count_once() -> None:
     with pytest.raises(Unparsable) as caught:
         parse("update t\r\nset a = 1\r\nwhere\r\n")
