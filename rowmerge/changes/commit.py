@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
 
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import CommitConflict, CommitStateUnknown, MetadataChanged, ProtocolChanged
@@ -41,7 +41,7 @@ def commit_with_retry(table: Table, attempt: Callable[[], Attempt], timings: Tim
 
     retrying = Retrying(
         stop=stop_after_attempt(attempts),
-        wait=wait_exponential_jitter(initial=0.05, max=2.0, jitter=0.1),
+        wait=wait_exponential(multiplier=0.05, max=2.0) + wait_random(0, 0.1),
         retry=retry_if_exception(_worth_another_try),
         reraise=True,
     )

@@ -143,14 +143,13 @@ class RowChange:
             return self._run_target_alone(files)
         if self.plan.on is None:
             return self._and_new_rows(self._run_target_alone(files), source)
-        if source.rows == 0 and not self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
-            return Written()
         join = choose_join(self.plan, source)
-        everything_unmatched = files.num_rows == 0
+        # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
+        outcomes = merge_outcomes(self.plan, join, self._joined(files, source))
         written = Written()
-        if not everything_unmatched:
-            rows = self._joined(files, source)
-            written = write_outcomes(merge_outcomes(self.plan, join, rows), self.snapshot, gather=True)
+        everything_unmatched = files.num_rows == 0
+        if not everything_unmatched and (source.rows or self.plan.of(Match.NOT_MATCHED_BY_SOURCE)):
+            written = write_outcomes(outcomes, self.snapshot, gather=True)
         if self.plan.source_rows is SourceRows.ALL or join.leaves_unmatched or everything_unmatched:
             return self._and_new_rows(written, source)
         return written
@@ -162,10 +161,12 @@ class RowChange:
     def _and_new_rows(self, written: Written, source: Source) -> Written:
         """Also the rows that the NOT MATCHED clauses make, of all source rows or of those that matched nothing."""
         matched = BitMap64() if self.plan.source_rows is SourceRows.ALL else written.sources
-        if self.plan.source_rows is SourceRows.NONE or len(matched) == source.rows:
+        if self.plan.source_rows is SourceRows.NONE:
             return written
         try:
             rows = unmatched_rows(self.spark, self.plan, source, matched)
+            if len(matched) == source.rows:
+                return written
             written.add(write_outcomes(rows, self.snapshot, gather=source.broadcastable))
         except BaseException:
             discard(written.files)
@@ -173,14 +174,14 @@ class RowChange:
         return written
 
     def _run_target_alone(self, files: pa.Table) -> Written:
-        if files.num_rows == 0:
-            return Written()
         rows = read_snapshot(self.spark, self.snapshot, files, addresses=True).alias(self.plan.target.alias)
         (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
         if clause.condition is not None:
             # A filter, not a CASE: Spark allows IN and EXISTS subqueries only here.
             rows = rows.where(F.expr(clause.condition))
         outcomes = outcome_rows(rows, self.plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
+        if files.num_rows == 0:
+            return Written()
         return write_outcomes(outcomes, self.snapshot, gather=True)
 
     def _check_cardinality(self, written: Written, files: pa.Table, source: Source | None) -> None:

@@ -20,10 +20,9 @@ SOURCE = "source"
 VALUE_COLUMN = "__rowmerge_value_%d"
 
 
-def plan_merge(merge: Merge, snapshot: Snapshot, source_columns: Sequence[str], *, case_sensitive: bool = False) -> RowPlan:
+def plan_merge(merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False) -> RowPlan:
     """MERGE over a source whose columns are known. Raises UnknownColumn, PlanError."""
     target = side_of(merge.target_alias or merge.target.parts[-1], merge.target.parts, snapshot.schema.names, merge.target_alias)
-    source = Side(merge.source_alias or SOURCE, (), tuple(source_columns))
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
     if function := nondeterministic(merge.on.text):

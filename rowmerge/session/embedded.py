@@ -8,7 +8,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 
 from pyspark import __version__ as pyspark_version
@@ -64,8 +63,8 @@ def check_pyspark(version: str) -> None:
 
 def _defaults(given: Mapping[str, str]) -> dict[str, str]:
     cores = os.cpu_count() or 2
-    log4j = files("rowmerge.session") / "log4j2.properties"
-    options = f"-Dlog4j2.configurationFile={Path(str(log4j)).as_uri()} {given.get('spark.driver.extraJavaOptions', '')}".strip()
+    log4j = Path(__file__).with_name("log4j2.properties")
+    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} {given.get('spark.driver.extraJavaOptions', '')}".strip()
     return {
         "spark.master": "local[*]",
         "spark.ui.enabled": "false",

@@ -14,13 +14,13 @@ from rowmerge.changes.table_change import truncate
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import UnsupportedStatement
+from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.results import StatementResult
-from rowmerge.spark.types import schema_of
-from rowmerge.sql import bind_expression
+from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Snapshot
 
@@ -44,7 +44,7 @@ class RowStatements:
         match command:
             case Merge():
                 snapshot = self.binder.table(command.target).snapshot()
-                return self._merge_plan(command, snapshot, self._source(command))
+                return self._merge_plan(command, snapshot, source_side(command, self._source(command)))
             case Update() | Delete():
                 return self._target_plan(command, self.binder.table(command.target).snapshot())
         raise UnsupportedStatement(
@@ -56,8 +56,8 @@ class RowStatements:
             case Merge():
                 table = self.binder.table(command.target)
                 frame = self._source(command)
-                source = SourceRowsOnce(frame, command.source_alias or SOURCE)
-                return change_rows(self.spark, table, partial(self._merge_plan, command, frame=frame), source)
+                side = source_side(command, frame)
+                return change_rows(self.spark, table, partial(self._merge_plan, command, source=side), SourceRowsOnce(frame, side.alias))
             case Update() | Delete():
                 return change_rows(self.spark, self.binder.table(command.target), partial(self._target_plan, command))
             case Insert():
@@ -65,8 +65,8 @@ class RowStatements:
             case Truncate(target):
                 return truncate(self.binder.table(target))
 
-    def _merge_plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame) -> RowPlan:
-        return plan_merge(command, snapshot, schema_of(frame).names, case_sensitive=self._case_sensitive)
+    def _merge_plan(self, command: Merge, snapshot: Snapshot, source: Side) -> RowPlan:
+        return plan_merge(command, snapshot, source, case_sensitive=self._case_sensitive)
 
     def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> RowPlan:
         condition = None if command.condition is None else self._bound(command.condition)
@@ -107,3 +107,16 @@ class RowStatements:
     @property
     def _case_sensitive(self) -> bool:
         return str(self.spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+def source_side(command: Merge, frame: DataFrame) -> Side:
+    """The source's alias and columns: without an alias, a table goes by its own name."""
+    columns = tuple(frame.columns)
+    if command.source_alias is not None:
+        return Side(command.source_alias, (), columns)
+    before = "select * from "
+    named = [reference for reference in references(before + command.source.text) if reference.start == len(before)]
+    if not named:
+        return Side(SOURCE, (), columns)
+    parts = named[0].name.parts
+    return Side(parts[-1], (parts,), columns)

@@ -23,8 +23,8 @@ Guarded = tuple[str, Clause]
 
 
 def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, addresses: bool, ordinals: bool) -> DataFrame:
-    """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, ORDINAL with `ordinals`, the table's columns when
-    any clause writes.
+    """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, ORDINAL with `ordinals`, the table's columns (see
+    `output_column`) when any clause writes.
 
     `rows` carry the aliases of the plan's sides. Rows for which no clause fires are left out unless their ordinals are wanted.
     Raises TypeMismatch; Spark's analysis errors pass through.
@@ -46,6 +46,11 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, ad
     return rows.select(*columns)
 
 
+def output_column(position: int) -> str:
+    """The name of the table's column at a position (from 0) among the outcome columns."""
+    return f"__rowmerge_column_{position}"
+
+
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataFrame:
     """Source rows to inserted rows (no addresses): for rows that are known to match nothing."""
     return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False)
@@ -59,7 +64,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
     texts = {(index, field.name): _text(plan, clause, field.name) for index, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
-    for field in plan.schema:
+    for position, field in enumerate(plan.schema):
         parts = []
         for index, clause in writing:
             text = texts[index, field.name]
@@ -75,7 +80,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
         else:
             whole = "case " + CLAUSE + " " + " ".join(f"when {i} then {v}" for (i, _), v in zip(writing, parts, strict=True)) + " end"
         # The cast gives NULL its type and drops what a value's own type says beyond the column's.
-        columns.append(F.expr(f"cast({whole} as {sql_name(field.type)})").alias(field.name))
+        columns.append(F.expr(f"cast({whole} as {sql_name(field.type)})").alias(output_column(position)))
     return columns
 
 

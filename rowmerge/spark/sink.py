@@ -29,11 +29,12 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 class WriteSpec:
     """How data files of a table are written.
 
-    `root`: the table's location; `schema`: the columns of a data file; `partition`: the partition columns, which stay out of the files;
+    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a data file; `partition`: the partition columns, which stay out of the files;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data.
     """
 
     root: str
+    names: tuple[str, ...]
     schema: pa.Schema
     partition: tuple[tuple[str, pa.DataType], ...]
     bounds: frozenset[str]
@@ -72,7 +73,8 @@ def outcome_sink(spec: WriteSpec, names: tuple[str, str, str, str]) -> Callable[
     """The mapInArrow function over outcome rows.
 
     `names` are the columns of action (int8: 0 none, 1 update, 2 delete, 3 insert), file, position and source ordinal; a column that the
-    frame does not have is skipped. All others are the table's columns.
+    frame does not have is skipped. All others are the table's columns by position: PySpark cannot hand over columns whose names have
+    dots or backquotes in them.
     """
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -147,6 +149,7 @@ class PartitionedWriter:
 
     def __init__(self, spec: WriteSpec) -> None:
         self._spec = spec
+        self.names = spec.names
         self._open: dict[Any, RollingFile] = {}
         self._done: list[FileMessage] = []
 
@@ -410,7 +413,8 @@ def _take(
     message.inserted += inserts
     if updates + inserts:
         writing = pc.or_(pc.equal(action, UPDATE), pc.equal(action, INSERT))
-        writer.write(table.filter(writing) if updates + inserts < table.num_rows else table)
+        rows = table.drop_columns([name for name in names if name in has]).rename_columns(list(writer.names))
+        writer.write(rows.filter(writing) if updates + inserts < table.num_rows else rows)
 
 
 def _by_file(touched: pa.Table, file_name: str, position_name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

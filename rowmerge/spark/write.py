@@ -11,13 +11,14 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from rowmerge.spark import sink
-from rowmerge.spark.outcomes import NAMES
+from rowmerge.spark.outcomes import NAMES, output_column
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table.files import AddedFile, Positions
-from rowmerge.table.schema import Struct, arrow_schema, backquote
+from rowmerge.table.schema import Struct, arrow_schema
 
 # Executors need not have rowmerge installed: what they run travels with the job.
 cloudpickle.register_pickle_by_value(sink)  # type: ignore[no-untyped-call]
@@ -91,6 +92,7 @@ def write_spec(table: Writable) -> sink.WriteSpec:
     columns = pa.schema([f.with_nullable(True) for f in arrow_schema(in_files)])
     return sink.WriteSpec(
         root=table.location,
+        names=table.schema.names,
         schema=columns,
         partition=tuple((f.name, f.type) for f in types),
         bounds=frozenset(columns.names),
@@ -102,9 +104,10 @@ def write_outcomes(outcomes: DataFrame, table: Writable, *, gather: bool) -> Wri
     partitions, so that a task does not write a small file into each; else by size, so that few changed rows make few files.
     """
     spec = write_spec(table)
-    writes = any(name in outcomes.columns for name in table.schema.names)
+    writes = output_column(0) in outcomes.columns
     if writes and table.partition_columns:
-        outcomes = outcomes.hint("rebalance", *(outcomes[backquote(name)] for name in table.partition_columns))
+        positions = [table.schema.names.index(name) for name in table.partition_columns]
+        outcomes = outcomes.hint("rebalance", *(F.col(output_column(position)) for position in positions))
     elif writes and gather:
         outcomes = outcomes.hint("rebalance")
     return _together(collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, NAMES), "message binary")))

@@ -13,10 +13,13 @@ from rowmerge.session.embedded import start_spark
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    yield start_spark({"spark.sql.shuffle.partitions": "2"})
+def spark() -> SparkSession:
+    return start_spark({"spark.sql.shuffle.partitions": "2"})
 
 
 @pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> rowmerge.Session:
-    return rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
+def session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
+    yield rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
+    for view in spark.catalog.listTables():
+        if view.isTemporary:
+            spark.catalog.dropTempView(view.name)

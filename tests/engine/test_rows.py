@@ -79,7 +79,7 @@ def test_case(session: rowmerge.Session, case: Case, mode: str) -> None:
             continue
         result = session.sql(text)
         if step.rows is not None:
-            assert [" | ".join(shown(cell) for cell in row) for row in result.collect()] == step.rows, text
+            assert [" | ".join(shown(cell) for cell in row).rstrip() for row in result.collect()] == step.rows, text
             checked += 1
     assert checked, "a case must say what comes of it"
 

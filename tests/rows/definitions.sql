@@ -6,7 +6,7 @@ select * from t where p = 1 order by id;
 describe t;
 => id | bigint | NULL
 => p | bigint | NULL
-=> # Partition Information |  | 
+=> # Partition Information |  |
 => # col_name | data_type | comment
 => p | bigint | NULL
 
@@ -131,5 +131,5 @@ selekt 1;
 create table t (id int) using delta;
 merge into t usign s on t.id = s.id when matched then delete;
 !> Unparsable: line 1, column 14
-select from from;
+select ) 1;
 !> Unparsable: line 1

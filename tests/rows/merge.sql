@@ -194,11 +194,11 @@ merge into t using (values (1)) s (id) on t.id = s.id and rand() < 0.5 when matc
 !> UnsupportedStatement: rand
 
 --- names with quotes, spaces and dots work
-create table `a b.c` (`id ``x` int, `v.w` string) using delta tblproperties ({mode});
+create table `a b.c` (`id``x` int, `v.w` string) using delta tblproperties ({mode});
 insert into `a b.c` values (1, 'a'), (2, 'b');
-merge into `a b.c` as `t t` using (select 1 as `id ``x`, 'new' as `v.w`) as `s.s` on `t t`.`id ``x` = `s.s`.`id ``x` when matched then update set *;
+merge into `a b.c` as `t t` using (select 1 as `id``x`, 'new' as `v.w`) as `s.s` on `t t`.`id``x` = `s.s`.`id``x` when matched then update set *;
 => 1 | 1 | 0 | 0
-select `v.w` from `a b.c` order by `id ``x`;
+select `v.w` from `a b.c` order by `id``x`;
 => new
 => b
 
