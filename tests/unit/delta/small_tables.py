@@ -97,10 +97,10 @@ def live_rows(snapshot: DeltaSnapshot) -> pa.Table:
     parts = [schema.empty_table()]
     for file in files.to_pylist():
         rows = pq.ParquetFile(file["path"][len("file://") :], coerce_int96_timestamp_unit="us").read()
+        rows = conformed(rows, schema, file["partition"])
         keep = np.ones(rows.num_rows, dtype=bool)
         keep[list(deleted.get(file["path"], ()))] = False
-        rows = rows.filter(pa.array(keep))
-        parts.append(conformed(rows, schema, file["partition"] or {}))
+        parts.append(rows.filter(pa.array(keep)))
     return pa.concat_tables(parts)
 
 
