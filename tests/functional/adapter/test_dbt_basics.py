@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from dbt.tests.adapter.aliases.fixtures import MACROS__EXPECT_VALUE_SQL
+from dbt.tests.util import run_dbt
 from dbt.tests.adapter.aliases.test_aliases import BaseAliases
 from dbt.tests.adapter.basic.test_adapter_methods import BaseAdapterMethod
 from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
@@ -83,18 +85,30 @@ class TestAdapterMethods(BaseAdapterMethod):
 
 
 class TestAliases(BaseAliases):
-    pass
+    @pytest.fixture(scope="class")
+    def macros(self):
+        """The project of this test casts to a type that Spark does not have."""
+        return {"cast.sql": "{% macro rowmerge__string_literal(text) %}'{{ text }}'{% endmacro %}", "expect_value.sql": MACROS__EXPECT_VALUE_SQL}
 
 
 class TestChangeRelationTypes(BaseChangeRelationTypeValidator):
     pass
 
 
-class TestCaching(BaseCachingLowercaseModel):
+class WithoutDatabase:
+    def run_and_inspect_cache(self, project, run_args=None):
+        """As dbt's own, which asks for the database of every relation too."""
+        for _ in range(2):
+            run_dbt(run_args)
+            (relation,) = project.adapter.cache.relations
+            assert (relation.database, relation.schema, relation.identifier) == (None, project.test_schema, "model")
+
+
+class TestCaching(WithoutDatabase, BaseCachingLowercaseModel):
     pass
 
 
-class TestCachingSelectedSchema(BaseCachingSelectedSchemaOnly):
+class TestCachingSelectedSchema(WithoutDatabase, BaseCachingSelectedSchemaOnly):
     pass
 
 

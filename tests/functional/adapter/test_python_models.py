@@ -42,5 +42,5 @@ class TestReturnedFrames:
     def test_an_error_names_the_line_of_the_model(self, project):
         results = {result.node.name: result.message for result in run_dbt(["run"], expect_pass=False)}
         assert "The Python model wrong raised" in results["wrong"]
-        assert "in line 7" in results["wrong"]
+        assert "in line 4" in results["wrong"]
         assert "returned a str. Return a Spark or pandas DataFrame" in results["text"]

@@ -168,8 +168,8 @@ class TestNames:
     def models(self):
         return {
             "odd-name.sql": """
-{{ config(materialized='incremental', unique_key=['the key', 'a`b']) }}
-select 1 as `the key`, 2 as `a``b`, '{{ "second" if is_incremental() else "it\\\\'s first" }}' as `select`
+{{ config(materialized='incremental', unique_key=['the key', 'a-b']) }}
+select 1 as `the key`, 2 as `a-b`, '{{ "second" if is_incremental() else "it\\\\'s first" }}' as `select`
 """,
             "on_top.sql": "{{ config(materialized='view') }} select `the key`, `select` from {{ ref('odd-name') }}",
         }
