@@ -70,7 +70,7 @@ class Listing:
         lower, upper, nulls = (self._child(which, field.name) for which in ("lower", "upper", "nulls"))
         has_values, has_nulls = unknown.has_values, unknown.has_nulls
         if nulls is not None and pa.types.is_integer(nulls.type):
-            has_values = pc.invert(pc.fill_null(pc.greater_equal(nulls, _whole(self._files["records"])), False))
+            has_values = pc.invert(pc.fill_null(pc.greater_equal(nulls, whole(self._files["records"])), False))
             has_nulls = pc.fill_null(pc.greater(nulls, 0), True)
         return Extent(
             unknown.lower if lower is None else _typed(lower, field),
@@ -87,7 +87,7 @@ class Listing:
         """One field of one of the listing's struct columns; None when the listing does not have it."""
         column = self._files[struct]
         index = column.type.get_field_index(name)
-        return None if index < 0 else _whole(pc.struct_field(column, [index]))
+        return None if index < 0 else whole(pc.struct_field(column, [index]))
 
 
 def comparable(field: Field) -> bool:
@@ -172,7 +172,8 @@ def _position(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:
     return pc.subtract(pc.cast(together, pa.int64()), pc.cast(alone, pa.int64()))
 
 
-def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """A column in one piece."""
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column

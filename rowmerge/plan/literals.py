@@ -112,6 +112,8 @@ def comparison_type(type_: DataType) -> pa.DataType | None:
 def constant(node: exp.Expr) -> Constant | None:
     """The value of a literal, a negated number, a typed literal or a CAST of one; None for anything else, or when in doubt."""
     node = node.unnest()
+    if any(value for name, value in node.args.items() if name not in ("this", "is_string", "to", "safe")):
+        return None
     match node:
         case exp.Null():
             return Null()
@@ -124,10 +126,10 @@ def constant(node: exp.Expr) -> Constant | None:
             if isinstance(inner, Exact):
                 return Exact(-inner.value, inner.digits, inner.scale, inner.integer)
             return Floating(-inner.value, inner.single) if isinstance(inner, Floating) else None
-        case exp.TsOrDsToDate() if node.args.get("format") is None:
+        case exp.TsOrDsToDate():
             inner = constant(node.this)
             return _date(inner) if isinstance(inner, str) else None
-        case exp.Cast() if node.args.get("format") is None:
+        case exp.Cast():
             inner = constant(node.this)
             # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect.
             return None if inner is None else _cast(inner, node.to, typed=type(node) is exp.Cast)

@@ -22,6 +22,8 @@ from rowmerge.table.schema import Field, Primitive, Struct
 Judge = Callable[[Listing], Verdict]
 _DEEPEST = 100
 """Conditions nested deeper than this are not looked into."""
+_UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
+"""Parts of a tree that are looked at; a node with anything more means more than is looked at."""
 _OPERATORS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
@@ -94,8 +96,14 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate:
 
 def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
     node = node.unnest()
-    if depth > _DEEPEST:
+    if depth > _DEEPEST or any(value for name, value in node.args.items() if name not in _UNDERSTOOD):
         return UNKNOWN
+    if node.args.get("negate"):
+        return _negated(_predicate_of(node, table, depth))
+    return _predicate_of(node, table, depth)
+
+
+def _predicate_of(node: exp.Expr, table: _Table, depth: int) -> Predicate:
     match node:
         case exp.And() | exp.Or():
             parts = [_predicate(part, table, depth + 1) for part in node.flatten()]
@@ -110,10 +118,10 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
             return _comparison("=", node, exp.true(), table)
         case exp.Is():
             return _is(node, table)
-        case exp.Between() if not node.args.get("symmetric"):
+        case exp.Between():
             low, high = _comparison(">=", node.this, node.args["low"], table), _comparison("<=", node.this, node.args["high"], table)
             return _combined([low, high], Verdict.both)
-        case exp.In() if not any(node.args.get(name) for name in ("query", "unnest", "field")):
+        case exp.In():
             return _in(node, table)
         case exp.Like():
             return _like(node, table)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.plan import bounds
-from rowmerge.plan.bounds import Extent, Listing, comparable, may_hold
+from rowmerge.plan.bounds import Extent, Listing, comparable, may_hold, whole
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.literals import comparison_type
 from rowmerge.plan.predicates import Predicate, conjunction, understand
@@ -109,8 +109,7 @@ def all_of(masks: Sequence[FileMask]) -> FileMask:
     def mask(files: pa.Table) -> pa.Array:
         result = everything(files)
         for part in masks:
-            judged = part(files)
-            result = pc.and_(result, judged.combine_chunks() if isinstance(judged, pa.ChunkedArray) else judged)
+            result = pc.and_(result, whole(part(files)))
         return result
 
     return mask
@@ -130,8 +129,7 @@ def _in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.
         cast = pc.drop_null(values).cast(comparison_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    whole = pa.concat_arrays(cast.chunks) if isinstance(cast, pa.ChunkedArray) else cast
-    return pc.add(whole, 0.0) if pa.types.is_floating(whole.type) else whole  # no -0.0, which sorts below 0.0
+    return pc.add(whole(cast), 0.0) if pa.types.is_floating(cast.type) else whole(cast)  # no -0.0, which sorts below 0.0
 
 
 def _column_mask(

@@ -1,0 +1,221 @@
+"""Random small data files with their listing, and random conditions over them, in Spark's SQL and in DuckDB's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal as Number
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import strategies as st
+
+from rowmerge.plan.conditions import Side
+from rowmerge.table.files import file_listing
+from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
+
+NAN = float("nan")
+SCHEMA = Struct(
+    (
+        Field("id", Primitive("long")),
+        Field("small", Primitive("byte")),
+        Field("amount", Decimal(10, 2)),
+        Field("ratio", Primitive("double")),
+        Field("single", Primitive("float")),
+        Field("name", Primitive("string")),
+        Field("day", Primitive("date")),
+        Field("flag", Primitive("boolean")),
+        Field("seen", Primitive("timestamp")),
+        Field("wall", Primitive("timestamp_ntz")),
+        Field("region", Primitive("string")),
+        Field("month", Primitive("integer")),
+        Field("born", Primitive("date")),
+    )
+)
+PARTITION_COLUMNS = ("region", "month", "born")
+SIDE = Side("t", (("s", "orders"),), SCHEMA.names)
+
+_DAYS = [date(2024, 2, 28), date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 10)]
+_HOURS = [
+    datetime(2024, 3, 9, 12),
+    datetime(2024, 3, 10, 2, 30),
+    datetime(2024, 3, 10, 3),
+    datetime(2024, 3, 11),
+    datetime(2024, 3, 10, 2, 30, 0, 1),
+]
+VALUES: dict[str, list[Any]] = {
+    "id": [-(1 << 63), -1, 0, 1, 2, 3, 5, 8, (1 << 53) + 1, (1 << 63) - 1],
+    "small": [-128, -1, 0, 1, 2, 127],
+    "amount": [Number("-1.50"), Number("0.00"), Number("1.00"), Number("1.01"), Number("2.50"), Number("99999999.99")],
+    "ratio": [-1.5, -0.0, 0.0, 0.1, 1.0, 2.5, NAN, float("inf")],
+    "single": [-1.5, -0.0, 0.0, 0.1, 1.0, 2.5, NAN, 16777216.0],
+    "name": ["", "a", "ab", "abc", "b", "ba", "Z", "é", "\U0001f600", "~"],
+    "day": _DAYS,
+    "flag": [True, False],
+    "seen": [hour.replace(tzinfo=timezone.utc) for hour in _HOURS],
+    "wall": _HOURS,
+    "region": ["", "eu", "us", "usa"],
+    "month": [-1, 0, 1, 2, 12],
+    "born": _DAYS,
+}
+_INTEGERS = ["-1", "0", "1", "2", "3", "8", "1.5", "2.0", "-0.5", "127", "128", "9007199254740993", "9223372036854775807", "1e0", "2.5e0"]
+_DATES = ["DATE '2024-02-29'", "DATE '2024-03-01'", "'2024-02-29'", "'2024-03-02'", "CAST('2024-03-01' AS DATE)"]
+LITERALS: dict[str, list[str]] = {
+    "id": [*_INTEGERS, "'1'", "CAST(5 AS BIGINT)", "- 1"],
+    "small": [*_INTEGERS, "'-1'"],
+    "month": [*_INTEGERS, "'1'", "CAST('2' AS INT)"],
+    "amount": ["0", "1", "1.0", "1.01", "1.005", "2.5", "-1.5", "1.00999", "99999999.99", "100000000", "CAST(2.5 AS DECIMAL(20, 5))"],
+    "ratio": ["0", "0.0", "0.1", "1", "2.5", "-1.5", "3", "1e-1", "-0.0"],
+    "single": ["0", "0.1", "1", "2.5", "-1.5", "16777217.0", "CAST(0.5 AS FLOAT)"],
+    "name": ["''", "'a'", "'ab'", "'b'", "'é'", "'Z'", "'zz'"],
+    "region": ["''", "'eu'", "'us'", "'v'"],
+    "day": _DATES,
+    "born": _DATES,
+    "flag": ["TRUE", "FALSE"],
+    "seen": [
+        "TIMESTAMP '2024-03-10 02:30:00Z'",
+        "TIMESTAMP '2024-03-10 03:00:00+01:00'",
+        "TIMESTAMP '2024-03-10 12:00:00'",
+        "DATE '2024-03-10'",
+        "'2024-03-10 02:30:00Z'",
+        "CAST('2024-03-10 03:00:00' AS TIMESTAMP)",
+    ],
+    "wall": [
+        "DATE '2024-03-10'",
+        "'2024-03-10 02:30:00'",
+        "'2024-03-11'",
+        "CAST('2024-03-10 02:30:00' AS TIMESTAMP_NTZ)",
+        "TIMESTAMP_NTZ '2024-03-10 03:00:00'",
+    ],
+}
+PATTERNS = ["'a%'", "'a%%'", "'ab_'", "'%b'", "'ab'", "'%'", "'u%'", "'us%'", "'é%'", "''"]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Rows by file, and the listing that a format would give of them."""
+
+    rows: tuple[tuple[dict[str, Any], ...], ...]
+    listing: pa.Table
+
+    def table(self) -> pa.Table:
+        """All rows, with the index of their file in `file`."""
+        schema = arrow_schema(SCHEMA).append(pa.field("file", pa.int64()))
+        return pa.Table.from_pylist([{**row, "file": index} for index, rows in enumerate(self.rows) for row in rows], schema)
+
+
+@st.composite
+def files(draw: st.DrawFn) -> Files:
+    """A few files; bounds, null counts and record counts are missing now and then, strings' bounds are cut."""
+    chosen = []
+    listed = []
+    for index in range(draw(st.integers(1, 5))):
+        partition = {name: draw(st.sampled_from([None, *VALUES[name]])) for name in PARTITION_COLUMNS}
+        free = [name for name in SCHEMA.names if name not in PARTITION_COLUMNS]
+        row = st.fixed_dictionaries({name: _column_values(draw(st.integers(0, 3)), name) for name in free})
+        rows = tuple({**inner, **partition} for inner in draw(st.lists(row, max_size=4)))
+        chosen.append(rows)
+        hidden = draw(st.sets(st.sampled_from([*free, "records", "nulls"]), max_size=3))
+        listed.append(listed_file(f"file:///t/{index}", rows, partition, hidden, cut=draw(st.booleans())))
+    return Files(tuple(chosen), pa.Table.from_pylist(listed, LISTING))
+
+
+def _column_values(width: int, name: str) -> st.SearchStrategy[Any]:
+    if width == 0:
+        return st.none()
+    values = st.sampled_from(VALUES[name])
+    return st.one_of(values, st.none()) if width == 1 else values
+
+
+def listed_file(
+    path: str, rows: Sequence[Mapping[str, Any]], partition: Mapping[str, Any], hidden: set[str], *, cut: bool
+) -> dict[str, Any]:
+    """One row of a listing."""
+    lower, upper, nulls = {}, {}, {}
+    for field in SCHEMA:
+        if field.name in PARTITION_COLUMNS:
+            continue
+        values = [row[field.name] for row in rows if row[field.name] is not None]
+        nulls[field.name] = None if field.name in hidden or "nulls" in hidden else len(rows) - len(values)
+        if not values or field.name in hidden or any(value != value for value in values):
+            continue
+        low, high = min(values), max(values)
+        if cut and field.name == "name":
+            low, high = low[:1], high if len(high) < 2 else high[:1] + "\U0010ffff"
+        lower[field.name], upper[field.name] = low, high
+    records = None if "records" in hidden else len(rows)
+    return dict(path=path, size=1, records=records, deleted=0, partition=dict(partition), lower=lower, upper=upper, nulls=nulls)
+
+
+def _structs() -> tuple[pa.StructType, pa.StructType, pa.StructType]:
+    free = [field for field in SCHEMA if field.name not in PARTITION_COLUMNS]
+    partition = pa.struct([(field.name, arrow_type(field.type)) for field in SCHEMA if field.name in PARTITION_COLUMNS])
+    return partition, pa.struct([(f.name, arrow_type(f.type)) for f in free]), pa.struct([(f.name, pa.int64()) for f in free])
+
+
+LISTING = file_listing(*_structs())
+
+
+def _name(column: str) -> st.SearchStrategy[str]:
+    return st.sampled_from([column, f"t.{column}", f"`{column}`", column.upper()])
+
+
+def _literal(column: str) -> st.SearchStrategy[str]:
+    return st.one_of(st.sampled_from(LITERALS[column]), st.sampled_from(LITERALS[column]), st.just("NULL"))
+
+
+def _comparison(column: str) -> st.SearchStrategy[str]:
+    operators = st.sampled_from(["=", "<>", "!=", "==", "<", "<=", ">", ">=", "<=>", " IS DISTINCT FROM "])
+    name, literal = _name(column), _literal(column)
+    plain = st.builds("{} {} {}".format, name, operators, literal)
+    swapped = st.builds("{} {} {}".format, literal, operators, name)
+    between = st.builds("{} {}BETWEEN {} AND {}".format, name, st.sampled_from(["", "NOT "]), literal, literal)
+    is_null = st.builds("{} IS {}NULL".format, name, st.sampled_from(["", "NOT "]))
+    return st.one_of(plain, swapped, between, is_null, _in(column), *([_like(column)] if column in ("name", "region") else []))
+
+
+def _in(column: str) -> st.SearchStrategy[str]:
+    # Texts beside typed literals are another matter in every engine; here they stay among themselves.
+    quoted = [text for text in LITERALS[column] if text.startswith("'")]
+    typed = [text for text in LITERALS[column] if not text.startswith("'")]
+    members = st.one_of([st.lists(st.sampled_from([*group, "NULL"]), min_size=1, max_size=4) for group in (quoted, typed) if group])
+    return st.builds("{} {}IN ({})".format, _name(column), st.sampled_from(["", "NOT "]), members.map(", ".join))
+
+
+def _like(column: str) -> st.SearchStrategy[str]:
+    return st.builds("{} {}LIKE {}".format, _name(column), st.sampled_from(["", "NOT "]), st.sampled_from(PATTERNS))
+
+
+def conditions(columns: Sequence[str] = SCHEMA.names) -> st.SearchStrategy[str]:
+    """Conditions in Spark's SQL; `duck` gives DuckDB's words for them."""
+    leaves = [_comparison(column) for column in columns]
+    constants = st.sampled_from(
+        ["TRUE", "FALSE", "NULL", "1 = 1", "1 > 2", *(["flag", "NOT t.flag", "flag IS TRUE"] if "flag" in columns else [])]
+    )
+    opaque = st.sampled_from(["small % 2 = 1", "length(name) = 2", "id % 2 = 0"]) if "id" in columns else st.nothing()
+    leaf = st.one_of(st.one_of(leaves), st.one_of(leaves), st.one_of(leaves), constants, opaque)
+
+    def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+        return st.one_of(
+            st.builds("({} AND {})".format, inner, inner), st.builds("({} OR {})".format, inner, inner), st.builds("NOT ({})".format, inner)
+        )
+
+    return st.recursive(leaf, grown, max_leaves=5)
+
+
+def duck(text: str) -> str:
+    """The same condition for DuckDB, where TIMESTAMP is without a zone and timestamps with one are another type."""
+    text = (
+        text.replace("`", '"')
+        .replace("<=>", " IS NOT DISTINCT FROM ")
+        .replace("AS TIMESTAMP_NTZ", "AS tIMESTAMP")
+        .replace("TIMESTAMP_NTZ '", "tIMESTAMP '")
+    )
+    text = text.replace("AS TIMESTAMP)", "AS TIMESTAMPTZ)").replace("TIMESTAMP '", "TIMESTAMPTZ '")
+    return text.replace(" NULL IS ", " NULL::INT IS ")
+
+
+def days_apart(index: int) -> date:
+    """The index-th day of 2024."""
+    return date(2024, 1, 1) + timedelta(days=index)
