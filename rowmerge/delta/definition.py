@@ -21,7 +21,7 @@ from rowmerge.delta.properties import (
 )
 from rowmerge.delta.statistics import indexed_leaves
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
+from rowmerge.table.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type, sql_name
 from rowmerge.table.snapshot import TableDefinition, WriteMode
 
 _LEAST = Protocol(1, 2)
@@ -184,7 +184,7 @@ def _refuse_late_timestamps(table: str, old: Mapping[str, str], new: Mapping[str
 
 def _check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, old: Struct | None = None) -> None:
     """Raises PlanError, UnknownColumn, UnsupportedTableFeature for a schema that a Delta table cannot have."""
-    _check_names(table, schema, old)
+    _check_names(table, schema, frozenset(field.name for field in fields_of(old)) if old is not None else frozenset())
     if not len(schema):
         raise PlanError(f"{table} needs at least one column. List its columns.")
     for name in partition:
@@ -197,42 +197,47 @@ def _check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, old
         raise PlanError(f"PARTITIONED BY of {table} names a column twice. Name each once.")
     if partition and len(partition) == len(schema):
         raise PlanError(f"{table} cannot be partitioned by all of its columns. Leave at least one out of PARTITIONED BY.")
-    for field in fields_of(schema):
-        _check_type(table, field)
+    for field in schema:
+        for inner in fields_of(Struct((field,))):
+            _check_type(table, field.name, inner.type)
 
 
-def _check_type(table: str, field: Field) -> None:
+def _check_type(table: str, column: str, type_: DataType) -> None:
+    if isinstance(type_, Array | Map | Struct):
+        return
     try:
-        arrow_type(field.type)
+        arrow_type(type_)
     except ValueError:
-        advice = f"Cast the column {field.name} to a type that Delta tables can hold, for example with CAST({field.name} AS string)."
-        raise UnsupportedTableFeature(table, sql_name(field.type), action="create", advice=advice) from None
+        advice = f"Cast the column {column} to a type that Delta tables can hold, for example to string."
+        raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
 
 
-def _check_names(table: str, schema: Struct, old: Struct | None) -> None:
+def _check_names(table: str, schema: Struct, kept: frozenset[str]) -> None:
+    """Names differ in more than case at each level; `kept` are names that the table has anyway."""
     seen: set[str] = set()
     for field in schema:
         if field.name.lower() in seen:
             raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
         seen.add(field.name.lower())
-        known = old.find(field.name, case_sensitive=True) if old is not None else None
-        if known is None and any(character in field.name for character in _FORBIDDEN):
+        if field.name not in kept and any(character in field.name for character in _FORBIDDEN):
             raise PlanError(
                 f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
                 f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column."
             )
-        _check_inner_names(table, field.type)
+        for inner in _structs(field.type):
+            _check_names(table, inner, kept)
 
 
-def _check_inner_names(table: str, type_: DataType) -> None:
+def _structs(type_: DataType) -> Iterator[Struct]:
+    """The structs of a type that are not inside another struct of it."""
     match type_:
         case Struct():
-            _check_names(table, type_, type_)
+            yield type_
         case Array(element, _):
-            _check_inner_names(table, element)
+            yield from _structs(element)
         case Map(key, value, _):
-            _check_inner_names(table, key)
-            _check_inner_names(table, value)
+            yield from _structs(key)
+            yield from _structs(value)
 
 
 def _check_evolution(table: str, old: Struct, new: Struct, above: str = "") -> None:

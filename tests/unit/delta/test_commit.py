@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.log import commit_path
+from rowmerge.errors import MetadataChanged, StorageError, TableError
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import Change, Committed, Conflicted, FileChanges, Reads, TableDefinition, Unknown
+from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
+from tests.unit.delta.small_tables import ID_NAME, Lake, committed
+
+
+def actions(lake: Lake, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (lake.folder / commit_path(version)).read_text().splitlines()]
+
+
+def only(lake: Lake, version: int, action: str) -> Any:
+    (found,) = [row[action] for row in actions(lake, version) if action in row]
+    return found
+
+
+# ------------------------------------------------------------------ what a commit says
+
+
+def test_commit_info_comes_first_and_speaks_in_strings(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create(lake.file([1])))
+    lake.commit(
+        "MERGE", added=(lake.file([2]),), parameters={"matched": [{"a": 1}], "x": "y"}, metrics={"n": 3}, reads=Reads(frozenset({"p"}))
+    )
+    assert list(actions(lake, 1)[0]) == ["commitInfo"]
+    info = only(lake, 1, "commitInfo")
+    assert info["operation"] == "MERGE"
+    assert info["operationParameters"] == {"matched": '[{"a":1}]', "x": "y"}
+    assert info["operationMetrics"] == {"n": "3"}
+    assert (info["readVersion"], info["isolationLevel"], info["isBlindAppend"]) == (0, "WriteSerializable", False)
+    assert info["txnId"] != only(lake, 0, "commitInfo")["txnId"]
+    assert "readVersion" not in only(lake, 0, "commitInfo")
+
+
+def test_only_a_commit_that_looked_at_nothing_is_a_blind_append(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    first = lake.file([1, 2])
+    committed(lake.create(first))
+    committed(lake.append([3]))
+    committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=lambda listing: listing["path"].is_valid())))
+    committed(lake.commit("DELETE", deleted={first.path: Positions([0])}))
+    assert [only(lake, version, "commitInfo")["isBlindAppend"] for version in range(4)] == [True, True, False, False]
+
+
+def test_a_marked_file_is_removed_with_its_old_vector_and_added_with_its_new(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    file = lake.file([1, 2, 3, 4])
+    committed(lake.create(file))
+    committed(lake.commit("DELETE", deleted={file.path: Positions([0])}))
+    committed(lake.commit("DELETE", deleted={file.path: Positions([0, 2])}))
+    first, second = only(lake, 1, "add"), only(lake, 2, "add")
+    removed = only(lake, 2, "remove")
+    assert "deletionVector" not in only(lake, 1, "remove")
+    assert removed["deletionVector"] == first["deletionVector"]
+    assert (removed["size"], removed["partitionValues"], removed["extendedFileMetadata"]) == (file.size, {}, True)
+    assert second["deletionVector"]["cardinality"] == 2
+    original, stats = json.loads(only(lake, 0, "add")["stats"]), json.loads(second["stats"])
+    assert stats == {**original, "tightBounds": False}
+    assert second["modificationTime"] == only(lake, 0, "add")["modificationTime"]
+    assert rows_of(read_with_duckdb(str(tmp_path), "id")) == [(2, "n2"), (4, "n4")] == rows_of(read_with_delta_rs(str(tmp_path), "id"))
+    committed(lake.commit("DELETE", removed=(file.path,)))
+    assert only(lake, 3, "remove")["deletionVector"] == second["deletionVector"]
+    assert lake.ids() == []
+
+
+def test_a_file_whose_rows_are_all_deleted_does_not_stay(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    file = lake.file([1, 2])
+    committed(lake.create(file, lake.file([3])))
+    committed(lake.commit("DELETE", deleted={file.path: Positions([0, 1])}))
+    assert [key for action in actions(lake, 1) for key in action] == ["commitInfo", "remove"]
+    assert not list(lake.folder.glob("deletion_vector_*"))
+
+
+def test_tags_and_unknown_row_ids_of_others_stay_with_a_marked_file(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create())
+    file = lake.file([1, 2])
+    fields = {
+        "path": file.path.rpartition("/")[2],
+        "partitionValues": {},
+        "size": file.size,
+        "modificationTime": 5,
+        "dataChange": True,
+        "stats": '{"numRecords":2}',
+        "tags": {"INSERTION_TIME": "17", "other": "x"},
+        "baseRowId": 40,
+        "defaultRowCommitVersion": 1,
+    }
+    (lake.folder / commit_path(1)).write_text(json.dumps({"add": fields}) + "\n")
+    committed(lake.commit("DELETE", deleted={file.path: Positions([0])}))
+    add = only(lake, 2, "add")
+    assert add["tags"] == {"INSERTION_TIME": "17", "other": "x"}
+    assert (add["baseRowId"], add["defaultRowCommitVersion"], add["modificationTime"]) == (40, 1, 5)
+
+
+def test_a_rearrangement_changes_no_data(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    file = lake.file([1, 2])
+    committed(lake.create(file))
+    committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2]),), removed=(file.path,), data_change=False))
+    assert only(lake, 1, "add")["dataChange"] is False
+    assert only(lake, 1, "remove")["dataChange"] is False
+    assert only(lake, 1, "commitInfo")["isolationLevel"] == "SnapshotIsolation"
+
+
+def test_a_file_that_the_version_does_not_have_cannot_be_removed(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create(lake.file([1])))
+    with pytest.raises(ValueError, match="no data file of version 0"):
+        lake.commit("DELETE", removed=("file:///nowhere",))
+
+
+def test_an_append_only_table_lets_nothing_be_removed_but_rearranged(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    file = lake.file([1, 2])
+    committed(lake.create(file, properties={"delta.appendOnly": "true"}))
+    committed(lake.append([3]))
+    for change in ({"removed": (file.path,)}, {"deleted": {file.path: Positions([0])}}):
+        with pytest.raises(TableError, match=r"append-only.*'delta.appendOnly' = 'false'"):
+            lake.commit("DELETE", **change)
+    committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2]),), removed=(file.path,), data_change=False))
+    assert not list(lake.folder.glob("deletion_vector_*"))
+
+
+def test_in_commit_timestamps_rise_with_every_version(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create(properties={"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "4"}))
+    base = lake.table.snapshot()
+    for n in range(6):
+        committed(lake.append([n], base=base))
+    stamps = [actions(lake, version)[0]["commitInfo"]["inCommitTimestamp"] for version in range(7)]
+    assert stamps == sorted(set(stamps))
+    again = Lake(tmp_path)
+    assert again.table.snapshot().timestamp == stamps[-1]
+    assert again.table.snapshot_at(version=4).timestamp == stamps[4]
+    assert [again.table.snapshot_at(timestamp=stamp).version for stamp in stamps] == list(range(7))
+    assert again.table.snapshot_at(timestamp=stamps[3] - 1).version == 2
+    (lake.folder / commit_path(3)).unlink()
+    committed(Lake(tmp_path).append([99]))
+    assert len(read_with_duckdb(str(tmp_path))) == 7
+
+
+def test_a_time_ahead_of_the_clock_is_still_followed_by_a_later_one(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create(properties={"delta.enableInCommitTimestamps": "true"}))
+    path = lake.folder / commit_path(0)
+    stamp = only(lake, 0, "commitInfo")["inCommitTimestamp"]
+    path.write_text(path.read_text().replace(f'"inCommitTimestamp":{stamp}', '"inCommitTimestamp":9999999999999'))
+    committed(lake.append([1]))
+    assert only(lake, 1, "commitInfo")["inCommitTimestamp"] == 10_000_000_000_000
+
+
+# ------------------------------------------------------------------ races
+
+
+def test_of_two_who_create_a_table_one_wins(tmp_path: Path) -> None:
+    definition = TableDefinition(ID_NAME)
+    one, two = (DeltaTable(Storage(str(tmp_path)), "s.t") for _ in range(2))
+    assert one.create(definition, Change("CREATE TABLE")) == Committed(0)
+    outcome = two.create(definition, Change("CREATE TABLE"))
+    assert isinstance(outcome, Conflicted)
+    assert isinstance(outcome.conflict, MetadataChanged)
+
+
+def test_of_racing_creators_exactly_one_wins(tmp_path: Path) -> None:
+    outcomes: list[Any] = []
+    start = threading.Barrier(8)
+
+    def create() -> None:
+        table = DeltaTable(Storage(str(tmp_path)), "s.t")
+        start.wait()
+        outcomes.append(table.create(TableDefinition(ID_NAME), Change("CREATE TABLE")))
+
+    run([threading.Thread(target=create) for _ in range(8)])
+    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, Conflicted) for outcome in outcomes) == 7
+
+
+def test_racing_appends_all_arrive_in_versions_without_a_gap(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create())
+    versions: list[int] = []
+
+    def append(writer: int) -> None:
+        own = Lake(tmp_path) if writer % 2 else lake
+        for n in range(10):
+            versions.append(committed(own.append([writer * 100 + n])))
+
+    run([threading.Thread(target=append, args=(writer,)) for writer in range(8)])
+    assert sorted(versions) == list(range(1, 81))
+    expected = sorted(writer * 100 + n for writer in range(8) for n in range(10))
+    assert lake.ids() == expected == Lake(tmp_path).ids()
+    assert read_with_delta_rs(str(tmp_path), "id")["id"].to_pylist() == expected
+
+
+def test_of_racing_deletes_of_one_file_exactly_one_wins(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    file = lake.file(range(8))
+    committed(lake.create(file))
+    base = lake.table.snapshot()
+    outcomes: list[Any] = []
+
+    def delete(row: int) -> None:
+        outcomes.append(lake.commit("DELETE", deleted={file.path: Positions([row])}, reads=Reads(frozenset({file.path})), base=base))
+
+    run([threading.Thread(target=delete, args=(row,)) for row in range(8)])
+    assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
+    assert len(lake.ids()) == 7
+    assert len(list(lake.folder.glob("deletion_vector_*"))) == 1
+
+
+def run(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# ------------------------------------------------------------------ failing puts
+
+
+class Failing(Storage):
+    """A store whose puts of commits fail, before (`arrives` false) or after the object is there. `remote`: it is no disk."""
+
+    arrives = False
+    times = 1
+    remote = False
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        if self.times:
+            self.times -= 1
+            if self.arrives:
+                super().put_if_absent(path, data)
+            if self.remote:
+                self.location = "s3://bucket/t"
+            raise StorageError(path, "connection reset")
+        return super().put_if_absent(path, data)
+
+
+def failing(lake: Lake, **how: Any) -> Failing:
+    """The lake's table on a store that fails so."""
+    storage = Failing(str(lake.folder))
+    vars(storage).update(how)
+    lake.table = DeltaTable(storage, "s.t")
+    return storage
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1, 2, 3])))
+    return lake
+
+
+def mark(lake: Lake) -> Any:
+    (path,) = lake.table.snapshot().files()["path"].to_pylist()
+    return lake.commit("DELETE", deleted={path: Positions([0])})
+
+
+def test_a_put_that_failed_after_it_arrived_is_committed(lake: Lake) -> None:
+    failing(lake, arrives=True)
+    assert mark(lake) == Committed(1)
+    assert lake.ids() == [2, 3]
+
+
+def test_a_put_that_failed_on_a_disk_raises_and_leaves_nothing(lake: Lake) -> None:
+    failing(lake)
+    with pytest.raises(StorageError, match="connection reset"):
+        mark(lake)
+    assert not list(lake.folder.glob("deletion_vector_*"))
+    assert mark(lake) == Committed(1)
+
+
+def test_a_put_that_failed_elsewhere_is_repeated(lake: Lake) -> None:
+    storage = failing(lake, remote=True, times=2)
+    base = lake.table.snapshot()
+    outcome = lake.commit("WRITE", added=(lake.file([9]),), base=base)
+    assert outcome == Committed(1)
+    assert storage.times == 0
+
+
+def test_a_put_that_keeps_failing_elsewhere_is_unknown_and_keeps_its_files(lake: Lake) -> None:
+    failing(lake, remote=True, times=9)
+    outcome = mark(lake)
+    assert isinstance(outcome, Unknown)
+    assert "connection reset" in outcome.reason
+    assert list(lake.folder.glob("deletion_vector_*"))
+
+
+def test_a_put_that_a_store_repeated_by_itself_is_recognised(lake: Lake) -> None:
+    class Twice(Storage):
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            super().put_if_absent(path, data)
+            return super().put_if_absent(path, data)
+
+    table = DeltaTable(Twice(str(lake.folder)), "s.t")
+    change = Change("WRITE", files=FileChanges((lake.file([9]),)))
+    assert table.commit(table.snapshot(), change) == Committed(1)
+    assert lake.ids() == [1, 2, 3, 9]
+
+
+def test_a_put_that_failed_when_another_had_won_goes_on_behind(lake: Lake) -> None:
+    base = lake.table.snapshot()
+    committed(lake.append([5]))
+    failing(lake)
+    assert lake.append([6], base=base) == Committed(2)
+    assert lake.ids() == [1, 2, 3, 5, 6]

@@ -1,0 +1,309 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.actions import Protocol
+from rowmerge.delta.properties import milliseconds
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
+from rowmerge.storage.store import Storage
+from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.snapshot import Change, TableDefinition, WriteMode
+from tests.unit.delta.small_tables import ID_NAME, committed
+
+LONG = Primitive("long")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    return DeltaTable(Storage(str(tmp_path)), "s.t")
+
+
+def create(table: DeltaTable, properties: dict[str, str] | None = None, schema: Struct = ID_NAME, *partition: str) -> DeltaSnapshot:
+    committed(table.create(TableDefinition(schema, partition, properties or {}, None), Change("CREATE TABLE")))
+    return table.snapshot()
+
+
+def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
+    committed(table.commit(table.snapshot(), Change("ALTER TABLE", definition=TableDefinition(**definition))))
+    return table.snapshot()
+
+
+# ------------------------------------------------------------------ protocol
+
+
+def test_a_table_has_deletion_vectors_unless_told_otherwise(table: DeltaTable) -> None:
+    snapshot = create(table)
+    assert snapshot.can_mark_deleted
+    assert snapshot.write_mode is WriteMode.AUTO
+    assert snapshot.properties == {"delta.enableDeletionVectors": "true"}
+    implied = {"appendOnly", "invariants"}
+    assert snapshot.protocol == Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors", *implied}))
+
+
+@pytest.mark.parametrize("properties", [{"rowmerge.write.mode": "copy-on-write"}, {"delta.enableDeletionVectors": "false"}])
+def test_a_table_without_deletion_vectors_has_the_least_protocol(table: DeltaTable, properties: dict[str, str]) -> None:
+    snapshot = create(table, properties)
+    assert not snapshot.can_mark_deleted
+    assert snapshot.protocol == Protocol(1, 2)
+    assert snapshot.properties == properties
+
+
+def test_deletion_vectors_can_be_had_beside_copy_on_write(table: DeltaTable) -> None:
+    snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", "delta.enableDeletionVectors": "true"})
+    assert snapshot.can_mark_deleted
+    assert snapshot.write_mode is WriteMode.COPY_ON_WRITE
+
+
+def test_merge_on_read_without_deletion_vectors_is_a_contradiction(table: DeltaTable) -> None:
+    with pytest.raises(ConfigurationError, match="merge-on-read needs deletion vectors"):
+        create(table, {"rowmerge.write.mode": "merge-on-read", "delta.enableDeletionVectors": "false"})
+
+
+def test_a_local_timestamp_asks_for_its_feature_however_deep(table: DeltaTable) -> None:
+    schema = Struct((Field("id", LONG), Field("m", Map(LONG, Array(Primitive("timestamp_ntz"))))))
+    snapshot = create(table, {"rowmerge.write.mode": "copy-on-write"}, schema)
+    assert snapshot.protocol == Protocol(3, 7, frozenset({"timestampNtz"}), frozenset({"timestampNtz", "appendOnly", "invariants"}))
+
+
+def test_a_column_that_is_added_later_may_raise_the_protocol(table: DeltaTable) -> None:
+    create(table, {"rowmerge.write.mode": "copy-on-write"})
+    snapshot = alter(table, schema=Struct((*ID_NAME.fields, Field("at", Primitive("timestamp_ntz")))))
+    assert snapshot.protocol.reader_features == {"timestampNtz"}
+    assert snapshot.properties == {"rowmerge.write.mode": "copy-on-write"}
+
+
+def test_asking_for_merge_on_read_later_switches_deletion_vectors_on(table: DeltaTable) -> None:
+    create(table, {"rowmerge.write.mode": "copy-on-write"})
+    snapshot = alter(table, properties={"rowmerge.write.mode": "merge-on-read"})
+    assert snapshot.can_mark_deleted
+    assert snapshot.protocol.supports("deletionVectors")
+
+
+def test_asking_for_auto_later_does_not(table: DeltaTable) -> None:
+    create(table, {"rowmerge.write.mode": "copy-on-write"})
+    snapshot = alter(table, properties={"rowmerge.write.mode": "auto"})
+    assert not snapshot.can_mark_deleted
+    assert snapshot.protocol == Protocol(1, 2)
+
+
+def test_switching_deletion_vectors_off_keeps_the_protocol(table: DeltaTable) -> None:
+    create(table)
+    snapshot = alter(table, properties={"delta.enableDeletionVectors": "false"})
+    assert not snapshot.can_mark_deleted
+    assert snapshot.protocol.supports("deletionVectors")
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "4"}, Protocol(1, 4)),
+        ({"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}, Protocol(2, 5)),
+        ({"delta.minWriterVersion": "7"}, Protocol(1, 7, None, frozenset({"appendOnly", "invariants"}))),
+        (
+            {"delta.feature.v2Checkpoint": "supported"},
+            Protocol(3, 7, frozenset({"v2Checkpoint"}), frozenset({"appendOnly", "invariants", "v2Checkpoint"})),
+        ),
+        ({"delta.feature.domainMetadata": "supported"}, Protocol(1, 7, None, frozenset({"appendOnly", "invariants", "domainMetadata"}))),
+    ],
+)
+def test_the_protocol_can_be_asked_for_and_is_no_property(table: DeltaTable, asked: dict[str, str], expected: Protocol) -> None:
+    snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
+    assert snapshot.protocol == expected
+    assert snapshot.properties == {"rowmerge.write.mode": "copy-on-write"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"delta.minReaderVersion": "4"},
+        {"delta.minWriterVersion": "x"},
+        {"delta.minReaderVersion": "3"},
+        {"delta.feature.clustering": "yes"},
+    ],
+)
+def test_a_protocol_that_makes_no_sense_is_refused(table: DeltaTable, asked: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(asked))):
+        create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
+    assert not table.exists()
+
+
+@pytest.mark.parametrize(
+    ("properties", "feature"),
+    [
+        ({"delta.enableChangeDataFeed": "true"}, "changeDataFeed"),
+        ({"delta.constraints.c": "id > 0"}, "checkConstraints"),
+        ({"delta.columnMapping.mode": "name"}, "columnMapping"),
+        ({"delta.enableRowTracking": "true"}, "rowTracking"),
+        ({"delta.enableTypeWidening": "true"}, "typeWidening"),
+        ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
+        ({"delta.feature.rowTracking": "supported"}, "rowTracking"),
+        ({"delta.feature.invented": "supported"}, "invented"),
+    ],
+)
+def test_a_table_is_not_created_with_what_could_not_be_written(table: DeltaTable, properties: dict[str, str], feature: str) -> None:
+    with pytest.raises(UnsupportedTableFeature) as refused:
+        create(table, properties)
+    assert refused.value.feature == feature
+    assert not table.exists()
+    create(table)
+    with pytest.raises(UnsupportedTableFeature):
+        alter(table, properties=properties)
+
+
+@pytest.mark.parametrize(
+    ("key", "feature"),
+    [("CURRENT_DEFAULT", "allowColumnDefaults"), ("delta.generationExpression", "generatedColumns"), ("delta.invariants", "invariants")],
+)
+def test_a_column_is_not_created_with_what_could_not_be_kept(table: DeltaTable, key: str, feature: str) -> None:
+    with pytest.raises(UnsupportedTableFeature) as refused:
+        create(table, None, Struct((Field("id", LONG, metadata={key: "1"}), Field("x", LONG))))
+    assert refused.value.feature == feature
+
+
+def test_in_commit_timestamps_are_not_switched_on_later(table: DeltaTable) -> None:
+    create(table)
+    with pytest.raises(UnsupportedTableFeature, match="when a table is created"):
+        alter(table, properties={"delta.enableInCommitTimestamps": "true"})
+
+
+# ------------------------------------------------------------------ properties
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("delta.appendonly", "delta.appendOnly"), ("delta.enableDeletionVector", "delta.enableDeletionVectors")]
+)
+def test_an_unknown_delta_property_is_refused_with_near_names(table: DeltaTable, name: str, near: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"Did you mean.*{near}"):
+        create(table, {name: "true"})
+
+
+def test_a_property_of_ones_own_may_have_any_name(table: DeltaTable) -> None:
+    assert create(table, {"owner": "me", "dbt.model": "x"}).properties["dbt.model"] == "x"
+
+
+def test_unknown_properties_that_a_table_has_already_stay(table: DeltaTable, tmp_path: Path) -> None:
+    create(table)
+    commit = tmp_path / "_delta_log" / f"{0:020d}.json"
+    commit.write_text(commit.read_text().replace('"configuration":{', '"configuration":{"delta.newThing":"1",'))
+    table = DeltaTable(Storage(str(tmp_path)), "s.t")
+    kept = dict(table.snapshot().properties)
+    assert alter(table, properties={**kept, "owner": "me"}).properties == {**kept, "owner": "me"}
+    with pytest.raises(ConfigurationError, match="delta.otherThing"):
+        alter(table, properties={**kept, "delta.otherThing": "1"})
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"rowmerge.write.mode": "fast"},
+        {"delta.enableDeletionVectors": "yes"},
+        {"delta.checkpointInterval": "0"},
+        {"delta.isolationLevel": "Snapshot"},
+        {"delta.deletedFileRetentionDuration": "1 month"},
+        {"delta.dataSkippingNumIndexedCols": "all"},
+    ],
+)
+def test_a_property_with_a_value_that_makes_no_sense_is_refused(table: DeltaTable, properties: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(properties))):
+        create(table, properties)
+    assert not table.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("interval 1 week", 604_800_000), ("7 days", 604_800_000), ("INTERVAL 1 day 12 hours", 129_600_000), ("interval 0 hours", 0)],
+)
+def test_intervals_are_understood(text: str, expected: int) -> None:
+    assert milliseconds("p", text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "interval", "1", "week", "1 fortnight", "1 day ago", "interval 2 months"])
+def test_text_that_is_no_interval_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="interval 7 days"):
+        milliseconds("p", text)
+
+
+# ------------------------------------------------------------------ schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition", "error", "told"),
+    [
+        (Struct(()), (), PlanError, "at least one column"),
+        (Struct((Field("a", LONG), Field("A", LONG))), (), PlanError, "two columns named A"),
+        (Struct((Field("a b", LONG),)), (), PlanError, "'a b'"),
+        (Struct((Field("s", Struct((Field("x=y", LONG),))),)), (), PlanError, "'x=y'"),
+        (ID_NAME, ("nmae",), UnknownColumn, "`name`"),
+        (ID_NAME, ("id", "id"), PlanError, "twice"),
+        (ID_NAME, ("id", "name"), PlanError, "all of its columns"),
+        (Struct((Field("id", LONG), Field("l", Array(LONG)))), ("l",), PlanError, "array<bigint>"),
+        (Struct((Field("v", Primitive("void")),)), (), UnsupportedTableFeature, "'void'"),
+        (Struct((Field("v", Array(Primitive("variant"))),)), (), UnsupportedTableFeature, "'variant'"),
+        (Struct((Field("i", Primitive("interval day to second")),)), (), UnsupportedTableFeature, "'interval day to second'"),
+    ],
+)
+def test_a_schema_that_a_table_cannot_have_is_refused(
+    table: DeltaTable, schema: Struct, partition: tuple[str, ...], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told.replace("(", r"\(")):
+        create(table, None, schema, *partition)
+    assert not table.exists()
+
+
+def test_columns_and_fields_can_be_added_and_moved(table: DeltaTable) -> None:
+    old = Struct((Field("id", LONG, nullable=False), Field("s", Struct((Field("x", LONG),)))))
+    create(table, None, old)
+    new = Struct((Field("n", LONG), Field("s", Struct((Field("y", LONG), Field("x", LONG)))), Field("id", LONG)))
+    assert alter(table, schema=new).schema == new
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        (Struct((Field("id", LONG),)), "column name .* cannot be dropped"),
+        (Struct((Field("id", Primitive("integer")), Field("name", Primitive("string")))), "bigint and cannot become a int"),
+        (Struct((Field("id", LONG, nullable=False), Field("name", Primitive("string")))), "cannot become NOT NULL"),
+        (Struct((*ID_NAME.fields, Field("x", LONG, nullable=False))), "new column x .* cannot be NOT NULL"),
+        (Struct((Field("ID", LONG), Field("name", Primitive("string")))), "column id .* cannot be dropped"),
+    ],
+)
+def test_a_column_that_is_there_stays_as_it_is(table: DeltaTable, schema: Struct, told: str) -> None:
+    create(table)
+    with pytest.raises(PlanError, match=told):
+        alter(table, schema=schema)
+
+
+def test_types_inside_types_stay_too(table: DeltaTable) -> None:
+    old = Struct((Field("a", Array(Map(LONG, Struct((Field("x", Decimal(5, 2)),))))),))
+    create(table, None, old)
+    with pytest.raises(PlanError, match=r"a\.element\.value\.x"):
+        alter(table, schema=Struct((Field("a", Array(Map(LONG, Struct((Field("x", Decimal(6, 2)),))))),)))
+
+
+def test_the_partitioning_is_not_changed_in_place(table: DeltaTable) -> None:
+    create(table, None, ID_NAME, "name")
+    with pytest.raises(PlanError, match="partitioning"):
+        alter(table, partition_columns=())
+    assert alter(table, partition_columns=("name",), description="x").partition_columns == ("name",)
+
+
+def test_a_description_is_set_and_cleared_and_otherwise_kept(table: DeltaTable) -> None:
+    create(table)
+    assert alter(table, description="what it is").description == "what it is"
+    assert alter(table, properties={"a": "b"}).description == "what it is"
+    assert alter(table, description="").description is None
+
+
+def test_a_replacement_keeps_the_protocol_and_forgets_the_properties(table: DeltaTable) -> None:
+    before = create(table, {"owner": "me"})
+    definition = TableDefinition(ID_NAME, (), {"rowmerge.write.mode": "copy-on-write"}, None)
+    committed(table.commit(before, Change("CREATE OR REPLACE TABLE", definition=definition, replace=True)))
+    after = table.snapshot()
+    assert after.properties == {"rowmerge.write.mode": "copy-on-write"}
+    assert after.protocol == before.protocol
+    assert not after.can_mark_deleted

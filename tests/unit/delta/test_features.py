@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta.actions import Metadata, Protocol
+from rowmerge.delta.features import check_readable, check_writable
+from rowmerge.delta.log import commit_path
+from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.table.snapshot import Change, TableDefinition
+from tests.unit.delta.small_tables import Lake, committed
+
+
+def metadata(properties: dict[str, str] | None = None, *, type_: Any = "long", **column: Any) -> Metadata:
+    field = {"name": "c", "type": type_, "nullable": True, "metadata": column}
+    return Metadata("id", json.dumps({"type": "struct", "fields": [field]}), configuration=properties or {})
+
+
+def features(*names: str, reader: tuple[str, ...] = ()) -> Protocol:
+    return Protocol(3, 7, frozenset(reader), frozenset({*names, *reader}))
+
+
+def refused_reading(protocol: Protocol, found: Metadata) -> UnsupportedTableFeature:
+    with pytest.raises(UnsupportedTableFeature) as refused:
+        check_readable("s.t", protocol, found)
+    return refused.value
+
+
+def refused_writing(protocol: Protocol, found: Metadata) -> UnsupportedTableFeature:
+    check_readable("s.t", protocol, found)
+    with pytest.raises(UnsupportedTableFeature) as refused:
+        check_writable("s.t", protocol, found)
+    return refused.value
+
+
+@pytest.mark.parametrize("name", ["deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"])
+def test_honoured_features_are_read_and_written(name: str) -> None:
+    check_writable("s.t", features(reader=(name,)), metadata())
+
+
+@pytest.mark.parametrize("name", ["typeWidening", "variantType", "catalogManaged", "somethingNew"])
+def test_an_unknown_reader_feature_is_refused_by_name(name: str) -> None:
+    refused = refused_reading(features(reader=("deletionVectors", name)), metadata())
+    assert refused.feature == name
+    assert "Cannot read s.t" in refused.message
+
+
+@pytest.mark.parametrize("name", ["somethingNew", "materializePartitionColumns", "icebergCompatV3"])
+def test_an_unknown_writer_feature_is_refused_only_for_writing(name: str) -> None:
+    assert refused_writing(features(name), metadata()).feature == name
+
+
+def test_versions_from_the_future_are_refused() -> None:
+    assert "reader version 4" in refused_reading(Protocol(4, 8), metadata()).message
+    assert "writer version 8" in refused_writing(Protocol(1, 8), metadata()).message
+
+
+@pytest.mark.parametrize(
+    "protocol", [Protocol(1, version) for version in range(1, 7)] + [Protocol(2, 5), Protocol(2, 7, None, frozenset())]
+)
+def test_legacy_versions_are_written_where_nothing_of_theirs_is_used(protocol: Protocol) -> None:
+    check_writable("s.t", protocol, metadata())
+
+
+EXPRESSION = '{"expression":{"expression":"c > 0"}}'
+ACTIVE = [
+    ("invariants", Protocol(1, 2), metadata(**{"delta.invariants": EXPRESSION}), "c"),
+    ("checkConstraints", Protocol(1, 3), metadata({"delta.constraints.positive": "c > 0"}), "positive"),
+    ("changeDataFeed", Protocol(1, 4), metadata({"delta.enableChangeDataFeed": "true"}), "'delta.enableChangeDataFeed' = 'false'"),
+    ("generatedColumns", Protocol(1, 4), metadata(**{"delta.generationExpression": "1"}), "c"),
+    ("identityColumns", Protocol(1, 6), metadata(**{"delta.identity.start": 1}), "c"),
+    ("allowColumnDefaults", features("allowColumnDefaults"), metadata(CURRENT_DEFAULT="1"), "c"),
+    ("rowTracking", features("rowTracking"), metadata({"delta.enableRowTracking": "true"}), "delta.rowTrackingSuspended"),
+    ("rowTracking", features("rowTracking"), metadata(), "delta.rowTrackingSuspended"),
+    ("icebergCompatV2", features("icebergCompatV2"), metadata({"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
+]
+
+
+@pytest.mark.parametrize(("name", "protocol", "found", "told"), ACTIVE)
+def test_a_feature_in_use_is_refused_for_writing_with_what_to_do(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
+    refused = refused_writing(protocol, found)
+    assert refused.feature == name
+    assert told in refused.message
+
+
+@pytest.mark.parametrize(("name", "protocol", "found", "told"), ACTIVE)
+def test_a_feature_that_is_not_supported_is_not_in_use(name: str, protocol: Protocol, found: Metadata, told: str) -> None:
+    check_writable("s.t", Protocol(1, 1), found)
+
+
+@pytest.mark.parametrize(
+    "name", ["checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns", "allowColumnDefaults", "icebergCompatV1"]
+)
+def test_a_feature_that_is_supported_and_not_used_is_no_reason(name: str) -> None:
+    check_writable("s.t", features(name), metadata())
+
+
+def test_suspended_row_tracking_is_no_reason() -> None:
+    check_writable("s.t", features("rowTracking", "domainMetadata"), metadata({"delta.rowTrackingSuspended": "true"}))
+
+
+def test_an_invariant_deep_inside_is_found() -> None:
+    inner = {"type": "struct", "fields": [{"name": "deep", "type": "long", "nullable": True, "metadata": {"delta.invariants": EXPRESSION}}]}
+    found = metadata(type_={"type": "array", "elementType": inner, "containsNull": True})
+    assert "deep" in refused_writing(Protocol(1, 2), found).message
+
+
+@pytest.mark.parametrize("protocol", [Protocol(2, 5), features(reader=("columnMapping",))])
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_column_mapping_is_refused_where_it_is_on(protocol: Protocol, mode: str) -> None:
+    assert refused_reading(protocol, metadata({"delta.columnMapping.mode": mode})).feature == "columnMapping"
+    check_writable("s.t", protocol, metadata({"delta.columnMapping.mode": "none"}))
+
+
+@pytest.mark.parametrize("type_", ["variant", "interval year", "geometry"])
+def test_a_type_that_is_not_known_is_refused_by_name(type_: str) -> None:
+    assert type_[:7] in refused_reading(Protocol(1, 2), metadata(type_=type_)).message
+
+
+def test_a_void_column_is_read_and_not_written() -> None:
+    assert refused_writing(Protocol(1, 2), metadata(type_="void")).feature == "void"
+
+
+def test_data_files_of_another_format_are_refused() -> None:
+    found = Metadata("id", metadata().schema_string, provider="csv")
+    assert "csv" in refused_reading(Protocol(1, 2), found).message
+
+
+def test_what_stands_in_the_way_can_be_unset(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    committed(lake.create(lake.file([1])))
+    found = lake.table.snapshot().metadata
+    on = Metadata(found.id, found.schema_string, configuration={**found.configuration, "delta.enableChangeDataFeed": "true"})
+    protocol = lake.table.snapshot().protocol.with_features(["changeDataFeed"])
+    (lake.folder / commit_path(1)).write_text("\n".join(json.dumps(a.action()) for a in (on, protocol)) + "\n")
+    with pytest.raises(UnsupportedTableFeature, match="changeDataFeed"):
+        lake.append([2])
+    with pytest.raises(UnsupportedTableFeature, match="changeDataFeed"):
+        lake.table.snapshot().check_writable()
+    off = TableDefinition(properties={**on.configuration, "delta.enableChangeDataFeed": "false"})
+    committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=off)))
+    committed(lake.append([2]))
+    assert lake.ids() == [1, 2]
