@@ -45,7 +45,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 layers: $(STAMP)
-	PYTHONPATH=. $(BIN)/lint-imports
+	PYTHONPATH=. $(BIN)/lint-imports --no-cache
 
 wheel: $(STAMP)
 	rm -rf build dist

@@ -1,9 +1,13 @@
-{#- Every flight that is planned or flew, by its newest message. Cancelled flights leave the table. -#}
+{#-
+  Every flight that is planned or flew, by its newest message. Cancelled flights leave the table.
+  merge-on-read, so that deletion vectors are seen at work: files as small as these would be rewritten otherwise.
+-#}
 {{ config(
     materialized='incremental',
     incremental_strategy='merge',
     unique_key='flight_id',
     partition_by=['flight_month'],
+    tblproperties={'rowmerge.write.mode': 'merge-on-read'},
     delete_condition="DBT_INTERNAL_SOURCE.status = 'cancelled'",
     matched_condition="DBT_INTERNAL_SOURCE.sent_at > DBT_INTERNAL_DEST.sent_at",
     not_matched_condition="DBT_INTERNAL_SOURCE.status <> 'cancelled'"
