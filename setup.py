@@ -30,7 +30,8 @@ setup(
         "numpy>=1.26",
         "obstore>=0.6",
         "pyroaring>=1.0",
-        "sqlglot>=26",
+        "sqlglot>=27",
+        "tenacity>=8",
         # the adapter
         "dbt-core>=1.10,<1.12",
         "dbt-adapters>=1.16,<2",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -62,6 +64,27 @@ def test_there_is_one_version(built: Path) -> None:
     assert next(built.glob("*.whl")).name.startswith(f"dbt_rowmerge-{version}-")
     assert yaml.safe_load((ROOT / "dbt/include/rowmerge/dbt_project.yml").read_text())["version"] == version
     assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported(built: Path) -> None:
+    wheel = zipfile.ZipFile(next(built.glob("*.whl")))
+    metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
+    lines = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: ") and "extra ==" not in line]
+    declared = {re.split(r"[^A-Za-z0-9_-]", line.removeprefix("Requires-Dist: "))[0] for line in lines}
+    # dbt.adapters is dbt-adapters, dbt.adapters.spark is dbt-spark; pandas is what PySpark's Arrow conversions import.
+    implied = {"dbt-core", "dbt-adapters", "dbt-spark", "pandas"}
+    assert _third_party_imports() - {"dbt", "py4j"} | implied == declared | {"pandas"}
+
+
+def _third_party_imports() -> set[str]:
+    names: set[str] = set()
+    for path in (ROOT / file for file in _files("rowmerge") | _files("dbt") if file.endswith(".py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names.add(node.module.split(".")[0])
+    return {name.replace("_", "-") for name in names - sys.stdlib_module_names - {"rowmerge"}}
 
 
 def test_no_dbt_project_at_the_top_makes_macros_load_twice() -> None:
