@@ -10,6 +10,7 @@ import deltalake
 import duckdb
 import duckdb_extension_delta
 import pyarrow as pa
+import pyarrow.compute as pc
 
 
 def read_with_delta_rs(location: str, order_by: Sequence[str] | str = (), *, version: int | None = None) -> pa.Table:
@@ -52,7 +53,10 @@ def _sorted(table: pa.Table, order_by: Sequence[str] | str) -> pa.Table:
     table = table.cast(pa.schema([pa.field(f.name, _plain(f.type)) for f in table.schema]))
     names = [order_by] if isinstance(order_by, str) else list(order_by)
     simple = [f.name for f in table.schema if not pa.types.is_nested(f.type)]
-    return table.sort_by([(name, "ascending") for name in names or simple])
+    # By position: Arrow takes a dot in a column's name for a path.
+    positions = [str(table.schema.names.index(name)) for name in names or simple]
+    order = pc.sort_indices(table.rename_columns([str(i) for i in range(table.num_columns)]), [(p, "ascending") for p in positions])
+    return table.take(order)
 
 
 def _plain(type_: pa.DataType) -> pa.DataType:

@@ -21,9 +21,9 @@ def fold(name: str) -> str:
 def folder_of(name: str) -> str:
     """The folder of a schema, a table or a view.
 
-    Lower-case letters, digits, `_` and `-` stand for themselves; every other byte of the UTF-8 form is percent-encoded, and so is a
-    leading `_`: Spark and Delta's readers skip folders that begin with it. Nothing that a path, a glob or a URL gives a meaning to
-    is left. Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
+    Lower-case letters, digits, `_` and `-` stand for themselves; every other byte of the UTF-8 form becomes `~` and two hexadecimal
+    digits, and so does a leading `_`: Spark and Delta's readers skip folders that begin with it. Nothing that a path, a glob or a URL
+    gives a meaning to is left: `%` itself would be decoded by readers that take a path for a URL (delta-rs does). Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
     """
     if not name:
         raise TableError("An empty name cannot be the name of a schema, a table or a view. Give it at least one character.")
@@ -31,9 +31,9 @@ def folder_of(name: str) -> str:
         raw = fold(name).encode("utf-8")
     except UnicodeEncodeError:
         raise TableError(f"The name {name!r} is not valid Unicode. Use a name without lone surrogates.") from None
-    folder = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in raw)
+    folder = "".join(chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in raw)
     if folder.startswith("_"):
-        folder = "%5F" + folder[1:]
+        folder = "~5F" + folder[1:]
     if len(folder) > LONGEST:
         raise TableError(
             f"The name {name[:40]!r}… needs {len(folder)} bytes as a folder name; the limit is {LONGEST}. "
@@ -44,10 +44,10 @@ def folder_of(name: str) -> str:
 
 def name_of(folder: str) -> str | None:
     """The name whose folder this is, or None when it is nobody's (it was not made by a catalog)."""
-    if re.search(r"%(?![0-9A-F]{2})", folder):
+    if "%" in folder or re.search(r"~(?![0-9A-F]{2})", folder):
         return None
     try:
-        name = unquote_to_bytes(folder).decode("utf-8")
+        name = unquote_to_bytes(folder.replace("~", "%")).decode("utf-8")
         return name if folder_of(name) == folder else None
     except (UnicodeDecodeError, TableError):
         return None

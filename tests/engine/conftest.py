@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.session.embedded import start_spark
+from rowmerge.table.schema import backquote
+from tests.readers import read_with_delta_rs, read_with_duckdb
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +23,39 @@ def spark() -> SparkSession:
 
 
 @pytest.fixture
-def session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
+def session(bare_session: rowmerge.Session) -> Iterator[rowmerge.Session]:
+    """A session whose tables, as the test leaves them, are read by delta-rs and DuckDB too, with equal rows."""
+    yield bare_session
+    assert_independent_readers_agree(bare_session)
+
+
+@pytest.fixture
+def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
+    """A session for tests that leave tables which nobody can read."""
     yield rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
     for view in spark.catalog.listTables():
         if view.isTemporary:
             spark.catalog.dropTempView(view.name)
+
+
+def assert_independent_readers_agree(session: rowmerge.Session) -> None:
+    """Every Delta table of the warehouse holds the same rows for us, for delta-rs and for DuckDB."""
+    for schema in session.schemas():
+        for relation in session.relations(schema):
+            if relation.kind == "table":
+                location = session.describe(schema, relation.name).location
+                name = f"{backquote(schema)}.{backquote(relation.name)}"
+                ours = _comparable(session.table(name).toArrow())
+                assert _comparable(read_with_delta_rs(location)) == ours, f"delta-rs reads other rows in {name}"
+                assert _comparable(read_with_duckdb(location)) == ours, f"DuckDB reads other rows in {name}"
+
+
+def _comparable(rows: pa.Table) -> list[str]:
+    """Rows as text, columns by name, in one order; instants as UTC, whatever zone a reader attaches."""
+    return sorted(repr({name: _plain(row[name]) for name in sorted(row)}) for row in rows.to_pylist())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value.astimezone(timezone.utc).replace(tzinfo=None).isoformat() + "Z"
+    return value

@@ -16,6 +16,7 @@ from rowmerge.errors import (
     ConfigurationError,
     CorruptLog,
     MissingDataFile,
+    PlanError,
     StorageError,
     UnsupportedStatement,
     UnsupportedTableFeature,
@@ -23,8 +24,9 @@ from rowmerge.errors import (
 
 
 @pytest.fixture
-def orders(session: rowmerge.Session) -> Path:
+def orders(bare_session: rowmerge.Session) -> Path:
     """A table of two versions with rows, and its folder."""
+    session = bare_session
     session.sql("create table orders (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write')")
     session.sql("insert into orders values (1, 'a')")
     session.sql("insert into orders values (2, 'b')")
@@ -103,14 +105,20 @@ def test_a_warehouse_below_a_file_is_refused(spark: SparkSession, tmp_path: Path
 )
 def test_odd_identifiers_stay_inside_the_warehouse(session: rowmerge.Session, tmp_path: Path, name: str) -> None:
     quoted = "`" + name.replace("`", "``") + "`"
+    column = quoted if not set(' "') & set(name) else "x"
     before = {path for path in tmp_path.rglob("*")}
     session.sql(f"create schema {quoted}")
-    session.sql(f"create table {quoted}.{quoted} ({quoted} int, p string) using delta partitioned by (p)")
+    session.sql(f"create table {quoted}.{quoted} ({column} int, p string) using delta partitioned by (p)")
     session.sql(f"insert into {quoted}.{quoted} values (1, 'x/../y'), (2, 'p=1')")
-    session.sql(f"update {quoted}.{quoted} set {quoted} = 3 where p = 'p=1'")
-    assert [row[0] for row in session.sql(f"select {quoted} from {quoted}.{quoted} order by 1").collect()] == [1, 3]
+    session.sql(f"update {quoted}.{quoted} set {column} = 3 where p = 'p=1'")
+    assert [row[0] for row in session.sql(f"select {column} from {quoted}.{quoted} order by 1").collect()] == [1, 3]
     made = {path for path in tmp_path.rglob("*")} - before
     assert made and all((tmp_path / "warehouse") in path.parents for path in made)
+
+
+def test_a_column_name_that_parquet_readers_trip_over_is_refused(session: rowmerge.Session) -> None:
+    with pytest.raises(PlanError, match="'a b'"):
+        session.sql("create table t (`a b` int) using delta")
 
 
 def test_no_java_is_said_clearly(tmp_path: Path) -> None:
@@ -132,8 +140,8 @@ def test_another_format_is_refused_by_name(session: rowmerge.Session) -> None:
         session.sql("create table t (id int) using iceberg")
 
 
-def test_a_failed_statement_leaves_no_files_behind(session: rowmerge.Session, orders: Path) -> None:
+def test_a_failed_statement_leaves_no_files_behind(bare_session: rowmerge.Session, orders: Path) -> None:
     before = sorted(orders.rglob("*"))
     with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch):
-        session.sql("merge into orders t using (values (1, 'x'), (1, 'y')) s (id, v) on t.id = s.id when matched then update set *")
+        bare_session.sql("merge into orders t using (values (1, 'x'), (1, 'y')) s (id, v) on t.id = s.id when matched then update set *")
     assert sorted(orders.rglob("*")) == before

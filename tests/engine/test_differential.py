@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import rowmerge
+from tests.engine.conftest import assert_independent_readers_agree
 
 EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "60"))
 COLUMNS = ("k", "v", "w", "p")
@@ -137,6 +138,7 @@ def test_two_statements_leave_the_rows_that_duckdb_leaves(
         got = sorted(map(tuple, (row.values() for row in session.table("t").toArrow().select(COLUMNS).to_pylist())), key=repr)
         wanted = sorted(oracle.execute("select k, v, w, p from target").fetchall(), key=repr)
         assert got == wanted, text
+    assert_independent_readers_agree(session)
     spark.catalog.dropTempView(view)
 
 
