@@ -16,10 +16,10 @@ from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import commit_path, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
-from rowmerge.delta.properties import serializable
+from rowmerge.delta.properties import DELETION_VECTORS, serializable
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.snapshot import DeltaSnapshot
-from rowmerge.errors import MetadataChanged, RowmergeError, StorageError, TableError
+from rowmerge.errors import MetadataChanged, RowmergeError, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
@@ -190,6 +190,11 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
             f"{change.operation} on {table} would remove rows, and the table is append-only. "
             f"Only insert into it, or allow more first: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
         )
+    if change.files.deleted and not (protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS)):
+        advice = (
+            f"Switch them on with ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read'), or rewrite the files."
+        )
+        raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
     return Commit(storage, table, base, change, protocol, metadata, _now())
 
 

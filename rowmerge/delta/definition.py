@@ -100,7 +100,7 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
         schema_string=schema_text(definition.schema),
         partition_columns=tuple(partition),
         configuration=_stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE),
-        description=definition.description,
+        description=definition.description or None,
     )
     return _with_protocol(table, protocol, metadata, asked, action="create")
 

@@ -23,7 +23,6 @@ _TEXT = ("date", "timestamp", "timestamp_ntz")
 _WHOLE = ("long", "integer", "short", "byte")
 _FLOATING = ("double", "float")
 _NOTHING = r"^\s*(null)?\s*$"  # Arrow's parser needs an object a line: a bare null is the end of it
-_ODD = rf"[\r\n]|{_NOTHING}"
 # Numbers that JSON cannot hold come as strings; as a bound, each means: unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 
@@ -98,7 +97,7 @@ def _parsed_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Fie
     text = pc.coalesce(stats, "{}")
     if any(_has_floats(field.type) for field in bounded):
         text = pc.replace_substring_regex(text, _NOT_FINITE, r"\1null")
-    if pc.any(pc.match_substring_regex(text, _ODD)).as_py():
+    if not pc.all(pc.starts_with(text, "{")).as_py() or any(pc.any(pc.match_substring(text, end)).as_py() for end in "\r\n"):
         text = pc.replace_substring_regex(pc.replace_substring_regex(text, r"[\r\n]", " "), _NOTHING, "{}")
     lines = pc.binary_join_element_wise(text, "", "\n")
     try:

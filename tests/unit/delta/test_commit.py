@@ -9,7 +9,7 @@ import pytest
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.log import commit_path
-from rowmerge.errors import MetadataChanged, StorageError, TableError
+from rowmerge.errors import MetadataChanged, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Committed, Conflicted, FileChanges, Reads, TableDefinition, Unknown
@@ -122,6 +122,15 @@ def test_a_file_that_the_version_does_not_have_cannot_be_removed(tmp_path: Path)
     committed(lake.create(lake.file([1])))
     with pytest.raises(ValueError, match="no data file of version 0"):
         lake.commit("DELETE", removed=("file:///nowhere",))
+
+
+def test_rows_are_not_marked_where_deletion_vectors_are_off(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    file = lake.file([1, 2])
+    committed(lake.create(file, properties={"rowmerge.write.mode": "copy-on-write"}))
+    with pytest.raises(UnsupportedTableFeature, match="'rowmerge.write.mode' = 'merge-on-read'"):
+        lake.commit("DELETE", deleted={file.path: Positions([0])})
+    assert not list(lake.folder.glob("deletion_vector_*"))
 
 
 def test_an_append_only_table_lets_nothing_be_removed_but_rearranged(tmp_path: Path) -> None:
