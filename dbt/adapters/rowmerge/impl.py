@@ -240,7 +240,7 @@ class RowmergeAdapter(SparkAdapter):
     # ------------------------------------------------------------------ incremental models
 
     def valid_incremental_strategies(self) -> List[str]:
-        return ["append", "merge", "delete+insert"]
+        return ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
 
     @available
     def check_merge_config(self, config: Any, columns: Iterable[RowmergeColumn]) -> None:

@@ -123,6 +123,19 @@ class TestAppend(Orders):
         assert orders() == [(1, "mon", 10), (1, "mon", 10)]
 
 
+class TestInsertOverwrite(Orders):
+    def test_only_the_partitions_of_the_new_rows_are_replaced(self, build, orders):
+        parted = {"strategy": "insert_overwrite", "more": {"partition_by": "day"}}
+        build("(1, 'mon', 10), (2, 'mon', 20), (3, 'tue', 30)", full_refresh=True, **parted)
+        build("(4, 'mon', 40)", **parted)
+        assert orders() == [(3, "tue", 30), (4, "mon", 40)]
+
+    def test_a_table_without_partitions_is_replaced_whole(self, build, orders):
+        build("(1, 'mon', 10), (3, 'tue', 30)", full_refresh=True)
+        build("(4, 'mon', 40)", strategy="insert_overwrite")
+        assert orders() == [(4, "mon", 40)]
+
+
 class TestCustomStrategy(Orders):
     @pytest.fixture(scope="class")
     def macros(self):
@@ -168,13 +181,13 @@ class TestNames:
     def models(self):
         return {
             "odd-name.sql": """
-{{ config(materialized='incremental', unique_key=['the key', 'a-b']) }}
-select 1 as `the key`, 2 as `a-b`, '{{ "second" if is_incremental() else "it\\\\'s first" }}' as `select`
+{{ config(materialized='incremental', unique_key=['the-key', 'a-b']) }}
+select 1 as `the-key`, 2 as `a-b`, '{{ "second" if is_incremental() else "it\\\\'s first" }}' as `select`
 """,
-            "on_top.sql": "{{ config(materialized='view') }} select `the key`, `select` from {{ ref('odd-name') }}",
+            "on_top.sql": "{{ config(materialized='view') }} select `the-key`, `select` from {{ ref('odd-name') }}",
         }
 
-    def test_spaces_quotes_and_keywords_are_names_like_others(self, project):
+    def test_dashes_and_keywords_are_names_like_others(self, project):
         run_dbt(["run"])
         assert project.run_sql("select * from {schema}.on_top", fetch="all") == [(1, "it's first")]
         run_dbt(["run"])

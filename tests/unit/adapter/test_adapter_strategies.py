@@ -131,6 +131,19 @@ def test_predicates_narrow_what_delete_and_insert_deletes(deleted_and_inserted):
     )
 
 
+@pytest.mark.parametrize(
+    ("config", "begins"),
+    [
+        ({"partition_by": "day"}, "insert into `main`.`orders` by name\nreplace using (`day`)\nselect"),
+        ({"partition_by": ["day", "id"]}, "insert into `main`.`orders` by name\nreplace using (`day`, `id`)\nselect"),
+        ({}, "insert overwrite `main`.`orders` by name\nselect"),
+    ],
+)
+def test_an_overwrite_replaces_partitions_where_there_are_some(render, target, source, columns, config, begins):
+    arguments = {"target_relation": target, "temp_relation": source, "dest_columns": columns}
+    assert render("get_incremental_insert_overwrite_sql", config=config, arg_dict=arguments).startswith(begins)
+
+
 @pytest.mark.parametrize(("unique_key", "begins"), [("id", "merge into"), (None, "insert into")])
 def test_the_default_strategy_merges_where_there_is_a_key(render, target, source, columns, unique_key, begins):
     arguments = {

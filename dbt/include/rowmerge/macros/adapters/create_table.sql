@@ -35,7 +35,7 @@ using {{ file_format }}
 {% macro rowmerge__partition_cols(label, required=false) -%}
   {%- set columns = config.get('partition_by') -%}
   {%- if columns %}
-{{ label }} ({{ ([columns] if columns is string else columns) | join(', ') }})
+{{ label }} ({{ rowmerge_as_list(columns) | join(', ') }})
   {%- endif -%}
 {%- endmacro %}
 

@@ -2,7 +2,7 @@
 {% macro rowmerge__get_delete_insert_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) -%}
   {%- set columns = dest_columns | map(attribute='quoted') | join(', ') -%}
   {%- set keys = [] -%}
-  {%- for key in ([unique_key] if unique_key is string else unique_key or []) -%}
+  {%- for key in rowmerge_as_list(unique_key) -%}
     {%- do keys.append(adapter.quote_key(key, dest_columns)) -%}
   {%- endfor -%}
   {%- if not keys -%}
@@ -46,7 +46,7 @@ on {{ src }}.__dbt_step = 'delete'
   {%- for key in keys %}
     and {{ src }}.__dbt_key_{{ loop.index }} <=> {{ dest }}.{{ key }}
   {%- endfor %}
-  {%- for predicate in ([predicates] if predicates is string else predicates) %}
+  {%- for predicate in rowmerge_as_list(predicates) %}
     and ({{ predicate }})
   {%- endfor %}
 when matched then delete

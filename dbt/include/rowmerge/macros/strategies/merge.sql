@@ -41,14 +41,14 @@ when not matched by source{% if by_source_condition %} and ({{ by_source_conditi
 {#- Rows without a value in a key column match one another: a NULL key does not duplicate its row with every run. -#}
 {% macro rowmerge_on_clause(unique_key, dest, src, columns, predicates) -%}
   {%- set terms = [] -%}
-  {%- for key in ([unique_key] if unique_key is string else unique_key or []) -%}
+  {%- for key in rowmerge_as_list(unique_key) -%}
     {%- set name = adapter.quote_key(key, columns) -%}
     {%- do terms.append(src ~ '.' ~ name ~ ' <=> ' ~ dest ~ '.' ~ name) -%}
   {%- endfor -%}
   {%- if not terms -%}
     {%- do terms.append('false') -%}
   {%- endif -%}
-  {%- for predicate in ([predicates] if predicates is string else predicates or []) -%}
+  {%- for predicate in rowmerge_as_list(predicates) -%}
     {%- do terms.append('(' ~ predicate ~ ')') -%}
   {%- endfor -%}
   {{ terms | join('\n    and ') }}
@@ -58,8 +58,8 @@ when not matched by source{% if by_source_condition %} and ({{ by_source_conditi
 {#- Quoted names of the columns that an update sets; an empty list when there is none to set. -#}
 {% macro rowmerge__get_merge_update_columns(merge_update_columns, merge_exclude_columns, dest_columns) %}
   {%- set chosen = [] -%}
-  {%- set updated = [merge_update_columns] if merge_update_columns is string else merge_update_columns or [] -%}
-  {%- set excluded = [merge_exclude_columns] if merge_exclude_columns is string else merge_exclude_columns or [] -%}
+  {%- set updated = rowmerge_as_list(merge_update_columns) -%}
+  {%- set excluded = rowmerge_as_list(merge_exclude_columns) -%}
   {%- set updated = updated | map('lower') | list -%}
   {%- set excluded = excluded | map('lower') | list -%}
   {%- for column in dest_columns -%}
