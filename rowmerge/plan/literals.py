@@ -214,6 +214,9 @@ def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
     """A CAST of a literal, only where it changes nothing about the value."""
     if isinstance(value, Null):
         return value
+    known = ("this", "nested", "expressions") if to.this is exp.DType.DECIMAL else ("this", "nested")
+    if any(given for name, given in to.args.items() if name not in known):
+        return None
     match to.this:
         case exp.DType.TINYINT | exp.DType.SMALLINT | exp.DType.INT | exp.DType.BIGINT:
             return _cast_to_integer(value, _CAST_INTEGERS[to.this])
@@ -342,15 +345,15 @@ def _among_decimals(value: Constant, precision: int, scale: int, domain: pa.Data
 
 
 def _among_floats(value: Constant, *, single: bool) -> Point | None:
-    match value:
-        case Exact(exact, _, _, integer):
-            number = float(exact)
-            if single and integer and _single(number) != exact:
-                return None  # cast to float or to double, as spark.sql.ansi.enabled says
-            return _point(number, pa.float64())
-        case Floating(number):
-            return _point(number, pa.float64())
-    return None
+    if isinstance(value, Exact):
+        number = float(value.value)
+        if single and value.integer and _single(number) != value.value:
+            return None  # cast to float or to double, as spark.sql.ansi.enabled says
+    elif isinstance(value, Floating):
+        number = value.value
+    else:
+        return None
+    return _point(number + 0.0, pa.float64())  # no -0.0, which sorts below 0.0
 
 
 def _among_instants(value: Constant, domain: pa.DataType | None) -> Point | None:

@@ -79,10 +79,13 @@ def understand(text: str, side: Side, schema: Struct, partition_columns: Collect
     if tree is None or tokens is None:
         return UNKNOWN
     for token in tokens:
-        # Escapes and doubled quotes mean different things under different settings and versions of Spark.
         written = text[token.start : token.end + 1]
-        if token.token_type is TokenType.STRING and (written[1:-1] != token.text or "\\" in written):
-            return UNKNOWN
+        if token.token_type is TokenType.STRING:
+            # Escapes and doubled quotes mean different things under different settings and versions of Spark.
+            if written[1:-1] != token.text or "\\" in written:
+                return UNKNOWN
+        elif written.upper() in ("CHAR", "CHARACTER", "VARCHAR"):
+            return UNKNOWN  # sqlglot forgets the length in CAST('a' AS CHAR(3))
     hidden = {name.lower() for name in unread_names(text, tokens, references(tree, text) or ())}
     if any(column.lower() in hidden for column in side.columns):
         return UNKNOWN

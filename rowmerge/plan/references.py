@@ -37,6 +37,8 @@ def tokens_of(text: str) -> list[Token] | None:
 
 def parse(text: str) -> exp.Expr | None:
     """An expression's tree, or None when sqlglot cannot parse all of the text as one expression."""
+    if any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):
+        return None
     try:
         return sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
     except (SqlglotError, RecursionError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timezone
 from decimal import Decimal as Number
 from typing import Any
 
@@ -145,7 +145,16 @@ def listed_file(
             low, high = low[:1], high if len(high) < 2 else high[:1] + "\U0010ffff"
         lower[field.name], upper[field.name] = low, high
     records = None if "records" in hidden else len(rows)
-    return dict(path=path, size=1, records=records, deleted=0, partition=dict(partition), lower=lower, upper=upper, nulls=nulls)
+    return {
+        "path": path,
+        "size": 1,
+        "records": records,
+        "deleted": 0,
+        "partition": dict(partition),
+        "lower": lower,
+        "upper": upper,
+        "nulls": nulls,
+    }
 
 
 def _structs() -> tuple[pa.StructType, pa.StructType, pa.StructType]:
@@ -214,8 +223,3 @@ def duck(text: str) -> str:
     )
     text = text.replace("AS TIMESTAMP)", "AS TIMESTAMPTZ)").replace("TIMESTAMP '", "TIMESTAMPTZ '")
     return text.replace(" NULL IS ", " NULL::INT IS ")
-
-
-def days_apart(index: int) -> date:
-    """The index-th day of 2024."""
-    return date(2024, 1, 1) + timedelta(days=index)

@@ -1,0 +1,643 @@
+"""Masks over small listings, one claim after the other: what is kept, what is pruned, what is not understood."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal as Number
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from rowmerge.plan.conditions import Side
+from rowmerge.plan.pruning import all_of, everything, exact_partition_mask, file_mask, key_mask, nothing, range_mask
+from rowmerge.table.files import file_listing
+from rowmerge.table.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct, arrow_type
+
+MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
+
+
+def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Files of ten records with `lower`, `upper` and `nulls` (0 unless told) of one column."""
+    type_ = arrow_type(field.type)
+    rows = [
+        {
+            "path": f"file:///t/{index}",
+            "size": 1,
+            "records": file.get("records", 10),
+            "deleted": 0,
+            "partition": {},
+            "lower": {field.name: file["lower"]},
+            "upper": {field.name: file["upper"]},
+            "nulls": {field.name: file.get("nulls", 0)},
+        }
+        for index, file in enumerate(files)
+    ]
+    bounds = pa.struct([(field.name, type_)])
+    return pa.Table.from_pylist(rows, file_listing(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())])))
+
+
+def partitions(field: Field, values: Sequence[Any]) -> pa.Table:
+    """One file for each value of a partition column."""
+    rows = [
+        {"path": f"file:///t/{index}", "size": 1, "records": 1, "deleted": 0, "partition": {field.name: value}}
+        for index, value in enumerate(values)
+    ]
+    empty = pa.struct([])
+    return pa.Table.from_pylist(rows, file_listing(pa.struct([(field.name, arrow_type(field.type))]), empty, empty))
+
+
+def column(type_: Any, **metadata: Any) -> Field:
+    return Field("x", Primitive(type_) if isinstance(type_, str) else type_, True, metadata)
+
+
+def kept(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
+    """The indexes of the files that a condition on `x` leaves."""
+    schema = Struct((field,))
+    mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, ())
+    return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
+
+
+def between(*pairs: tuple[Any, Any]) -> list[dict[str, Any]]:
+    return [{"lower": low, "upper": high} for low, high in pairs]
+
+
+INTEGERS = between((0, 9), (10, 19), (20, 29))
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x = 15", [1]),
+        ("15 = x", [1]),
+        ("x == 10", [1]),
+        ("x <=> 19", [1]),
+        ("x <> 15", [0, 1, 2]),
+        ("x < 10", [0]),
+        ("x <= 10", [0, 1]),
+        ("x > 19", [2]),
+        ("x >= 19", [1, 2]),
+        ("20 > x", [0, 1]),
+        ("x BETWEEN 5 AND 12", [0, 1]),
+        ("x NOT BETWEEN 5 AND 25", [0, 2]),
+        ("x BETWEEN 12 AND 5", []),
+        ("x IN (3, 25, 40)", [0, 2]),
+        ("x IN (-1, 100)", []),
+        ("x NOT IN (3, 25)", [0, 1, 2]),
+        ("x IN (3, NULL)", [0]),
+        ("x NOT IN (3, NULL)", []),
+        ("x IN (NULL)", []),
+        ("x = NULL", []),
+        ("NOT x = NULL", []),
+        ("NOT x < 10", [1, 2]),
+        ("NOT (x < 10 OR x > 19)", [1]),
+        ("x > 5 AND x < 15", [0, 1]),
+        ("x < 5 OR x > 25", [0, 2]),
+        ("x = 15 AND unknown(x) = 3", [1]),
+        ("x = 15 OR unknown(x) = 3", [0, 1, 2]),
+        ("TRUE", [0, 1, 2]),
+        ("FALSE", []),
+        ("NULL", []),
+        ("NOT TRUE", []),
+        ("1 = 1 AND x = 15", [1]),
+        ("1 = 2", []),
+        ("t.x = 15 AND `t`.`X` = 15", [1]),
+        ("((x)) = ((15))", [1]),
+        ("x = -5", []),
+        ("x > - 1", [0, 1, 2]),
+        ("x = 15L", [1]),
+        ("x = 15S", [1]),
+        ("x = 15.0", [1]),
+        ("x = 15.00BD", [1]),
+        ("x = CAST(15 AS SMALLINT)", [1]),
+        ("x = CAST('15' AS INT)", [1]),
+        ("x = 15::bigint", [1]),
+        ("x = '15'", [1]),
+        ("x = 15e0", [1]),
+        ("x = 15D", [1]),
+        ("x IS TRUE", [0, 1, 2]),
+        ("x = 15.5", []),
+        ("x < 9.5", [0]),
+        ("x < 10.5", [0, 1]),
+        ("x >= 19.5", [2]),
+        ("x <> 15.5", [0, 1, 2]),
+        ("x IN (15.5, 25.0)", [2]),
+        ("x > 18.5e0", [1, 2]),
+    ],
+)
+def test_integers_are_compared_exactly(condition: str, expected: list[int]) -> None:
+    assert kept(column("integer"), INTEGERS, condition) == expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x = '15 '",  # trimmed by a cast
+        "x = '015'",
+        "x = '1e1'",
+        "x = '99999999999'",  # not an int
+        "x = 'fifteen'",
+        "x IN (1, '2')",
+        "x IN (1, 2e0)",
+        "x IN (1, y)",
+        "x = 9223372036854775808",  # Spark folds these, null rows included
+        "x < -9223372036854775809",
+        "x = 0.1234567890123456789012345",
+        "x = TRUE",
+        "x = DATE '2024-01-01'",
+        "x + 0 = 50",
+        "-x = 50",
+        "abs(x) = 50",
+        "x = 50 + 0",
+        "x = CAST(50.7 AS INT)",
+        "x = CAST(300 AS TINYINT)",
+        "x = y",
+        "s.x = 50",
+        "x.a = 50",
+        "x[0] = 50",
+        "x IN (SELECT 50)",
+        "x = (SELECT 50)",
+        "EXISTS (SELECT 1 FROM z WHERE x = 50)",
+        "x = 50 IS NULL",
+        "x = 50 = TRUE",
+        "CASE WHEN x = 50 THEN true END",
+        "coalesce(x = 50, false)",
+        "x BETWEEN SYMMETRIC 50 AND 40",
+        "x = X'32'",
+        "x = :fifty",
+        "x = 50;",
+        "x = ",
+        "",
+    ],
+)
+def test_what_is_not_understood_prunes_nothing(condition: str) -> None:
+    assert kept(column("integer"), INTEGERS, condition) == [0, 1, 2]
+    assert kept(column("integer"), INTEGERS, f"NOT ({condition})") == [0, 1, 2]
+
+
+def test_bigints_beyond_the_doubles_are_not_rounded() -> None:
+    big = (1 << 53) + 1
+    files = between((big, big), (big + 1, big + 1))
+    assert kept(column("long"), files, f"x = {big}") == [0]
+    assert kept(column("long"), files, f"x > {big}") == [1]
+    assert kept(column("long"), files, f"x < {big}.5") == [0]
+    assert kept(column("long"), files, "x = 9007199254740992e0") == [0, 1]  # Spark casts the column to double
+    assert kept(column("long"), files, "x < 1e0") == []
+    assert kept(column("long"), files, "x = 9223372036854775807") == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x = 1", [0]),
+        ("x = 1.25", [0]),
+        ("x = 1.255", []),
+        ("x > 1.999", [1, 2]),
+        ("x >= 2.001", [1, 2]),
+        ("x < 2.001", [0, 1]),
+        ("x <= 2", [0, 1]),
+        ("x < -1", []),
+        ("x = CAST(3 AS DECIMAL(5, 1))", [2]),
+        ("x IN (1, 3.00)", [0, 2]),
+        ("x = 100000000000000000000", []),
+        ("x = 3e0", [0, 1, 2]),  # compared as doubles
+        ("x = '3'", [0, 1, 2]),
+        ("x = 0.0000000000000000000000000000000001", [0, 1, 2]),  # too many digits together: Spark rounds
+        ("x IN (1.00000000000000000000, 10000000000000000000)", [0, 1, 2]),
+    ],
+)
+def test_decimals_are_compared_exactly(condition: str, expected: list[int]) -> None:
+    files = between((Number("0.00"), Number("1.99")), (Number("2.00"), Number("2.99")), (Number("3.00"), Number("99.99")))
+    assert kept(column(Decimal(20, 2)), files, condition) == expected
+
+
+@pytest.mark.parametrize("type_", ["float", "double"])
+def test_a_file_with_nan_has_no_bounds_and_is_kept(type_: str) -> None:
+    files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
+    assert kept(column(type_), files, "x > 5") == [2]
+    assert kept(column(type_), files, "x < 1.5") == [0, 2]
+    assert kept(column(type_), files, "x = 2.5") == [1, 2]
+    assert kept(column(type_), between((float("nan"), float("nan"))), "x > 5") == [0]
+    assert kept(column(type_), between((0.0, float("nan"))), "x > 5") == [0]
+
+
+def test_minus_zero_is_zero() -> None:
+    files = between((-0.0, -0.0), (0.0, 0.0), (1.0, 1.0))
+    for zero in ("0", "0.0", "-0.0", "0e0", "-0e0"):
+        assert kept(column("double"), files, f"x = {zero}") == [0, 1]
+        assert kept(column("double"), files, f"x IN ({zero}, {zero}, NULL)") == [0, 1]
+        assert kept(column("double"), files, f"x < {zero}") == []
+
+
+def test_floats_are_compared_as_the_doubles_they_are() -> None:
+    tenth = pa.scalar(0.1, pa.float32()).as_py()
+    files = between((tenth, tenth), (0.5, 0.5))
+    assert kept(column("float"), files, "x = 0.1") == []
+    assert kept(column("float"), files, "x > 0.1") == [0, 1]
+    assert kept(column("float"), files, "x = 0.5") == [1]
+    assert kept(column("float"), files, "x = 0.1F") == [0, 1]
+    assert kept(column("float"), files, "x = 16777217") == [0, 1]  # rounded or not, as spark.sql.ansi.enabled says
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x = 'b'", [0, 1]),
+        ('x = "b"', [0, 1]),
+        ("x > 'Z'", [0, 1, 2]),
+        ("x < 'a'", [3]),
+        ("x > 'z'", [2]),
+        ("x >= 'é'", [2]),
+        ("x = '\U0001f600'", [2]),
+        ("x LIKE 'a%'", [0]),
+        ("x LIKE 'b%'", [0, 1]),
+        ("x LIKE 'bz%'", [1]),
+        ("x LIKE 'b_z'", [0, 1]),
+        ("x LIKE '%z'", [0, 1, 2, 3]),
+        ("x LIKE 'q'", []),
+        ("x LIKE '\U0010ffff%'", []),
+        ("x NOT LIKE 'b%'", [0, 2, 3]),
+        ("x NOT LIKE 'A%'", [0, 1, 2]),
+        ("NOT x LIKE 'A%'", [0, 1, 2]),
+        ("x NOT LIKE 'A_%'", [0, 1, 2, 3]),
+        ("x LIKE '%'", [0, 1, 2, 3]),
+        ("x NOT LIKE '%'", []),
+    ],
+)
+def test_strings_are_compared_by_their_bytes(condition: str, expected: list[int]) -> None:
+    files = between(("a", "bar"), ("b", "bzz"), ("é", "\U0001f600"), ("AB", "AC"))
+    assert kept(column("string"), files, condition) == expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "x = 5",  # Spark casts the column
+        "x = DATE '2024-01-01'",
+        "x = 'a\\'b'",
+        "x = 'it''s'",
+        "x = r'q'",
+        "x = 'q' 'q'",
+        'x = "x"',  # a column under spark.sql.ansi.doubleQuotedIdentifiers
+        "x LIKE 'q!%' ESCAPE '!'",
+        "x LIKE 'q\\%'",
+        "x LIKE ANY ('q', 'r')",
+        "x NOT LIKE ALL ('q', 'r')",
+        "x ILIKE 'q%'",
+        "x RLIKE 'q'",
+        "x COLLATE UTF8_LCASE = 'q'",
+        "x = CAST('q' AS CHAR(3))",
+        "x = CAST('q' AS STRING COLLATE UTF8_LCASE)",
+        "upper(x) = 'q'",
+    ],
+)
+def test_strings_that_mean_something_else_prune_nothing(condition: str) -> None:
+    assert kept(column("string"), between(("a", "b")), condition) == [0]
+
+
+def test_char_and_collated_columns_are_not_compared() -> None:
+    files = between(("a", "b"))
+    assert kept(column("string", **{CHAR_VARCHAR: "char(5)"}), files, "x = 'q'") == [0]
+    assert kept(column("string", **{CHAR_VARCHAR: "varchar(5)"}), files, "x = 'q'") == []
+    assert kept(column("string", __COLLATIONS={"x": "spark.UTF8_LCASE"}), files, "x = 'q'") == [0]
+    assert kept(column("string", **{CHAR_VARCHAR: "char(5)"}), files, "x IS NULL") == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x = DATE '2024-01-15'", [0]),
+        ("x = '2024-01-15'", [0]),
+        ("x >= date('2024-02-01')", [1]),
+        ("x >= to_date('2024-02-01')", [1]),
+        ("x >= CAST('2024-02-01' AS DATE)", [1]),
+        ("x IN ('2024-01-15', '2023-01-01')", [0]),
+        ("x BETWEEN '2024-02-28' AND '2024-02-29'", [1]),
+        ("x = '2024-02-30'", [0, 1]),
+        ("x = '2024-1-5'", [0, 1]),
+        ("x = '2023'", [0, 1]),
+        ("x = '2024-03-01 00:00:00'", [0, 1]),
+        ("x = 'epoch'", [0, 1]),
+        ("x > TIMESTAMP '2025-01-01 00:00:00'", [0, 1]),
+        ("x >= to_date('01.02.2024', 'dd.MM.yyyy')", [0, 1]),
+        ("x >= current_date()", [0, 1]),
+    ],
+)
+def test_dates_are_compared_with_clean_dates(condition: str, expected: list[int]) -> None:
+    files = between((date(2024, 1, 1), date(2024, 1, 31)), (date(2024, 2, 1), date(2024, 2, 29)))
+    assert kept(column("date"), files, condition) == expected
+
+
+def hours(day: int, zone: timezone | None) -> tuple[datetime, datetime]:
+    return datetime(2024, 1, day, 0, tzinfo=zone), datetime(2024, 1, day, 23, 59, 59, tzinfo=zone)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x >= TIMESTAMP '2024-01-03 00:00:00Z'", [2, 3, 4]),
+        ("x < TIMESTAMP '2024-01-03T02:00:00+02:00'", [0, 1]),
+        ("x = '2024-01-03T12:00:00Z'", [2]),
+        # Without a zone it may be 18 hours earlier or later.
+        ("x >= TIMESTAMP '2024-01-04 00:00:00'", [2, 3, 4]),
+        ("x >= '2024-01-04'", [2, 3, 4]),
+        ("x >= DATE '2024-01-04'", [2, 3, 4]),
+        ("x < CAST('2024-01-03' AS TIMESTAMP)", [0, 1, 2]),
+        ("x = TIMESTAMP_NTZ '2024-01-03 12:00:00'", [1, 2, 3]),
+        ("x <> TIMESTAMP '2024-01-03 12:00:00'", [0, 1, 2, 3, 4]),
+        ("x = CAST('2024-01-03T12:00:00Z' AS TIMESTAMP)", [0, 1, 2, 3, 4]),
+        ("x = TIMESTAMP '2024-01-03 12:00:00 Europe/Berlin'", [0, 1, 2, 3, 4]),
+        ("x = TIMESTAMP '2024-01-03 12:00:00.1234567Z'", [0, 1, 2, 3, 4]),
+        ("x = TIMESTAMP '2024-01-03 12:00:00+19:00'", [0, 1, 2, 3, 4]),
+        ("x IN ('2024-01-03T12:00:00Z')", [0, 1, 2, 3, 4]),
+        ("x IN (TIMESTAMP '2024-01-03 12:00:00Z')", [2]),
+        ("x > 1704240000", [0, 1, 2, 3, 4]),
+    ],
+)
+def test_timestamps_are_instants_and_the_session_zone_is_unknown(condition: str, expected: list[int]) -> None:
+    files = between(*(hours(day, timezone.utc) for day in range(1, 6)))
+    assert kept(column("timestamp"), files, condition) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x >= TIMESTAMP_NTZ '2024-01-04 00:00:00'", [3, 4]),
+        ("x = CAST('2024-01-03 12:00:00' AS TIMESTAMP_NTZ)", [2]),
+        ("x < '2024-01-03'", [0, 1]),
+        ("x < DATE '2024-01-03'", [0, 1]),
+        ("x >= TIMESTAMP '2024-01-04 12:00:00'", [2, 3, 4]),
+        ("x >= TIMESTAMP '2024-01-04 00:00:00Z'", [2, 3, 4]),
+        ("x = '2024-01-03T12:00:00Z'", [0, 1, 2, 3, 4]),
+        ("x IN ('2024-01-03 12:00:00')", [0, 1, 2, 3, 4]),
+    ],
+)
+def test_local_timestamps_are_compared_as_they_are_written(condition: str, expected: list[int]) -> None:
+    files = between(*(hours(day, None) for day in range(1, 6)))
+    assert kept(column("timestamp_ntz"), files, condition) == expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x", [0, 2]),
+        ("NOT x", [1, 2]),
+        ("!x", [1, 2]),
+        ("x = TRUE", [0, 2]),
+        ("x <> TRUE", [1, 2]),
+        ("x IS TRUE", [0, 2]),
+        ("x IS NOT TRUE", [1, 2]),
+        ("x IN (FALSE)", [1, 2]),
+        ("x = 1", [0, 1, 2]),
+        ("x = 'true'", [0, 1, 2]),
+    ],
+)
+def test_a_boolean_column_is_a_condition(condition: str, expected: list[int]) -> None:
+    assert kept(column("boolean"), between((True, True), (False, False), (False, True)), condition) == expected
+
+
+NULLS = [
+    {"lower": 1, "upper": 5, "nulls": 0},
+    {"lower": 1, "upper": 5, "nulls": 3},
+    {**MISSING, "nulls": 10},
+    MISSING,
+    {"lower": 1, "upper": 5, "nulls": None},
+    {**MISSING, "nulls": 10, "records": None},
+    {**MISSING, "nulls": 0, "records": 0},
+]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x IS NULL", [1, 2, 3, 4, 5]),
+        ("x <=> NULL", [1, 2, 3, 4, 5]),
+        ("x IS NOT DISTINCT FROM NULL", [1, 2, 3, 4, 5]),
+        ("x IS NOT NULL", [0, 1, 3, 4, 5]),
+        ("NOT (x <=> NULL)", [0, 1, 3, 4, 5]),
+        ("x IS DISTINCT FROM NULL", [0, 1, 3, 4, 5]),
+        ("x = 3", [0, 1, 3, 4, 5]),
+        ("x = 9", [3, 5]),
+        ("x <> 9", [0, 1, 3, 4, 5]),
+        ("NOT x = 9", [0, 1, 3, 4, 5]),
+        ("x <=> 9", [3, 5]),
+        ("NOT x <=> 9", [0, 1, 2, 3, 4, 5]),
+        ("x IS DISTINCT FROM 3", [0, 1, 2, 3, 4, 5]),
+        ("NOT (x > 0)", [3, 5]),
+    ],
+)
+def test_null_rows_make_a_comparison_neither_true_nor_false(condition: str, expected: list[int]) -> None:
+    assert kept(column("integer"), NULLS, condition) == expected
+
+
+def test_one_bound_is_enough_where_it_decides() -> None:
+    files = [{"lower": 5, "upper": None}, {"lower": None, "upper": 5}]
+    assert kept(column("long"), files, "x = 3") == [1]
+    assert kept(column("long"), files, "x = 7") == [0]
+    assert kept(column("long"), files, "x > 5") == [0]
+
+
+def test_columns_without_an_order_are_pruned_by_nulls_alone() -> None:
+    files = [{**MISSING, "nulls": 10}, {**MISSING, "nulls": 0}]
+    for type_ in (Primitive("binary"), Array(Primitive("long"))):
+        assert kept(column(type_), files, "x IS NULL") == [0]
+        assert kept(column(type_), files, "x = X'00'") == [0, 1]
+
+
+def test_only_the_columns_that_are_looked_at_are_asked_for() -> None:
+    schema = Struct(tuple(Field(name, Primitive("long")) for name in ("a", "b", "c", "p")))
+    side = Side("t", (), schema.names)
+    assert file_mask(["C = 1 AND t.a > 2", "p = 3", "b + 1 = 2"], side, schema, ("p",))[1] == ("a", "c")
+    assert file_mask([], side, schema, ("p",))[1] == ()
+
+
+def test_an_empty_listing_gives_an_empty_mask() -> None:
+    empty = listing(column("integer"), INTEGERS).schema.empty_table()
+    for condition in ("x = 1", "x IN (1, 2)", "x IS NULL", "unknown(x)"):
+        mask, _ = file_mask([condition], Side("t", (), ("x",)), Struct((column("integer"),)), ())
+        assert len(mask(empty)) == 0
+
+
+def test_a_listing_in_many_chunks_is_judged_as_one() -> None:
+    files = listing(column("integer"), INTEGERS)
+    chunked = pa.concat_tables([files.slice(0, 1), files.slice(1, 2), files.slice(0, 0)])
+    mask, _ = file_mask(["x >= 10"], Side("t", (), ("x",)), Struct((column("integer"),)), ())
+    assert mask(chunked).to_pylist() == [False, True, True]
+
+
+def test_bounds_of_an_older_narrower_type_are_widened() -> None:
+    narrow = listing(column("integer"), INTEGERS)
+    mask, _ = file_mask(["x = 15"], Side("t", (), ("x",)), Struct((column("long"),)), ())
+    assert mask(narrow).to_pylist() == [False, True, False]
+
+
+def test_long_chains_and_deep_nests_are_judged() -> None:
+    assert kept(column("integer"), INTEGERS, " OR ".join(f"x = {number}" for number in range(10, 2000))) == [1, 2]
+    assert kept(column("integer"), INTEGERS, "(" * 500 + "x = 15" + ")" * 500) in ([1], [0, 1, 2])
+    assert kept(column("integer"), INTEGERS, "NOT " * 300 + "x = 50") == [0, 1, 2]
+    assert kept(column("integer"), INTEGERS, f"x IN ({', '.join(str(n) for n in range(10, 30000))})") == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("x = 'eu'", [0]),
+        ("x <> 'eu'", [1, 2]),
+        ("x IS NULL", [3]),
+        ("x IS NOT NULL", [0, 1, 2]),
+        ("x <=> 'eu'", [0]),
+        ("NOT x <=> 'eu'", [1, 2, 3]),
+        ("x IN ('eu', 'us')", [0, 1]),
+        ("x NOT IN ('eu', 'us')", [2]),
+        ("x NOT IN ('eu', NULL)", []),
+        ("x LIKE 'us%'", [1, 2]),
+        ("x NOT LIKE 'us%'", [0]),
+        ("x BETWEEN 'f' AND 'us'", [1]),
+        ("x = 'eu' OR x IS NULL", [0, 3]),
+        ("NOT (x = 'eu' OR x > 'us')", [1]),
+        ("TRUE", [0, 1, 2, 3]),
+        ("FALSE", []),
+        ("1 = 1", [0, 1, 2, 3]),
+        ("x = 'eu' AND NULL", []),
+    ],
+)
+def test_partition_values_decide_for_whole_files(condition: str, expected: list[int]) -> None:
+    field = column("string")
+    files, side, schema = partitions(field, ["eu", "us", "usa", None]), Side("t", (), ("x",)), Struct((field,))
+    mask, needs = file_mask([condition], side, schema, ("x",))
+    whole = exact_partition_mask([condition], side, schema, ("x",))
+    assert whole is not None and needs == ()
+    assert [index for index, keep in enumerate(mask(files).to_pylist()) if keep] == expected
+    assert whole(files).to_pylist() == mask(files).to_pylist()
+
+
+@pytest.mark.parametrize(
+    "condition", ["y = 1", "x = 'eu' AND y = 1", "x = 'eu' OR y = 1", "upper(x) = 'EU'", "x LIKE '%u'", "x = y", "x ="]
+)
+def test_what_partition_values_do_not_settle_is_never_exact(condition: str) -> None:
+    schema = Struct((column("string"), Field("y", Primitive("long"))))
+    assert exact_partition_mask([condition], Side("t", (), ("x", "y")), schema, ("x",)) is None
+    assert exact_partition_mask(["x = 'eu'", condition], Side("t", (), ("x", "y")), schema, ("x",)) is None
+
+
+def test_no_condition_takes_every_file_whole() -> None:
+    whole = exact_partition_mask([], Side("t", (), ("x",)), Struct((column("string"),)), ())
+    assert whole is not None and whole(partitions(column("string"), ["eu", None])).to_pylist() == [True, True]
+
+
+def test_a_float_partition_may_be_nan_and_is_never_exact() -> None:
+    field, side = column("double"), Side("t", (), ("x",))
+    assert exact_partition_mask(["x > 1"], side, Struct((field,)), ("x",)) is None
+    mask, _ = file_mask(["x > 1"], side, Struct((field,)), ("x",))
+    assert mask(partitions(field, [0.5, 1.5, float("nan"), None])).to_pylist() == [False, True, True, False]
+
+
+def test_a_vague_time_is_never_exact() -> None:
+    side = Side("t", (), ("x",))
+    assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00'"], side, Struct((column("timestamp"),)), ("x",)) is None
+    assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00Z'"], side, Struct((column("timestamp"),)), ("x",)) is not None
+
+
+def joined(type_: str, files: Sequence[Mapping[str, Any]], op: str, values: Sequence[Any], has_null: bool = False) -> list[int]:
+    field = column(type_)
+    mask, needs = key_mask("x", op, pa.array(values, arrow_type(field.type)), has_null, Struct((field,)), ())
+    assert needs == ("x",)
+    return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
+
+
+def test_a_file_between_two_key_values_is_pruned() -> None:
+    assert joined("integer", INTEGERS, "=", [3, 25]) == [0, 2]
+    assert joined("integer", INTEGERS, "=", [9, 10]) == [0, 1]
+    assert joined("integer", INTEGERS, "=", []) == []
+    assert joined("string", between(("a", "b"), ("c", "d")), "=", ["bb", "d"]) == [1]
+
+
+@pytest.mark.parametrize(("op", "expected"), [("<", [0, 1]), ("<=", [0, 1, 2]), (">", [1, 2]), (">=", [0, 1, 2])])
+def test_inequalities_look_at_the_farthest_key(op: str, expected: list[int]) -> None:
+    assert joined("integer", INTEGERS, op, [9, 20]) == expected
+
+
+def test_null_keys_match_null_rows_only_null_safely() -> None:
+    assert joined("integer", NULLS, "=", [9], has_null=True) == [3, 5]
+    assert joined("integer", NULLS, "<=>", [9], has_null=True) == [1, 2, 3, 4, 5]
+    assert joined("integer", NULLS, "<=>", [9], has_null=False) == [3, 5]
+    assert joined("integer", NULLS, "<=>", [], has_null=True) == [1, 2, 3, 4, 5]
+
+
+def test_nan_keys_are_above_all_numbers() -> None:
+    files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
+    nan = float("nan")
+    assert joined("double", files, "=", [0.5, nan]) == [0, 2]
+    assert joined("double", files, "=", [nan]) == [2]
+    assert joined("double", files, "<", [nan]) == [0, 1, 2]
+    assert joined("double", files, "<=", [0.5, nan]) == [0, 1, 2]
+    assert joined("double", files, ">=", [nan]) == [2]
+    assert joined("double", files, ">", [2.5, nan]) == [1, 2]
+    assert joined("double", between((-0.0, -0.0), (0.0, 0.0)), "=", [0.0]) == [0, 1]
+
+
+def test_keys_of_char_and_unordered_columns_prune_nothing() -> None:
+    values = pa.array(["q"])
+    for field in (column("string", **{CHAR_VARCHAR: "char(3)"}), column(Array(Primitive("string")))):
+        assert key_mask("x", "=", values, False, Struct((field,)), ()) == (everything, ())
+        assert range_mask("x", "=", values[0], values[0], False, Struct((field,)), ()) == (everything, ())
+
+
+def test_a_range_of_keys_prunes_what_is_outside() -> None:
+    field, files = column("integer"), listing(column("integer"), INTEGERS)
+
+    def ranged(op: str, low: int | None, high: int | None, has_null: bool = False) -> list[bool]:
+        ends = (pa.scalar(low, pa.int32()), pa.scalar(high, pa.int32()))
+        return list(range_mask("x", op, *ends, has_null, Struct((field,)), ())[0](files).to_pylist())
+
+    assert ranged("=", 12, 15) == [False, True, False]
+    assert ranged("<=>", 25, 99, True) == [False, False, True]
+    assert ranged("<", 5, 10) == [True, False, False]
+    assert ranged(">=", 19, 99) == [False, True, True]
+    assert ranged("=", None, None) == [False, False, False]
+    assert range_mask("x", "=", None, None, False, Struct((field,)), ())[0](files).to_pylist() == [False, False, False]
+
+
+def test_masks_are_combined() -> None:
+    files = listing(column("integer"), INTEGERS)
+    first = lambda listing: pa.chunked_array([[True], [True, False]])  # noqa: E731
+    second = lambda listing: pa.array([False, True, True])  # noqa: E731
+    assert all_of([first, second])(files).to_pylist() == [False, True, False]
+    assert all_of([])(files).to_pylist() == everything(files).to_pylist() == [True, True, True]
+    assert nothing(files).to_pylist() == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "condition"),
+    [
+        ("long", lambda n: n, "x = 4211"),
+        ("long", lambda n: n, "x IN (4211, 4299)"),
+        ("long", lambda n: n, "x BETWEEN 4290 AND 4310"),
+        ("string", lambda n: f"user-{n:06}", "x = 'user-004211'"),
+        ("string", lambda n: f"user-{n:06}", "x LIKE 'user-0042%'"),
+        ("date", lambda n: date(2000, 1, 1) + timedelta(days=n), "x = '2011-07-13'"),
+        ("timestamp", lambda n: datetime(2000, 1, 1, tzinfo=timezone.utc) + timedelta(hours=12 * n), "x = TIMESTAMP '2005-10-08 00:00:00'"),
+    ],
+)
+def test_on_sorted_data_at_most_two_of_a_hundred_files_are_kept(type_: str, value: Any, condition: str) -> None:
+    files = between(*((value(100 * n), value(100 * n + 99)) for n in range(100)))
+    assert 1 <= len(kept(column(type_), files, condition)) <= 2
+
+
+def test_a_million_keys_meet_ten_thousand_files_by_sorting() -> None:
+    field = column("long")
+    starts = pa.array(range(0, 1_000_000, 100), pa.int64())
+    bounds = [pa.StructArray.from_arrays([pc.add(starts, plus)], ["x"]) for plus in (0, 99)]
+    nulls = pa.StructArray.from_arrays([pa.array([0] * len(starts), pa.int64())], ["x"])
+    files = pa.table({"lower": bounds[0], "upper": bounds[1], "nulls": nulls, "records": pa.array([100] * len(starts), pa.int64())})
+    mask, _ = key_mask("x", "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
+    assert pc.sum(mask(files)).as_py() == 5000
+
+
+def test_bounds_order_strings_as_bytes_do() -> None:
+    texts = ["", "Z", "a", "a\x00", "é", "\ue000", "\uffff", "\U00010000", "\U0010ffff"]
+    assert texts == sorted(texts, key=lambda text: text.encode())
+    assert pa.array(texts).take(pc.sort_indices(pa.array(texts[::-1]))).to_pylist() == texts[::-1]
+    assert pc.less(pa.array(texts[:-1]), pa.array(texts[1:])).to_pylist() == [True] * (len(texts) - 1)
