@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
@@ -25,6 +24,9 @@ from rowmerge.spark.write import Writable, Written, write_outcomes
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def replace_where(spark: SparkSession, table: Table, rows: NewRows, condition: s
     columns = insert_values(first.schema, rows.frame.columns, rows.columns, rows.static, by_name=rows.by_name, table=first.name)
     named = rows.source.alias(SOURCE).selectExpr(*(f"{text} as {backquote(name)}" for name, text in columns.items()))
     stop = f"raise_error(concat({string_literal(f'{REPLACE_WHERE} {backquote(condition)} ')}, to_json(struct(*))))"
-    checked = NewRows(named.where(F.expr(f"if(coalesce(({condition}), false), true, {stop})")), by_name=True)
+    checked = NewRows(named.where(f"if(coalesce(({condition}), false), true, {stop})"), by_name=True)
 
     def plan(snapshot: Snapshot) -> RowPlan:
         delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
@@ -168,8 +170,8 @@ def _same_static_partition(snapshot: Snapshot, rows: NewRows) -> FileMask:
         )
     spark = rows.frame.sparkSession
     schema = snapshot.schema.select(tuple(by_name[name.lower()] for name in rows.static))
-    cast = [F.expr(f"cast({text} as {f.sql_type})").alias(f.name) for text, f in zip(rows.static.values(), schema, strict=True)]
-    wanted = spark.range(1).select(*cast).collect()[0].asDict()
+    cast = [f"cast({text} as {f.sql_type}) as {backquote(f.name)}" for text, f in zip(rows.static.values(), schema, strict=True)]
+    wanted = spark.range(1).selectExpr(*cast).collect()[0].asDict()
 
     def mask(listing: pa.Table) -> pa.Array:
         found = listing["partition"].to_pylist()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
@@ -20,15 +18,16 @@ from rowmerge.plan.conditions import KeyPair
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.pruning import all_of, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
-from rowmerge.spark.assignment import string_literal
-from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
+from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import outcome_rows
-from rowmerge.spark.scan import FILE, POSITION, read_snapshot, spark_path
+from rowmerge.spark.scan import read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
 from rowmerge.spark.write import Written, discard, rewrite_files, write_outcomes
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, WriteMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass
@@ -178,7 +177,7 @@ class RowChange:
         (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
         if clause.condition is not None:
             # A filter, not a CASE: Spark allows IN and EXISTS subqueries only here.
-            rows = rows.where(F.expr(clause.condition))
+            rows = rows.where(clause.condition)
         outcomes = outcome_rows(rows, self.plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
         if files.num_rows == 0:
             return Written()
@@ -188,8 +187,8 @@ class RowChange:
         if written.repeated == 0 or self.plan.duplicates_allowed:
             return
         assert source is not None and self.plan.on is not None
-        rows = repeated_keys(self.plan, self._joined(files, source))
-        raise MultipleSourceRowsMatch(self.plan.table, [row["keys"] for row in rows], written.repeated)
+        keys = repeated_keys(self.plan, self._joined(files, source))
+        raise MultipleSourceRowsMatch(self.plan.table, keys, written.repeated)
 
     def _file_changes(self, written: Written, files: pa.Table, whole: pa.Table) -> tuple[FileChanges, int]:
         """Deleted positions to removed, marked and rewritten files. Also the number of rows copied by rewriting."""
@@ -268,22 +267,6 @@ class RowChange:
             "numDeletionVectorsAdded": changes.files_marked,
             "executionTimeMs": spark_ms,
         }
-
-
-def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[Mapping[str, str]]:
-    """Up to five keys of target rows that more than one source row would change: the target's columns of the ON condition."""
-    assert plan.on is not None
-    columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.schema.names[:3])
-    target = backquote(plan.target.alias)
-    shown = ", ', ', ".join(
-        f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns
-    )
-    keyed = rows.withColumn("__rowmerge_shown", F.expr(f"concat({shown})"))
-    guarded = [("true", clause) for clause in plan.of(Match.MATCHED)]
-    fired = " or ".join(f"({clause.condition})" if clause.condition else "true" for _, clause in guarded) or "false"
-    hit = keyed.where(F.expr(fired)).groupBy(FILE, POSITION)
-    counted = hit.agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys")).where("hits > 1")
-    return [row.asDict() for row in counted.orderBy("keys").limit(5).select("keys").collect()]
 
 
 def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:

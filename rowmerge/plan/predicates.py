@@ -215,8 +215,7 @@ def _in(node: exp.In, table: _Table) -> Predicate:
     points = place_all(given, field.type)
     if points is None:
         return UNKNOWN
-    type_ = points[0].below.type
-    members = pc.unique(pa.array([point.below.as_py() for point in points if point.exact], type_))
+    members = pc.unique(pa.array([point.below for point in points if point.exact], points[0].below.type))
     if len(given) == len(values):
         return _about(field, table, lambda column: bounds.among(column, members))
     # With a NULL in the list, what is not found is NULL.

@@ -87,7 +87,7 @@ def range_mask(
     nulls_match = op == "<=>" and has_null
     if low is None or high is None or not (low.is_valid and high.is_valid):
         return _column_mask(field, partition_columns, nulls_match, lambda extent: pc.and_(extent.has_values, False))
-    ends = _in_comparison_type(pa.array([low.as_py(), high.as_py()], low.type), field)
+    ends = _in_comparison_type(pa.array([low, high], low.type), field)
     if ends is None:
         return everything, ()
     return _column_mask(field, partition_columns, nulls_match, _range_test(op, ends[0], ends[1]))

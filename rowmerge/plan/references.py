@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import sqlglot
@@ -12,6 +15,10 @@ from sqlglot.errors import SqlglotError
 DIALECT = "spark"
 _TAKES_UNIT = {"extract", "timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff"}
 _QUERIES = (exp.Query, exp.Values, exp.Table)
+
+
+_quiet: ContextVar[bool] = ContextVar("quiet", default=False)
+logging.getLogger("sqlglot").addFilter(lambda record: not _quiet.get())
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,8 @@ class Reference:
 def tokens_of(text: str) -> list[Token] | None:
     """The tokens of a text, or None when it has none that make sense (an open quote, an open comment)."""
     try:
-        return sqlglot.tokenize(text, dialect=DIALECT)
+        with _quietly():
+            return sqlglot.tokenize(text, dialect=DIALECT)
     except (SqlglotError, ValueError):
         return None
 
@@ -40,7 +48,8 @@ def parse(text: str) -> exp.Expr | None:
     if any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):
         return None
     try:
-        return sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
+        with _quietly():
+            return sqlglot.parse_one(text, dialect=DIALECT, into=exp.Condition)
     except (SqlglotError, RecursionError, ValueError):
         return None
 
@@ -91,6 +100,16 @@ def unread_names(text: str, tokens: Iterable[Token], read: Iterable[Reference]) 
             called = following is not None and following.token_type is TokenType.L_PAREN
             if not called and not _unit(before, previous):
                 yield token.text
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without sqlglot's warnings to the user: what it does not understand is for Spark to judge."""
+    before = _quiet.set(True)
+    try:
+        yield
+    finally:
+        _quiet.reset(before)
 
 
 def _unit(before: Token | None, previous: Token | None) -> bool:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.changes.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.spark.types import frame_of
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_schema
 from rowmerge.table.snapshot import HistoryEntry, Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 _STRING, _LONG, _TIME = Primitive("string"), Primitive("long"), Primitive("timestamp")
 _STRINGS = Map(_STRING, _STRING)

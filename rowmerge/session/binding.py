@@ -7,8 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
 from rowmerge.commands.names import TableName
@@ -18,6 +17,9 @@ from rowmerge.spark.views import is_temporary_view, milliseconds, register, unre
 from rowmerge.sql import TableReference, bind
 from rowmerge.table.schema import backquote, quote
 from rowmerge.table.snapshot import Snapshot, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 KEPT_VIEWS = 512
 CATALOGS = ("rowmerge", "spark_catalog")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
 from rowmerge.changes.insert import NewRows
@@ -40,6 +39,9 @@ from rowmerge.spark.columns import fields_of
 from rowmerge.spark.types import schema_of
 from rowmerge.table.schema import Field, Struct, quote
 from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from pyspark.sql import DataFrame
+from typing import TYPE_CHECKING
 
 from rowmerge.changes.result import RowChanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)

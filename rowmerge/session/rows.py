@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-
-from pyspark.sql import DataFrame, SparkSession
+from typing import TYPE_CHECKING
 
 from rowmerge.changes.insert import NewRows, append, overwrite, replace_using, replace_where
 from rowmerge.changes.result import ChangeResult
@@ -23,6 +22,9 @@ from rowmerge.session.results import StatementResult
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.catalog import DirectoryCatalog, Relation
 from rowmerge.changes.insert import NewRows, append, overwrite
@@ -29,6 +28,9 @@ from rowmerge.sql import parse
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import TableDefinition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 Mode = Literal["append", "overwrite", "replace"]
 

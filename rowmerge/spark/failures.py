@@ -41,7 +41,7 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return _unparsable(error, text)
     if stopped := re.search(rf"({NOT_NULL}|{OUT_OF_RANGE}|{TOO_LONG}|{REPLACE_WHERE}) `((?:[^`]|``)*)` ([^\n]*)", message):
         return _stopped(stopped[1], stopped[2].replace("``", "`"), stopped[3], table)
-    if condition.startswith("UNRESOLVED_COLUMN") or condition.startswith("UNRESOLVED_FIELD"):
+    if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
         proposed = [_plain(part) for part in (parameters.get("proposal") or "").split(", ") if part]
         return UnknownColumn(_plain(name), proposed)
@@ -74,7 +74,7 @@ def _stopped(rule: str, column: str, rest: str, table: str) -> RowmergeError:
             f"The value {value!r} is too long for the column `{column}` of {table} ({type_}). Shorten it in the statement."
         )
     return ValueOutOfRange(
-        f"The value {value} does not fit the column `{column}` of {table} ({type_}). Nothing was written; mend the value or widen the column."
+        f"The value {value} does not fit the column `{column}` of {table} ({type_}). Nothing was written; mend it or widen the column."
     )
 
 

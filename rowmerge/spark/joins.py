@@ -12,10 +12,12 @@ from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
+from rowmerge.spark.assignment import string_literal
 from rowmerge.spark.outcomes import Guarded, new_rows, outcome_rows
-from rowmerge.spark.scan import FILE
+from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import ORDINAL, Source
 from rowmerge.spark.types import frame_of
+from rowmerge.table.schema import backquote
 
 _BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
 _TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
@@ -67,3 +69,19 @@ def unmatched_rows(spark: SparkSession, plan: RowPlan, source: Source, matched: 
         rows = rows.join(known, F.col(ORDINAL) == F.col("matched"), "left_anti")
     clauses: tuple[Clause, ...] = plan.of(Match.NOT_MATCHED)
     return new_rows(rows, plan, clauses)
+
+
+def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:
+    """Up to five keys of target rows that more than one source row would change: the target's columns of the ON condition."""
+    assert plan.on is not None
+    columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.schema.names[:3])
+    target = backquote(plan.target.alias)
+    shown = ", ', ', ".join(
+        f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns
+    )
+    keyed = rows.withColumn("__rowmerge_shown", F.expr(f"concat({shown})"))
+    guarded = [("true", clause) for clause in plan.of(Match.MATCHED)]
+    fired = " or ".join(f"({clause.condition})" if clause.condition else "true" for _, clause in guarded) or "false"
+    hit = keyed.where(F.expr(fired)).groupBy(FILE, POSITION)
+    counted = hit.agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys")).where("hits > 1")
+    return [row["keys"] for row in counted.orderBy("keys").limit(5).select("keys").collect()]

@@ -133,8 +133,9 @@ def rewrite_file(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[
                 keep = np.ones(batch.num_rows, dtype=bool)
                 keep[gone[low:high] - start] = False
                 start += batch.num_rows
-                rows = pa.Table.from_batches([batch]).select(columns)
-                writer.write_partition(partition, conform(rows if high == low else rows.filter(pa.array(keep)), schema), schema)
+                # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
+                rows = conform(pa.Table.from_batches([batch]).select(columns), schema)
+                writer.write_partition(partition, rows if high == low else rows.filter(pa.array(keep)), schema)
         files = writer.close()
     except BaseException:
         writer.abort()
@@ -215,9 +216,9 @@ class RollingFile:
             self._begin()
         assert self._writer is not None
         for column in rows.schema:
-            if column.name in self._spec.bounds and pa.types.is_floating(column.type):
-                if pc.any(pc.is_nan(rows[column.name])).as_py():
-                    self._not_a_number.add(column.name)
+            bounded = column.name in self._spec.bounds and pa.types.is_floating(column.type)
+            if bounded and pc.any(pc.is_nan(rows[column.name])).as_py():
+                self._not_a_number.add(column.name)
         self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
         self._records += rows.num_rows
         if self._stream.tell() >= self._spec.target_file_size:

@@ -128,7 +128,9 @@ def type_from_json(value: Any) -> DataType:
 
 def schema_from_json(value: Mapping[str, Any]) -> Struct:
     """A struct from its JSON object (`{"type": "struct", "fields": […]}`)."""
-    return Struct(tuple(Field(f["name"], type_from_json(f["type"]), f.get("nullable", True), f.get("metadata") or {}) for f in value["fields"]))
+    return Struct(
+        tuple(Field(f["name"], type_from_json(f["type"]), f.get("nullable", True), f.get("metadata") or {}) for f in value["fields"])
+    )
 
 
 def to_json(type_: DataType) -> Any:

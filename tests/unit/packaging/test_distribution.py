@@ -49,8 +49,8 @@ def test_the_wheel_carries_every_module_and_macro_and_nothing_else(built: Path) 
 
 
 def test_the_sdist_carries_what_the_wheel_is_built_from(built: Path) -> None:
-    sdist = tarfile.open(next(built.glob("*.tar.gz")))
-    names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
+    with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
+        names = {name.split("/", 1)[1] for name in sdist.getnames() if "/" in name}
     assert _files("dbt") | _files("rowmerge") | {"setup.py", "pyproject.toml", "README.md", "LICENSE"} <= names
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal as Number
 from typing import Any
@@ -12,59 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from rowmerge.plan.conditions import Side
-from rowmerge.plan.pruning import all_of, everything, exact_partition_mask, file_mask, key_mask, nothing, range_mask
-from rowmerge.table.files import file_listing
-from rowmerge.table.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct, arrow_type
-
-MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
-
-
-def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Files of ten records with `lower`, `upper` and `nulls` (0 unless told) of one column."""
-    type_ = arrow_type(field.type)
-    rows = [
-        {
-            "path": f"file:///t/{index}",
-            "size": 1,
-            "records": file.get("records", 10),
-            "deleted": 0,
-            "partition": {},
-            "lower": {field.name: file["lower"]},
-            "upper": {field.name: file["upper"]},
-            "nulls": {field.name: file.get("nulls", 0)},
-        }
-        for index, file in enumerate(files)
-    ]
-    bounds = pa.struct([(field.name, type_)])
-    return pa.Table.from_pylist(rows, file_listing(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())])))
-
-
-def partitions(field: Field, values: Sequence[Any]) -> pa.Table:
-    """One file for each value of a partition column."""
-    rows = [
-        {"path": f"file:///t/{index}", "size": 1, "records": 1, "deleted": 0, "partition": {field.name: value}}
-        for index, value in enumerate(values)
-    ]
-    empty = pa.struct([])
-    return pa.Table.from_pylist(rows, file_listing(pa.struct([(field.name, arrow_type(field.type))]), empty, empty))
-
-
-def column(type_: Any, **metadata: Any) -> Field:
-    return Field("x", Primitive(type_) if isinstance(type_, str) else type_, True, metadata)
-
-
-def kept(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
-    """The indexes of the files that a condition on `x` leaves."""
-    schema = Struct((field,))
-    mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, ())
-    return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
-
-
-def between(*pairs: tuple[Any, Any]) -> list[dict[str, Any]]:
-    return [{"lower": low, "upper": high} for low, high in pairs]
-
-
-INTEGERS = between((0, 9), (10, 19), (20, 29))
+from rowmerge.plan.pruning import file_mask
+from rowmerge.table.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
+from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, kept, listing
 
 
 @pytest.mark.parametrize(
@@ -398,17 +347,6 @@ def test_a_boolean_column_is_a_condition(condition: str, expected: list[int]) ->
     assert kept(column("boolean"), between((True, True), (False, False), (False, True)), condition) == expected
 
 
-NULLS = [
-    {"lower": 1, "upper": 5, "nulls": 0},
-    {"lower": 1, "upper": 5, "nulls": 3},
-    {**MISSING, "nulls": 10},
-    MISSING,
-    {"lower": 1, "upper": 5, "nulls": None},
-    {**MISSING, "nulls": 10, "records": None},
-    {**MISSING, "nulls": 0, "records": 0},
-]
-
-
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
@@ -481,135 +419,6 @@ def test_long_chains_and_deep_nests_are_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ("x = 'eu'", [0]),
-        ("x <> 'eu'", [1, 2]),
-        ("x IS NULL", [3]),
-        ("x IS NOT NULL", [0, 1, 2]),
-        ("x <=> 'eu'", [0]),
-        ("NOT x <=> 'eu'", [1, 2, 3]),
-        ("x IN ('eu', 'us')", [0, 1]),
-        ("x NOT IN ('eu', 'us')", [2]),
-        ("x NOT IN ('eu', NULL)", []),
-        ("x LIKE 'us%'", [1, 2]),
-        ("x NOT LIKE 'us%'", [0]),
-        ("x BETWEEN 'f' AND 'us'", [1]),
-        ("x = 'eu' OR x IS NULL", [0, 3]),
-        ("NOT (x = 'eu' OR x > 'us')", [1]),
-        ("TRUE", [0, 1, 2, 3]),
-        ("FALSE", []),
-        ("1 = 1", [0, 1, 2, 3]),
-        ("x = 'eu' AND NULL", []),
-    ],
-)
-def test_partition_values_decide_for_whole_files(condition: str, expected: list[int]) -> None:
-    field = column("string")
-    files, side, schema = partitions(field, ["eu", "us", "usa", None]), Side("t", (), ("x",)), Struct((field,))
-    mask, needs = file_mask([condition], side, schema, ("x",))
-    whole = exact_partition_mask([condition], side, schema, ("x",))
-    assert whole is not None and needs == ()
-    assert [index for index, keep in enumerate(mask(files).to_pylist()) if keep] == expected
-    assert whole(files).to_pylist() == mask(files).to_pylist()
-
-
-@pytest.mark.parametrize(
-    "condition", ["y = 1", "x = 'eu' AND y = 1", "x = 'eu' OR y = 1", "upper(x) = 'EU'", "x LIKE '%u'", "x = y", "x ="]
-)
-def test_what_partition_values_do_not_settle_is_never_exact(condition: str) -> None:
-    schema = Struct((column("string"), Field("y", Primitive("long"))))
-    assert exact_partition_mask([condition], Side("t", (), ("x", "y")), schema, ("x",)) is None
-    assert exact_partition_mask(["x = 'eu'", condition], Side("t", (), ("x", "y")), schema, ("x",)) is None
-
-
-def test_no_condition_takes_every_file_whole() -> None:
-    whole = exact_partition_mask([], Side("t", (), ("x",)), Struct((column("string"),)), ())
-    assert whole is not None and whole(partitions(column("string"), ["eu", None])).to_pylist() == [True, True]
-
-
-def test_a_float_partition_may_be_nan_and_is_never_exact() -> None:
-    field, side = column("double"), Side("t", (), ("x",))
-    assert exact_partition_mask(["x > 1"], side, Struct((field,)), ("x",)) is None
-    mask, _ = file_mask(["x > 1"], side, Struct((field,)), ("x",))
-    assert mask(partitions(field, [0.5, 1.5, float("nan"), None])).to_pylist() == [False, True, True, False]
-
-
-def test_a_vague_time_is_never_exact() -> None:
-    side = Side("t", (), ("x",))
-    assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00'"], side, Struct((column("timestamp"),)), ("x",)) is None
-    assert exact_partition_mask(["x > TIMESTAMP '2024-01-01 00:00:00Z'"], side, Struct((column("timestamp"),)), ("x",)) is not None
-
-
-def joined(type_: str, files: Sequence[Mapping[str, Any]], op: str, values: Sequence[Any], has_null: bool = False) -> list[int]:
-    field = column(type_)
-    mask, needs = key_mask("x", op, pa.array(values, arrow_type(field.type)), has_null, Struct((field,)), ())
-    assert needs == ("x",)
-    return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
-
-
-def test_a_file_between_two_key_values_is_pruned() -> None:
-    assert joined("integer", INTEGERS, "=", [3, 25]) == [0, 2]
-    assert joined("integer", INTEGERS, "=", [9, 10]) == [0, 1]
-    assert joined("integer", INTEGERS, "=", []) == []
-    assert joined("string", between(("a", "b"), ("c", "d")), "=", ["bb", "d"]) == [1]
-
-
-@pytest.mark.parametrize(("op", "expected"), [("<", [0, 1]), ("<=", [0, 1, 2]), (">", [1, 2]), (">=", [0, 1, 2])])
-def test_inequalities_look_at_the_farthest_key(op: str, expected: list[int]) -> None:
-    assert joined("integer", INTEGERS, op, [9, 20]) == expected
-
-
-def test_null_keys_match_null_rows_only_null_safely() -> None:
-    assert joined("integer", NULLS, "=", [9], has_null=True) == [3, 5]
-    assert joined("integer", NULLS, "<=>", [9], has_null=True) == [1, 2, 3, 4, 5]
-    assert joined("integer", NULLS, "<=>", [9], has_null=False) == [3, 5]
-    assert joined("integer", NULLS, "<=>", [], has_null=True) == [1, 2, 3, 4, 5]
-
-
-def test_nan_keys_are_above_all_numbers() -> None:
-    files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
-    nan = float("nan")
-    assert joined("double", files, "=", [0.5, nan]) == [0, 2]
-    assert joined("double", files, "=", [nan]) == [2]
-    assert joined("double", files, "<", [nan]) == [0, 1, 2]
-    assert joined("double", files, "<=", [0.5, nan]) == [0, 1, 2]
-    assert joined("double", files, ">=", [nan]) == [2]
-    assert joined("double", files, ">", [2.5, nan]) == [1, 2]
-    assert joined("double", between((-0.0, -0.0), (0.0, 0.0)), "=", [0.0]) == [0, 1]
-
-
-def test_keys_of_char_and_unordered_columns_prune_nothing() -> None:
-    values = pa.array(["q"])
-    for field in (column("string", **{CHAR_VARCHAR: "char(3)"}), column(Array(Primitive("string")))):
-        assert key_mask("x", "=", values, False, Struct((field,)), ()) == (everything, ())
-        assert range_mask("x", "=", values[0], values[0], False, Struct((field,)), ()) == (everything, ())
-
-
-def test_a_range_of_keys_prunes_what_is_outside() -> None:
-    field, files = column("integer"), listing(column("integer"), INTEGERS)
-
-    def ranged(op: str, low: int | None, high: int | None, has_null: bool = False) -> list[bool]:
-        ends = (pa.scalar(low, pa.int32()), pa.scalar(high, pa.int32()))
-        return list(range_mask("x", op, *ends, has_null, Struct((field,)), ())[0](files).to_pylist())
-
-    assert ranged("=", 12, 15) == [False, True, False]
-    assert ranged("<=>", 25, 99, True) == [False, False, True]
-    assert ranged("<", 5, 10) == [True, False, False]
-    assert ranged(">=", 19, 99) == [False, True, True]
-    assert ranged("=", None, None) == [False, False, False]
-    assert range_mask("x", "=", None, None, False, Struct((field,)), ())[0](files).to_pylist() == [False, False, False]
-
-
-def test_masks_are_combined() -> None:
-    files = listing(column("integer"), INTEGERS)
-    first = lambda listing: pa.chunked_array([[True], [True, False]])  # noqa: E731
-    second = lambda listing: pa.array([False, True, True])  # noqa: E731
-    assert all_of([first, second])(files).to_pylist() == [False, True, False]
-    assert all_of([])(files).to_pylist() == everything(files).to_pylist() == [True, True, True]
-    assert nothing(files).to_pylist() == [False, False, False]
-
-
-@pytest.mark.parametrize(
     ("type_", "value", "condition"),
     [
         ("long", lambda n: n, "x = 4211"),
@@ -624,16 +433,6 @@ def test_masks_are_combined() -> None:
 def test_on_sorted_data_at_most_two_of_a_hundred_files_are_kept(type_: str, value: Any, condition: str) -> None:
     files = between(*((value(100 * n), value(100 * n + 99)) for n in range(100)))
     assert 1 <= len(kept(column(type_), files, condition)) <= 2
-
-
-def test_a_million_keys_meet_ten_thousand_files_by_sorting() -> None:
-    field = column("long")
-    starts = pa.array(range(0, 1_000_000, 100), pa.int64())
-    bounds = [pa.StructArray.from_arrays([pc.add(starts, plus)], ["x"]) for plus in (0, 99)]
-    nulls = pa.StructArray.from_arrays([pa.array([0] * len(starts), pa.int64())], ["x"])
-    files = pa.table({"lower": bounds[0], "upper": bounds[1], "nulls": nulls, "records": pa.array([100] * len(starts), pa.int64())})
-    mask, _ = key_mask("x", "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
-    assert pc.sum(mask(files)).as_py() == 5000
 
 
 def test_bounds_order_strings_as_bytes_do() -> None:

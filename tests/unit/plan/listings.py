@@ -1,0 +1,72 @@
+"""File listings of one column `x`, for tests of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from rowmerge.plan.conditions import Side
+from rowmerge.plan.pruning import file_mask
+from rowmerge.table.files import file_listing
+from rowmerge.table.schema import Field, Primitive, Struct, arrow_type
+
+MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
+
+
+def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Files of ten records with `lower`, `upper` and `nulls` (0 unless told) of one column."""
+    type_ = arrow_type(field.type)
+    rows = [
+        {
+            "path": f"file:///t/{index}",
+            "size": 1,
+            "records": file.get("records", 10),
+            "deleted": 0,
+            "partition": {},
+            "lower": {field.name: file["lower"]},
+            "upper": {field.name: file["upper"]},
+            "nulls": {field.name: file.get("nulls", 0)},
+        }
+        for index, file in enumerate(files)
+    ]
+    bounds = pa.struct([(field.name, type_)])
+    return pa.Table.from_pylist(rows, file_listing(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())])))
+
+
+def partitions(field: Field, values: Sequence[Any]) -> pa.Table:
+    """One file for each value of a partition column."""
+    rows = [
+        {"path": f"file:///t/{index}", "size": 1, "records": 1, "deleted": 0, "partition": {field.name: value}}
+        for index, value in enumerate(values)
+    ]
+    empty = pa.struct([])
+    return pa.Table.from_pylist(rows, file_listing(pa.struct([(field.name, arrow_type(field.type))]), empty, empty))
+
+
+def column(type_: Any, **metadata: Any) -> Field:
+    return Field("x", Primitive(type_) if isinstance(type_, str) else type_, True, metadata)
+
+
+def kept(field: Field, files: Sequence[Mapping[str, Any]], condition: str) -> list[int]:
+    """The indexes of the files that a condition on `x` leaves."""
+    schema = Struct((field,))
+    mask, _ = file_mask([condition], Side("t", (), ("x",)), schema, ())
+    return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
+
+
+def between(*pairs: tuple[Any, Any]) -> list[dict[str, Any]]:
+    return [{"lower": low, "upper": high} for low, high in pairs]
+
+
+INTEGERS = between((0, 9), (10, 19), (20, 29))
+NULLS = [
+    {"lower": 1, "upper": 5, "nulls": 0},
+    {"lower": 1, "upper": 5, "nulls": 3},
+    {**MISSING, "nulls": 10},
+    MISSING,
+    {"lower": 1, "upper": 5, "nulls": None},
+    {**MISSING, "nulls": 10, "records": None},
+    {**MISSING, "nulls": 0, "records": 0},
+]

@@ -1,0 +1,93 @@
+"""Files against the key values of a source, and masks put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from rowmerge.plan.pruning import all_of, everything, key_mask, nothing, range_mask
+from rowmerge.table.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
+from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing
+
+
+def joined(type_: str, files: Sequence[Mapping[str, Any]], op: str, values: Sequence[Any], has_null: bool = False) -> list[int]:
+    field = column(type_)
+    mask, needs = key_mask("x", op, pa.array(values, arrow_type(field.type)), has_null, Struct((field,)), ())
+    assert needs == ("x",)
+    return [index for index, keep in enumerate(mask(listing(field, files)).to_pylist()) if keep]
+
+
+def test_a_file_between_two_key_values_is_pruned() -> None:
+    assert joined("integer", INTEGERS, "=", [3, 25]) == [0, 2]
+    assert joined("integer", INTEGERS, "=", [9, 10]) == [0, 1]
+    assert joined("integer", INTEGERS, "=", []) == []
+    assert joined("string", between(("a", "b"), ("c", "d")), "=", ["bb", "d"]) == [1]
+
+
+@pytest.mark.parametrize(("op", "expected"), [("<", [0, 1]), ("<=", [0, 1, 2]), (">", [1, 2]), (">=", [0, 1, 2])])
+def test_inequalities_look_at_the_farthest_key(op: str, expected: list[int]) -> None:
+    assert joined("integer", INTEGERS, op, [9, 20]) == expected
+
+
+def test_null_keys_match_null_rows_only_null_safely() -> None:
+    assert joined("integer", NULLS, "=", [9], has_null=True) == [3, 5]
+    assert joined("integer", NULLS, "<=>", [9], has_null=True) == [1, 2, 3, 4, 5]
+    assert joined("integer", NULLS, "<=>", [9], has_null=False) == [3, 5]
+    assert joined("integer", NULLS, "<=>", [], has_null=True) == [1, 2, 3, 4, 5]
+
+
+def test_nan_keys_are_above_all_numbers() -> None:
+    files = [*between((0.0, 1.0), (2.0, 3.0)), {**MISSING, "nulls": 0}]
+    nan = float("nan")
+    assert joined("double", files, "=", [0.5, nan]) == [0, 2]
+    assert joined("double", files, "=", [nan]) == [2]
+    assert joined("double", files, "<", [nan]) == [0, 1, 2]
+    assert joined("double", files, "<=", [0.5, nan]) == [0, 1, 2]
+    assert joined("double", files, ">=", [nan]) == [2]
+    assert joined("double", files, ">", [2.5, nan]) == [1, 2]
+    assert joined("double", between((-0.0, -0.0), (0.0, 0.0)), "=", [0.0]) == [0, 1]
+
+
+def test_keys_of_char_and_unordered_columns_prune_nothing() -> None:
+    values = pa.array(["q"])
+    for field in (column("string", **{CHAR_VARCHAR: "char(3)"}), column(Array(Primitive("string")))):
+        assert key_mask("x", "=", values, False, Struct((field,)), ()) == (everything, ())
+        assert range_mask("x", "=", values[0], values[0], False, Struct((field,)), ()) == (everything, ())
+
+
+def test_a_range_of_keys_prunes_what_is_outside() -> None:
+    field, files = column("integer"), listing(column("integer"), INTEGERS)
+
+    def ranged(op: str, low: int | None, high: int | None, has_null: bool = False) -> list[bool]:
+        ends = (pa.scalar(low, pa.int32()), pa.scalar(high, pa.int32()))
+        return list(range_mask("x", op, *ends, has_null, Struct((field,)), ())[0](files).to_pylist())
+
+    assert ranged("=", 12, 15) == [False, True, False]
+    assert ranged("<=>", 25, 99, True) == [False, False, True]
+    assert ranged("<", 5, 10) == [True, False, False]
+    assert ranged(">=", 19, 99) == [False, True, True]
+    assert ranged("=", None, None) == [False, False, False]
+    assert range_mask("x", "=", None, None, False, Struct((field,)), ())[0](files).to_pylist() == [False, False, False]
+
+
+def test_masks_are_combined() -> None:
+    files = listing(column("integer"), INTEGERS)
+    first = lambda listing: pa.chunked_array([[True], [True, False]])  # noqa: E731
+    second = lambda listing: pa.array([False, True, True])  # noqa: E731
+    assert all_of([first, second])(files).to_pylist() == [False, True, False]
+    assert all_of([])(files).to_pylist() == everything(files).to_pylist() == [True, True, True]
+    assert nothing(files).to_pylist() == [False, False, False]
+
+
+def test_a_million_keys_meet_ten_thousand_files_by_sorting() -> None:
+    field = column("long")
+    starts = pa.array(range(0, 1_000_000, 100), pa.int64())
+    bounds = [pa.StructArray.from_arrays([pc.add(starts, plus)], ["x"]) for plus in (0, 99)]
+    nulls = pa.StructArray.from_arrays([pa.array([0] * len(starts), pa.int64())], ["x"])
+    files = pa.table({"lower": bounds[0], "upper": bounds[1], "nulls": nulls, "records": pa.array([100] * len(starts), pa.int64())})
+    mask, _ = key_mask("x", "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
+    assert pc.sum(mask(files)).as_py() == 5000
