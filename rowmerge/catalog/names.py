@@ -23,7 +23,8 @@ def folder_of(name: str) -> str:
 
     Lower-case letters, digits, `_` and `-` stand for themselves; every other byte of the UTF-8 form becomes `~` and two hexadecimal
     digits, and so does a leading `_`: Spark and Delta's readers skip folders that begin with it. Nothing that a path, a glob or a URL
-    gives a meaning to is left: `%` itself would be decoded by readers that take a path for a URL (delta-rs does). Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
+    gives a meaning to is left; percent signs would be decoded by readers that take a path for a URL (delta-rs does).
+    Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
     """
     if not name:
         raise TableError("An empty name cannot be the name of a schema, a table or a view. Give it at least one character.")
