@@ -29,7 +29,8 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 class WriteSpec:
     """How data files of a table are written.
 
-    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a data file; `partition`: the partition columns, which stay out of the files;
+    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a
+    data file; `partition`: the partition columns, which stay out of the files;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data.
     """
 

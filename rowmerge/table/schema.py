@@ -128,9 +128,11 @@ def type_from_json(value: Any) -> DataType:
 
 def schema_from_json(value: Mapping[str, Any]) -> Struct:
     """A struct from its JSON object (`{"type": "struct", "fields": […]}`)."""
-    return Struct(
-        tuple(Field(f["name"], type_from_json(f["type"]), f.get("nullable", True), f.get("metadata") or {}) for f in value["fields"])
-    )
+    return Struct(tuple(_field_from_json(field) for field in value["fields"]))
+
+
+def _field_from_json(value: Mapping[str, Any]) -> Field:
+    return Field(value["name"], type_from_json(value["type"]), value.get("nullable", True), value.get("metadata") or {})
 
 
 def to_json(type_: DataType) -> Any:

@@ -107,8 +107,8 @@ class Change:
     """`MERGE`, `UPDATE`, `DELETE`, `WRITE`, `CREATE TABLE`, `CREATE TABLE AS SELECT`, `CREATE OR REPLACE TABLE AS SELECT`, …"""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, int] = field(default_factory=dict)
-    files: FileChanges = FileChanges()
-    reads: Reads = Reads()
+    files: FileChanges = field(default_factory=FileChanges)
+    reads: Reads = field(default_factory=Reads)
     definition: TableDefinition | None = None
     replace: bool = False
     """The whole table is replaced: all live files leave, `definition` is complete."""

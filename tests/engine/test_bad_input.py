@@ -106,13 +106,13 @@ def test_a_warehouse_below_a_file_is_refused(spark: SparkSession, tmp_path: Path
 def test_odd_identifiers_stay_inside_the_warehouse(session: rowmerge.Session, tmp_path: Path, name: str) -> None:
     quoted = "`" + name.replace("`", "``") + "`"
     column = quoted if not set(' "') & set(name) else "x"
-    before = {path for path in tmp_path.rglob("*")}
+    before = set(tmp_path.rglob("*"))
     session.sql(f"create schema {quoted}")
     session.sql(f"create table {quoted}.{quoted} ({column} int, p string) using delta partitioned by (p)")
     session.sql(f"insert into {quoted}.{quoted} values (1, 'x/../y'), (2, 'p=1')")
     session.sql(f"update {quoted}.{quoted} set {column} = 3 where p = 'p=1'")
     assert [row[0] for row in session.sql(f"select {column} from {quoted}.{quoted} order by 1").collect()] == [1, 3]
-    made = {path for path in tmp_path.rglob("*")} - before
+    made = set(tmp_path.rglob("*")) - before
     assert made and all((tmp_path / "warehouse") in path.parents for path in made)
 
 

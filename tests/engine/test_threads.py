@@ -18,8 +18,8 @@ def test_merges_of_different_keys_by_four_threads_all_arrive(session: rowmerge.S
     def work(thread: int) -> int:
         done = 0
         for turn in range(3):
-            text = f"""merge into t using (select id from range({thread * 10}, {thread * 10 + 10}) union all select {100 + thread * 10 + turn}) s
-                on t.id = s.id when matched then update set n = t.n + 1 when not matched then insert (id, n) values (s.id, 0)"""
+            first, new = thread * 10, 100 + thread * 10 + turn
+            text = f"""merge into t using (select id from range({first}, {first + 10}) union all select {new}) s on t.id = s.id when matched then update set n = t.n + 1 when not matched then insert (id, n) values (s.id, 0)"""
             while True:
                 try:
                     session.sql(text)

@@ -111,3 +111,9 @@ def test_no_text_at_all_is_an_error(text: str) -> None:
     replace_qualifiers(text, (SIDE, SOURCE))
     file_mask([text], SIDE, SCHEMA, PARTITION_COLUMNS)
     exact_partition_mask([text], SIDE, SCHEMA, PARTITION_COLUMNS)
+
+
+def test_what_is_not_understood_is_no_warning_to_the_user(caplog: pytest.LogCaptureFixture) -> None:
+    qualify("get_json_object(s, '$..[')", ORDERS)
+    assert analyse("o.s -> ')'", ORDERS, SOURCE).text
+    assert not caplog.records
