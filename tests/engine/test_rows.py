@@ -1,8 +1,8 @@
 """The fixtures in tests/rows: statements, and the rows or the error that must come of them, in each write mode.
 
-A file holds cases. A case begins with `--- claim`; then come statements, each ended by `;` at the end of a line. A statement
-may be followed by lines that say what must come of it: `=> cell | cell` is one row of its result, in order; `!> ErrorClass: part of the message` an error.
-`=> -` is an empty result. `{mode}` stands for the write mode; a case without it runs once.
+A file holds cases. A case begins with `--- claim`; then come statements, each ended by `;` at the end of a line. A statement may be
+followed by lines that say what must come of it: `=> cell | cell` is one row of its result, in order; `=> -` is an empty result;
+`!> ErrorClass: part of the message` an error. `{mode}` stands for the write mode; a case without it runs once.
 """
 
 from __future__ import annotations

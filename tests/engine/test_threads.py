@@ -19,7 +19,8 @@ def test_merges_of_different_keys_by_four_threads_all_arrive(session: rowmerge.S
         done = 0
         for turn in range(3):
             first, new = thread * 10, 100 + thread * 10 + turn
-            text = f"""merge into t using (select id from range({first}, {first + 10}) union all select {new}) s on t.id = s.id when matched then update set n = t.n + 1 when not matched then insert (id, n) values (s.id, 0)"""
+            text = f"""merge into t using (select id from range({first}, {first + 10}) union all select {new}) s on t.id = s.id
+                when matched then update set n = t.n + 1 when not matched then insert (id, n) values (s.id, 0)"""
             while True:
                 try:
                     session.sql(text)
