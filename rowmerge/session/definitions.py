@@ -36,7 +36,7 @@ from rowmerge.session.binding import Binder
 from rowmerge.session.description import RelationDescription, describe
 from rowmerge.session.results import StatementResult
 from rowmerge.spark.columns import fields_of
-from rowmerge.spark.types import schema_of
+from rowmerge.spark.types import check_storable, schema_of
 from rowmerge.table.schema import Field, Struct, quote
 from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
 
@@ -137,6 +137,7 @@ class Definitions:
             rows = NewRows(frame)
         else:
             columns = fields_of(self.spark, command.columns)
+            check_storable(columns)
         definition = TableDefinition(columns, _partition(columns, command.partitioned_by), command.properties, command.comment)
         result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
@@ -310,6 +311,7 @@ def query_columns(frame: DataFrame) -> Struct:
     for field in schema:
         if lower.count(field.name.lower()) > 1:
             raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
+    check_storable(schema)
     return Struct(tuple(Field(field.name, field.type) for field in schema))
 
 

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from rowmerge.errors import TypeMismatch
-from rowmerge.table.schema import Field, Struct, arrow_schema, backquote, schema_from_json, sql_name, to_json
+from rowmerge.table.schema import Field, Struct, arrow_schema, arrow_type, backquote, schema_from_json, sql_name, to_json
 
 
 def schema_of(frame: DataFrame) -> Struct:
@@ -29,6 +29,18 @@ def from_spark(schema: StructType) -> Struct:
                 f"Cast it to a type that can be stored, or leave it out."
             ) from error
     return Struct(tuple(fields))
+
+
+def check_storable(schema: Struct) -> None:
+    """Raises TypeMismatch for a column whose type no table can hold (void, variant, also inside arrays, maps and structs)."""
+    for field in schema:
+        try:
+            arrow_type(field.type)
+        except ValueError as error:
+            advice = "Cast NULL to the type that is meant" if "void" in str(error) else "Cast it to a type that can be stored"
+            raise TypeMismatch(
+                f"The column `{field.name}` has the type {sql_name(field.type)}, which no table can hold ({error}). {advice}."
+            ) from error
 
 
 def to_spark(schema: Struct) -> StructType:

@@ -133,3 +133,44 @@ merge into t usign s on t.id = s.id when matched then delete;
 !> Unparsable: line 1, column 14
 select ) 1;
 !> Unparsable: line 1
+
+--- explain prints the plan and changes nothing
+create table t (id int, v int) using delta tblproperties ({mode});
+insert into t values (1, 1);
+explain merge into t using (values (1)) s (id) on t.id = s.id when matched and t.v > 0 then delete;
+select * from t;
+=> 1 | 1
+
+--- comments are kept and changed
+create table t (id int comment 'the key') using delta comment 'about';
+comment on column t.id is 'changed';
+describe t;
+=> id | int | changed
+
+
+--- create or replace view takes the new text, and a view is not a table
+create table t (id int) using delta;
+create view v as select id from t;
+create or replace view v as select id as other from t;
+insert into t values (4);
+select other from v;
+=> 4
+delete from v;
+!> TableError: is a view
+create table v (id int) using delta;
+!> AlreadyExists: is a view
+drop table v;
+!> TableError: DROP VIEW
+drop view v;
+select * from v;
+!> TableNotFound: v
+
+--- unqualified names follow use
+create schema a;
+create table a.t (id int) using delta;
+insert into a.t values (1);
+use a;
+select * from t;
+=> 1
+use nowhere;
+!> SchemaNotFound: nowhere
