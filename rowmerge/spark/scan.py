@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
-from rowmerge.spark.sink import HIVE_NULL, partition_folder
+from rowmerge.spark.data_files import HIVE_NULL, partition_folder
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.table.files import Positions
 from rowmerge.table.schema import Primitive, Struct, arrow_schema, backquote

@@ -13,7 +13,8 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark import sink
+from rowmerge.spark import data_files, sink
+from rowmerge.spark.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.outcomes import NAMES, output_column
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
@@ -21,7 +22,8 @@ from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.schema import Struct, arrow_schema
 
 # Executors need not have rowmerge installed: what they run travels with the job.
-cloudpickle.register_pickle_by_value(sink)  # type: ignore[no-untyped-call]
+for module in (data_files, sink):
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 REWRITTEN_HERE = 8 * 1024 * 1024
 
@@ -83,14 +85,14 @@ class Writable(Protocol):
     def partition_columns(self) -> tuple[str, ...]: ...
 
 
-def write_spec(table: Writable) -> sink.WriteSpec:
+def write_spec(table: Writable) -> WriteSpec:
     """How this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
     partition = table.partition_columns
     in_files = Struct(tuple(f for f in table.schema if f.name not in partition))
     types = arrow_schema(table.schema.select(partition))
     # A column that is NOT NULL in the table is written as optional, as Spark does: later rules may relax it.
     columns = pa.schema([f.with_nullable(True) for f in arrow_schema(in_files)])
-    return sink.WriteSpec(
+    return WriteSpec(
         root=table.location,
         names=table.schema.names,
         schema=columns,
@@ -140,7 +142,7 @@ def rewrite_files(
     return _together(collect_arrow(frame.mapInArrow(sink.rewrite_sink(spec), "message binary")))
 
 
-def _rewrite_here(spec: sink.WriteSpec, deleted: Mapping[str, Positions], partitions: Mapping[str, Mapping[str, object]]) -> Written:
+def _rewrite_here(spec: WriteSpec, deleted: Mapping[str, Positions], partitions: Mapping[str, Mapping[str, object]]) -> Written:
     written = Written()
     try:
         for path, positions in deleted.items():
@@ -155,7 +157,7 @@ def _rewrite_here(spec: sink.WriteSpec, deleted: Mapping[str, Positions], partit
 def discard(files: Iterable[AddedFile]) -> None:
     """Delete files that no version lists: those of a command that failed for certain."""
     for file in files:
-        filesystem, path = sink.filesystem_of(file.path)
+        filesystem, path = filesystem_of(file.path)
         filesystem.delete_file(path)
 
 

@@ -1,0 +1,297 @@
+"""Writing data files: rolling Parquet files by partition, with their bounds.
+
+Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class WriteSpec:
+    """How data files of a table are written.
+
+    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a
+    data file; `partition`: the partition columns, which stay out of the files;
+    `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data.
+    """
+
+    root: str
+    names: tuple[str, ...]
+    schema: pa.Schema
+    partition: tuple[tuple[str, pa.DataType], ...]
+    bounds: frozenset[str]
+    target_file_size: int = 128 * 1024 * 1024
+    row_group_size: int = 64 * 1024 * 1024
+    compression: str = "zstd"
+
+
+@dataclass
+class FileMessage:
+    """One written file: what the driver needs for the table's log. Values are plain Python objects."""
+
+    path: str
+    size: int
+    records: int
+    partition: dict[str, Any]
+    lower: dict[str, Any]
+    upper: dict[str, Any]
+    nulls: dict[str, Any]
+    replaces: str | None = None
+
+
+class PartitionedWriter:
+    """Rows to rolling Parquet files, one open file a partition."""
+
+    def __init__(self, spec: WriteSpec) -> None:
+        self._spec = spec
+        self.names = spec.names
+        self._open: dict[Any, RollingFile] = {}
+        self._done: list[FileMessage] = []
+
+    def write(self, rows: pa.Table) -> None:
+        """Rows with all columns of the table."""
+        if not self._spec.partition:
+            self.write_partition({}, rows.select(self._spec.schema.names), self._spec.schema)
+            return
+        for partition, part in split_by_partition(rows, self._spec.partition):
+            self.write_partition(partition, part.select(self._spec.schema.names), self._spec.schema)
+
+    def write_partition(self, partition: dict[str, Any], rows: pa.Table, schema: pa.Schema) -> None:
+        """Rows of one partition, without the partition columns."""
+        if rows.num_rows == 0:
+            return
+        key = tuple(partition.values())
+        if key not in self._open:
+            self._open[key] = RollingFile(self._spec, partition, schema)
+        self._open[key].write(conform(rows, schema))
+        if sum(file.buffered for file in self._open.values()) > 4 * self._spec.row_group_size:
+            max(self._open.values(), key=lambda file: file.buffered).flush()
+
+    def close(self) -> list[FileMessage]:
+        """Finish all files."""
+        for file in self._open.values():
+            self._done += file.close()
+        return self._done
+
+    def abort(self) -> None:
+        """Delete what was written."""
+        for file in self._open.values():
+            file.abort()
+
+
+class RollingFile:
+    """The files of one partition: a new one begins when the target size is reached."""
+
+    def __init__(self, spec: WriteSpec, partition: dict[str, Any], schema: pa.Schema) -> None:
+        self._spec, self._partition, self._schema = spec, partition, schema
+        self._pending: list[pa.Table] = []
+        self.buffered = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._stream: Any = None
+        self._path = ""
+        self._records = 0
+        self._not_a_number: set[str] = set()
+        self._footers: list[pq.FileMetaData] = []
+        self._done: list[FileMessage] = []
+
+    def write(self, rows: pa.Table) -> None:
+        self._pending.append(rows)
+        self.buffered += rows.nbytes
+        if self.buffered >= self._spec.row_group_size:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is buffered as one row group."""
+        if not self._pending:
+            return
+        rows = pa.concat_tables(self._pending)
+        self._pending, self.buffered = [], 0
+        if self._writer is None:
+            self._begin()
+        assert self._writer is not None
+        for column in rows.schema:
+            bounded = column.name in self._spec.bounds and pa.types.is_floating(column.type)
+            if bounded and pc.any(pc.is_nan(rows[column.name])).as_py():
+                self._not_a_number.add(column.name)
+        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+        self._records += rows.num_rows
+        if self._stream.tell() >= self._spec.target_file_size:
+            self._finish()
+
+    def close(self) -> list[FileMessage]:
+        self.flush()
+        if self._writer is not None:
+            self._finish()
+        return self._done
+
+    def abort(self) -> None:
+        """Delete every file of this partition, the open one too."""
+        if self._writer is not None:
+            self._writer.close()
+            self._stream.close()
+        for path in [file.path for file in self._done] + ([self._path] if self._writer is not None else []):
+            filesystem, inner = filesystem_of(path)
+            filesystem.delete_file(inner)
+
+    def _begin(self) -> None:
+        folder = "/".join(partition_folder(name, value) for name, value in self._partition.items())
+        name = f"part-{len(self._done):05d}-{uuid.uuid4()}.c000.{self._spec.compression}.parquet"
+        self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
+        filesystem, inner = filesystem_of(self._path)
+        if self._path.startswith("file:"):
+            os.makedirs(os.path.dirname(inner), exist_ok=True)
+        self._stream = filesystem.open_output_stream(inner)
+        self._writer = pq.ParquetWriter(
+            self._stream,
+            self._schema,
+            compression=self._spec.compression,
+            version="2.6",
+            coerce_timestamps="us",
+            store_schema=False,
+            store_decimal_as_integer=True,
+            metadata_collector=self._footers,
+        )
+        self._records = 0
+        self._not_a_number = set()
+
+    def _finish(self) -> None:
+        assert self._writer is not None
+        self._writer.close()
+        size = self._stream.tell()
+        self._stream.close()
+        lower, upper, nulls = bounds_of(self._footers.pop(), self._schema, self._spec.bounds, self._not_a_number)
+        self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls))
+        self._writer = None
+
+
+def bounds_of(
+    footer: pq.FileMetaData, schema: pa.Schema, wanted: frozenset[str], not_a_number: set[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Lower and upper bounds and null counts by column, from a Parquet footer; fields of structs nest, lists and maps have none."""
+    lower: dict[str, Any] = {}
+    upper: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    leaf = -1
+    for column in schema:
+        for path in leaves(column):
+            leaf += 1
+            if path is None or path[0] not in wanted:
+                continue
+            statistics = [group.column(leaf).statistics for group in groups]
+            if any(found is None for found in statistics):
+                continue
+            if all(found.has_null_count for found in statistics):
+                put(nulls, path, sum(found.null_count for found in statistics))
+            ranges = [found for found in statistics if found.has_min_max]
+            full = [s for s, g in zip(statistics, groups, strict=True) if s.null_count != g.num_rows]
+            if not ranges or len(ranges) < len(full) or path[0] in not_a_number:
+                continue
+            put(lower, path, min(found.min for found in ranges))
+            put(upper, path, max(found.max for found in ranges))
+    return lower, upper, nulls
+
+
+def leaves(column: pa.Field) -> list[tuple[str, ...] | None]:
+    """The Parquet leaf columns of a field in file order: a path where bounds make sense, None elsewhere.
+
+    Lists and maps have none; a float inside a struct may hide a NaN, which Parquet's statistics leave out and Spark sorts last.
+    """
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        inner = [None if pa.types.is_floating(child.type) else path for child in type_ for path in leaves(child)]
+        return [None if path is None else (column.name, *path) for path in inner]
+    if pa.types.is_map(type_):
+        return [None for child in (type_.key_field, type_.item_field) for _ in leaves(child)]
+    if pa.types.is_list(type_):
+        return [None for _ in leaves(type_.value_field)]
+    if pa.types.is_binary(type_):
+        return [None]
+    return [(column.name,)]
+
+
+def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    """Set a value at a path of nested dicts."""
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def split_by_partition(rows: pa.Table, partition: tuple[tuple[str, pa.DataType], ...]) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    """The rows of each partition, with its typed values; the order of rows inside a partition is kept."""
+    code = np.zeros(rows.num_rows, dtype=np.int64)
+    dictionaries = []
+    for name, type_ in partition:
+        column = rows[name].combine_chunks().cast(type_)
+        if pa.types.is_string(type_):
+            # An empty string and NULL are one partition value in the log.
+            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, type_), column)
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        dictionaries.append(encoded.dictionary)
+        code = code * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
+    values, inverse = np.unique(code, return_inverse=True)
+    order = np.argsort(inverse, kind="stable")
+    ends = np.cumsum(np.bincount(inverse, minlength=len(values)))
+    start = 0
+    for value, end in zip(values.tolist(), ends.tolist(), strict=True):
+        chosen: dict[str, Any] = {}
+        for (name, _), dictionary in zip(reversed(partition), reversed(dictionaries), strict=True):
+            value, index = divmod(value, max(len(dictionary), 1))
+            chosen[name] = dictionary[index].as_py()
+        yield {name: chosen[name] for name, _ in partition}, rows.take(pa.array(order[start:end]))
+        start = end
+
+
+def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in exactly the file's types: instants in UTC, nullability as declared."""
+    if rows.schema.equals(schema):
+        return rows
+    columns = []
+    for field_ in schema:
+        column = rows[field_.name]
+        if pa.types.is_timestamp(field_.type) and field_.type.tz and pa.types.is_timestamp(column.type) and column.type.tz is None:
+            column = column.cast(pa.timestamp("us")).cast(field_.type)
+        columns.append(column.cast(field_.type) if column.type != field_.type else column)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def partition_folder(column: str, value: Any) -> str:
+    """`column=value` as Hive and Spark name folders; only a habit, the log holds the value."""
+    if value is None:
+        text = HIVE_NULL
+    elif isinstance(value, bool):
+        text = escape("true" if value else "false")
+    elif isinstance(value, bytes):
+        text = value.hex() or HIVE_NULL
+    else:
+        text = escape(str(value))
+    return f"{escape(column)}={text}"
+
+
+def escape(text: str) -> str:
+    """Percent-encode what Spark does not allow in a partition's folder (ExternalCatalogUtils.charToEscape)."""
+    return re.sub(r'[\x01-\x1f\x7f"#%\'*/:=?\\{\[\]^]', lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def filesystem_of(path: str) -> tuple[pa.fs.FileSystem, str]:
+    """The Arrow file system of an absolute path, and the path inside it."""
+    if path.startswith("file://"):
+        return pa.fs.LocalFileSystem(), path[len("file://") :]
+    scheme, _, rest = path.partition("://")
+    filesystem, _ = pa.fs.FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{rest.split('/', 1)[0]}")
+    return filesystem, rest

@@ -1,0 +1,132 @@
+"""What runs on executors, without Spark: files, bounds, partitions, and that it needs nothing of ours there."""
+
+from __future__ import annotations
+
+import datetime as dt
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyroaring import BitMap64
+from pyspark import cloudpickle
+
+from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec
+from rowmerge.spark.outcomes import NAMES
+from rowmerge.spark.sink import outcome_sink, rewrite_file
+from rowmerge.spark.write import write_spec
+
+
+def spec(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> WriteSpec:
+    inside = pa.schema([f for f in rows.schema if f.name not in partition])
+    by = tuple((name, rows.schema.field(name).type) for name in partition)
+    return WriteSpec(folder.as_uri(), tuple(rows.schema.names), inside, by, frozenset(inside.names), **sizes)
+
+
+def write(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> list[FileMessage]:
+    writer = PartitionedWriter(spec(folder, rows, *partition, **sizes))
+    writer.write(rows)
+    return writer.close()
+
+
+def test_bounds_and_null_counts_come_from_the_rows(tmp_path: Path) -> None:
+    zone = dt.timezone.utc
+    times = [dt.datetime(1, 1, 1, tzinfo=zone), None, dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=zone)]
+    rows = pa.table(
+        {"n": [3, None, -1], "s": ["b", "a", "ü"], "t": pa.array(times, pa.timestamp("us", "UTC")), "x": [{"y": 1}, {"y": 5}, None]}
+    )
+    (file,) = write(tmp_path, rows)
+    assert (file.lower["n"], file.upper["n"], file.nulls["n"]) == (-1, 3, 1)
+    assert (file.lower["s"], file.upper["s"], file.nulls["s"]) == ("a", "ü", 0)
+    assert (file.lower["t"], file.upper["t"], file.nulls["t"]) == (times[0], times[2], 1)
+    assert (file.lower["x"], file.upper["x"], file.nulls["x"]) == ({"y": 1}, {"y": 5}, {"y": 1})
+    assert file.records == 3
+    assert file.size == (tmp_path / Path(file.path).name).stat().st_size
+
+
+def test_a_column_with_nan_has_no_bounds(tmp_path: Path) -> None:
+    rows = pa.table({"f": [1.0, float("nan")], "g": [1.0, 2.0], "s": pa.array([{"f": 1.0}, {"f": float("nan")}])})
+    (file,) = write(tmp_path, rows)
+    assert "f" not in file.lower and "f" not in file.upper and file.nulls["f"] == 0
+    assert (file.lower["g"], file.upper["g"]) == (1.0, 2.0)
+    assert "s" not in file.lower
+
+
+def test_lists_and_maps_have_no_bounds_and_shift_nobody_elses(tmp_path: Path) -> None:
+    maps = pa.array([[("k", [1, 2])]], pa.map_(pa.string(), pa.list_(pa.int32())))
+    rows = pa.table({"a": [[1, 2]], "m": maps, "after": [7]})
+    (file,) = write(tmp_path, rows)
+    assert (file.lower, file.upper, file.nulls) == ({"after": 7}, {"after": 7}, {"after": 0})
+
+
+def test_each_partition_gets_its_file_and_an_empty_string_is_null(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3, 4, 5], "p": ["x/y", "", None, "x/y", "é"], "q": [1, 1, 1, 2, 1]})
+    files = write(tmp_path, rows, "p", "q")
+    found = {
+        (file.partition["p"], file.partition["q"]): pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in files
+    }
+    assert found == {("x/y", 1): [1], (None, 1): [2, 3], ("x/y", 2): [4], ("é", 1): [5]}
+    assert all(f"p={name}/" in file.path for file, name in ((f, _folder(f.partition["p"])) for f in files))
+
+
+def _folder(value: str | None) -> str:
+    return {None: "__HIVE_DEFAULT_PARTITION__", "x/y": "x%2Fy"}.get(value, str(value))
+
+
+def test_a_new_file_begins_at_the_target_size(tmp_path: Path) -> None:
+    rows = pa.table({"n": pa.array(range(100_000), pa.int64())})
+    writer = PartitionedWriter(spec(tmp_path, rows, target_file_size=50_000, row_group_size=100_000))
+    for start in range(0, 100_000, 10_000):
+        writer.write(rows.slice(start, 10_000))
+    files = writer.close()
+    assert len(files) > 3
+    assert sum(file.records for file in files) == 100_000
+    assert sorted(n for file in files for n in pq.read_table(file.path.removeprefix("file://"))["n"].to_pylist()) == list(range(100_000))
+
+
+def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
+    rows = pa.table({"n": [1, 2], "p": [1, 2]})
+    writer = PartitionedWriter(spec(tmp_path, rows, "p", row_group_size=1))
+    writer.write(rows)
+    assert list(tmp_path.rglob("*.parquet"))
+    writer.abort()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize("gone", [[0], [4], [1, 2, 3], [0, 1, 2, 3]])
+def test_a_rewritten_file_is_the_file_less_its_deleted_rows(tmp_path: Path, gone: list[int]) -> None:
+    rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
+    (file,) = write(tmp_path, rows)
+    (again,) = rewrite_file(spec(tmp_path, rows), file.path, BitMap64(gone), {})
+    left = pq.read_table(again.path.removeprefix("file://"))
+    assert left["n"].to_pylist() == [10 + i for i in range(5) if i not in gone]
+    assert again.replaces == file.path
+
+
+def test_string_views_and_int96_of_other_writers_become_our_types(tmp_path: Path) -> None:
+    moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
+    pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
+    wanted = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
+    (again,) = rewrite_file(spec(tmp_path, wanted), (tmp_path / "old.parquet").as_uri(), BitMap64([0]), {})
+    left = pq.read_table(again.path.removeprefix("file://"))
+    assert left.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
+
+
+def test_executors_do_not_need_this_package(tmp_path: Path) -> None:
+    rows = pa.table({"n": pa.array([1, 2], pa.int64())})
+    assert write_spec  # registers what travels by value
+    payload = tmp_path / "sink.pickle"
+    payload.write_bytes(cloudpickle.dumps(outcome_sink(spec(tmp_path, rows), NAMES)))
+    code = """
+import pickle, sys
+sys.modules["rowmerge"] = None
+import pyarrow as pa
+sink = pickle.loads(open(sys.argv[1], "rb").read())
+batch = pa.record_batch({"__rowmerge_action": pa.array([3, 3], pa.int8()), "__rowmerge_column_0": pa.array([1, 2], pa.int64())})
+message = pickle.loads(next(sink(iter([batch])))["message"][0].as_py())
+print(message["inserted"], message["files"][0]["records"])
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(payload)], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["2", "2"], done.stderr
