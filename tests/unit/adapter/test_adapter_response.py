@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -29,6 +29,7 @@ class Result:
     operation: str
     changes: Changes | None = None
     version: int | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_the_message_says_what_happened(result, message):
 
 
 def test_the_counts_are_kept():
-    kept = response_from(Result("MERGE", Changes(2, 3, 4, 5, 6, 7, 8), 9)).to_dict(omit_none=True)
+    kept = response_from(Result("MERGE", Changes(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345})).to_dict(omit_none=True)
     del kept["_message"]
     assert kept == {
         "code": "MERGE",
@@ -60,4 +61,5 @@ def test_the_counts_are_kept():
         "files_marked": 7,
         "bytes_added": 8,
         "version": 9,
+        "seconds": {"plan": 0.123},
     }
