@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
@@ -18,13 +19,35 @@ class Handle:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
+        # A session's own tags reach its jobs on Spark Connect only; in process, the context's do.
+        self._remote = type(session.spark).__module__.startswith("pyspark.sql.connect")
+
+    @contextmanager
+    def cancelable(self) -> Iterator[None]:
+        """Jobs that this thread starts inside can be stopped by `cancel`, from any thread."""
+        spark = self.session.spark
+        if self._remote:
+            spark.addTag(self.tag)
+        else:
+            spark.sparkContext.addJobTag(self.tag)
+        try:
+            yield
+        finally:
+            if self._remote:
+                spark.removeTag(self.tag)
+            else:
+                spark.sparkContext.removeJobTag(self.tag)
 
     def cursor(self) -> Cursor:
         return Cursor(self)
 
     def cancel(self) -> None:
         """Stop the Spark jobs that this connection started; the statement fails, and nothing of it is committed."""
-        self.session.spark.interruptTag(self.tag)
+        spark = self.session.spark
+        if self._remote:
+            spark.interruptTag(self.tag)
+        else:
+            spark.sparkContext.cancelJobsWithTag(self.tag)
 
     def rollback(self) -> None:
         """Nothing to undo: every statement is a transaction of its own."""
@@ -47,13 +70,9 @@ class Cursor:
         if bindings:
             raise DbtRuntimeError("rowmerge takes no bindings with a statement. Write the values into the SQL text.")
         self._rows, self._next = None, 0
-        spark = self._handle.session.spark
-        spark.addTag(self._handle.tag)
-        try:
+        with self._handle.cancelable():
             for statement in statements.split(sql):
                 self.result = self._handle.session.execute(statement)
-        finally:
-            spark.removeTag(self._handle.tag)
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
@@ -91,12 +110,8 @@ class Cursor:
         return self._rows
 
     def _values(self, frame: Any) -> list[tuple[Any, ...]]:
-        spark = self._handle.session.spark
-        spark.addTag(self._handle.tag)
-        try:
+        with self._handle.cancelable():
             collected = frame.collect()
-        finally:
-            spark.removeTag(self._handle.tag)
         # Spark's `timestamp` is a moment, and arrives as local time without a zone; `timestamp_ntz` has none and stays so.
         moments = {i for i, field in enumerate(frame.schema.fields) if field.dataType.typeName() == "timestamp"}
         return [tuple(_plain(value, i in moments) for i, value in enumerate(row)) for row in collected]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from dbt.adapters.contracts.connection import AdapterResponse
 
@@ -11,7 +11,10 @@ from dbt.adapters.contracts.connection import AdapterResponse
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass
 class RowmergeResponse(AdapterResponse):
-    """Counts of rows and files. `version` is the table's version after the statement; fields that say nothing are None."""
+    """Counts of rows and files. `version` is the table's version after the statement, `seconds` the time that each stage of it took.
+
+    Fields that say nothing are None.
+    """
 
     rows_inserted: Optional[int] = None
     rows_updated: Optional[int] = None
@@ -21,6 +24,7 @@ class RowmergeResponse(AdapterResponse):
     files_removed: Optional[int] = None
     files_marked: Optional[int] = None
     bytes_added: Optional[int] = None
+    seconds: Optional[Dict[str, float]] = None
 
 
 def response_from(result: Any) -> RowmergeResponse:
@@ -40,6 +44,7 @@ def response_from(result: Any) -> RowmergeResponse:
         files_removed=changes.files_removed,
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
+        seconds={stage: round(spent, 3) for stage, spent in result.seconds.items()} or None,
     )
 
 
