@@ -30,7 +30,7 @@ setup(
         "numpy>=1.26",
         "obstore>=0.6",
         "pyroaring>=1.0",
-        "sqlglot>=27",
+        "sqlglot>=30,<31",
         "tenacity>=8",
         # the adapter
         "dbt-core>=1.10,<1.12",

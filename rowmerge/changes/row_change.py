@@ -119,7 +119,7 @@ class RowChange:
                 assert field is not None
                 schema, partition = self.plan.schema, self.snapshot.partition_columns
                 if key.values is not None:
-                    values = fit(key.values, key.type, field.type)
+                    values = fit(key.values, key.pair.op, key.type, field.type)
                     if values is None:
                         continue
                     mask, needs = key_mask(field.name, key.pair.op, values, key.has_null, schema, partition)

@@ -84,7 +84,7 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str])
         name = _column(snapshot.schema, key, False, "REPLACE USING").name
         if name not in values:
             raise UnknownColumn(name, tuple(values), where="the query of INSERT … REPLACE USING")
-        conditions.append(f"{TARGET}.{backquote(name)} <=> {values[name]}")
+        conditions.append(f"{TARGET}.{backquote(name)} <=> ({values[name]})")
     assert insert.source is not None
     return replace(
         insert,

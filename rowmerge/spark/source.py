@@ -77,9 +77,12 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     return Source(kept.drop(*names), schema, rows, tuple(found))
 
 
-def fit(values: pa.Array, source: DataType, target: DataType) -> pa.Array | None:
-    """Key values in the target column's type, those that it cannot hold left out (they match nothing); None when types do not compare
-    value by value (Spark would cast one side in its own way)."""
+def fit(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:
+    """Key values in the target column's type; None when nothing can be said in that type.
+
+    Values that the column cannot hold equal nothing in it, and are left out for `=` and `<=>`; for an inequality they say everything, so
+    then it is None, as it is for types that Spark would not compare value by value.
+    """
     if isinstance(target, Primitive | Decimal) and source == target:
         return values.cast(arrow_type(target)) if values.type != arrow_type(target) else values
     integers = {"byte", "short", "integer", "long"}
@@ -87,7 +90,8 @@ def fit(values: pa.Array, source: DataType, target: DataType) -> pa.Array | None
         wide = values.cast(pa.int64())
         bits = pa.types.is_integer(arrow_type(target)) and arrow_type(target).bit_width
         limit = 1 << (int(bits) - 1)
-        return wide.filter(pc.and_(pc.greater_equal(wide, -limit), pc.less_equal(wide, limit - 1))).cast(arrow_type(target))
+        held = wide.filter(pc.and_(pc.greater_equal(wide, -limit), pc.less_equal(wide, limit - 1)))
+        return held.cast(arrow_type(target)) if len(held) == len(wide) or op in ("=", "<=>") else None
     return None
 
 

@@ -227,3 +227,13 @@ create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 with new as (select 1 as id, 'b' as v) merge into t using new on t.id = new.id when matched then update set *;
 => 1 | 1 | 0 | 0
+
+--- keys beyond the column's type match nothing with = and everything with <
+create table t (id tinyint) using delta tblproperties ({mode});
+insert into t values (1), (100);
+merge into t using (values (1000L), (1L)) s (n) on t.id = s.n when matched then delete;
+=> 1 | 0 | 1 | 0
+merge into t using (values (1000L)) s (n) on t.id < s.n when matched then update set id = 5;
+=> 1 | 1 | 0 | 0
+select * from t;
+=> 5
