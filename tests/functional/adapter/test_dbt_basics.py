@@ -20,7 +20,8 @@ from dbt.tests.adapter.basic.test_table_materialization import BaseTableMaterial
 from dbt.tests.adapter.basic.test_validate_connection import BaseValidateConnection
 from dbt.tests.adapter.caching.test_caching import BaseCachingLowercaseModel, BaseCachingSelectedSchemaOnly
 from dbt.tests.adapter.dbt_show.test_dbt_show import BaseShowLimit, BaseShowSqlHeader
-from dbt.tests.adapter.empty.test_empty import BaseTestEmpty
+from dbt.tests.adapter.empty import _models
+from dbt.tests.adapter.empty.test_empty import BaseTestEmpty, MetadataWithEmptyFlag
 from dbt.tests.adapter.relations.test_changing_relation_type import BaseChangeRelationTypeValidator
 from dbt.tests.adapter.store_test_failures_tests.test_store_test_failures import BaseStoreTestFailures
 from dbt.tests.adapter.unit_testing.test_case_insensitivity import BaseUnitTestCaseInsensivity
@@ -122,6 +123,23 @@ class TestShowSqlHeader(BaseShowSqlHeader):
 
 class TestEmptyFlag(BaseTestEmpty):
     pass
+
+
+class TestEmptyFlagWithMetadata(MetadataWithEmptyFlag):
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "schema.yml": _models.SCHEMA,
+            "get_columns_in_relation.sql": _models.GET_COLUMNS_IN_RELATION,
+            "alter_relation_comment.sql": _models.ALTER_RELATION_COMMENT,
+            "alter_column_comment.sql": _models.ALTER_COLUMN_COMMENT,
+            "truncate_relation.sql": _models.TRUNCATE_RELATION,
+        }
+
+    @pytest.mark.parametrize("model", ["get_columns_in_relation", "alter_relation_comment", "alter_column_comment", "truncate_relation"])
+    def test_run(self, project, model):
+        """Columns do not change their types in place here, so those models of dbt's are left out."""
+        run_dbt(["run", "--empty", "--select", model])
 
 
 class TestStoreTestFailures(BaseStoreTestFailures):

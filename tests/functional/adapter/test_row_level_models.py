@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
+import time
 
 import pytest
+from dbt.adapters.rowmerge.connections import ENGINE_ERRORS
 from dbt.tests.util import get_artifact, run_dbt, run_dbt_and_capture
 
 ORDERS = """
@@ -280,3 +283,57 @@ select 1 as id
     def test_hooks_run_inside_and_outside_of_transactions_alike(self, project):
         run_dbt(["run"])
         assert sorted(project.run_sql("select what from {schema}.log", fetch="all")) == [("after",), ("before",)]
+
+
+class TestContract:
+    @pytest.fixture(scope="class")
+    def models(self):
+        model = "{{ config(materialized='table') }} select 'a' as name, 1 as id"
+        contract = "config: {contract: {enforced: true}}"
+        return {
+            "kept.sql": model,
+            "broken.sql": model,
+            "schema.yml": f"""
+models:
+  - name: kept
+    {contract}
+    columns: [{{name: id, data_type: int, constraints: [{{type: not_null}}]}}, {{name: name, data_type: string}}]
+  - name: broken
+    {contract}
+    columns: [{{name: id, data_type: bigint}}, {{name: title, data_type: string}}]
+""",
+        }
+
+    def test_a_kept_contract_gives_the_columns_their_order_and_warns_of_constraints(self, project):
+        _, output = run_dbt_and_capture(["run", "--select", "kept"])
+        assert project.run_sql("select * from {schema}.kept", fetch="all") == [(1, "a")]
+        assert "The constraint type not_null is not supported by rowmerge" in " ".join(output.split())
+
+    def test_a_broken_contract_names_what_is_missing(self, project):
+        results = run_dbt(["run", "--select", "broken"], expect_pass=False)
+        assert "missing in contract" in results[0].message
+        assert "data type mismatch" in results[0].message
+
+
+class TestCancel:
+    def test_a_running_statement_is_stopped_from_another_thread(self, project):
+        with project.adapter.connection_named("long"):
+            handle = project.adapter.connections.get_thread_connection().handle
+        raised = []
+
+        def work():
+            cursor = handle.cursor()
+            cursor.execute("select count(*) from range(1000000000000) where sin(id) > 2")
+            try:
+                cursor.fetchall()
+            except ENGINE_ERRORS as error:
+                raised.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        deadline = time.monotonic() + 60
+        while thread.is_alive() and time.monotonic() < deadline:
+            handle.cancel()
+            thread.join(0.5)
+        assert not thread.is_alive()
+        assert "cancel" in raised[0].lower()

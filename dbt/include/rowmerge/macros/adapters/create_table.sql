@@ -8,9 +8,12 @@
   {%- else -%}
     {%- if config.get('contract').enforced -%}
       {{ get_assert_columns_equivalent(compiled_code) }}
+      {#- Nothing comes of these but dbt's warnings that constraints are not supported. -#}
+      {%- do adapter.render_raw_columns_constraints(raw_columns=model['columns']) -%}
+      {%- do adapter.render_raw_model_constraints(raw_constraints=model['constraints']) -%}
       {%- set compiled_code = get_select_subquery(compiled_code) -%}
     {%- endif -%}
-create or replace table {{ relation }}
+create or replace table {{ relation.render() }}
     {{- file_format_clause() -}}
     {{- options_clause() -}}
     {{- partition_cols(label='partitioned by') -}}

@@ -6,7 +6,7 @@
   {%- if config.get('contract').enforced -%}
     {{ get_assert_columns_equivalent(sql) }}
   {%- endif -%}
-create or replace view {{ relation }}
+create or replace view {{ relation.render() }}
   {%- if config.persist_column_docs() and model.get('columns') %}
     {%- set comments = {} -%}
     {%- for name, column in model.columns.items() -%}
@@ -24,6 +24,6 @@ as
 
 
 {% macro rowmerge__create_temporary_view(relation, compiled_code) -%}
-create or replace temporary view {{ relation }} as
+create or replace temporary view {{ relation.render() }} as
 {{ compiled_code }}
 {%- endmacro %}

@@ -7,7 +7,7 @@
 
 {% macro rowmerge__drop_relation(relation) -%}
   {% call statement('drop_relation', auto_begin=false) -%}
-    drop {{ relation.type }} if exists {{ relation }}
+    drop {{ relation.type }} if exists {{ relation.render() }}
   {%- endcall %}
 {% endmacro %}
 

@@ -26,9 +26,9 @@
 
 
 {% macro rowmerge__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
-  {% if remove_columns %}
+  {% if remove_columns and execute %}
     {% do exceptions.raise_compiler_error(
-        'Columns cannot be dropped from ' ~ relation ~ ' in place: ' ~ remove_columns | map(attribute='name') | join(', ')
+        'Columns cannot be dropped from ' ~ relation.render() ~ ' in place: ' ~ remove_columns | map(attribute='name') | join(', ')
         ~ '. Run the model with --full-refresh, or set on_schema_change to append_new_columns to keep them.'
     ) %}
   {% endif %}
@@ -39,7 +39,7 @@
 {% macro rowmerge__create_columns(relation, columns) %}
   {% if columns %}
     {% call statement() -%}
-alter table {{ relation }} add columns (
+alter table {{ relation.render() }} add columns (
       {%- for column in columns -%}
         {{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}
       {%- endfor -%}
@@ -50,8 +50,10 @@ alter table {{ relation }} add columns (
 
 
 {% macro rowmerge__alter_column_type(relation, column_name, new_column_type) %}
-  {% do exceptions.raise_compiler_error(
-      'The type of ' ~ column_name ~ ' in ' ~ relation ~ ' cannot become ' ~ new_column_type
-      ~ ' in place. Cast the column in the model to the type that it has, or run the model with --full-refresh.'
-  ) %}
+  {% if execute %}
+    {% do exceptions.raise_compiler_error(
+        'The type of ' ~ column_name ~ ' in ' ~ relation.render() ~ ' cannot become ' ~ new_column_type
+        ~ ' in place. Cast the column in the model to the type that it has, or run the model with --full-refresh.'
+    ) %}
+  {% endif %}
 {% endmacro %}

@@ -54,7 +54,7 @@
   {%- set names = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
   {%- set current = config.get('dbt_valid_to_current') -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}
-merge into {{ target }} as {{ dest }}
+merge into {{ target.render() }} as {{ dest }}
 using {{ source }} as {{ src }}
 on {{ src }}.{{ names.dbt_scd_id }} = {{ dest }}.{{ names.dbt_scd_id }}
 when matched and {{ src }}.dbt_change_type in ('update', 'delete')

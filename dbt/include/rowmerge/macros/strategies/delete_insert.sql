@@ -10,7 +10,7 @@
   {%- elif incremental_predicates -%}
     {{ rowmerge_delete_insert_by_merge(target, source, keys, dest_columns, incremental_predicates) }}
   {%- else -%}
-insert into {{ target }} by name
+insert into {{ target.render() }} by name
 replace using ({{ keys | join(', ') }})
 select {{ columns }}
 from {{ source }}
@@ -25,7 +25,7 @@ from {{ source }}
 -#}
 {% macro rowmerge_delete_insert_by_merge(target, source, keys, dest_columns, predicates) -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}
-merge into {{ target }} as {{ dest }}
+merge into {{ target.render() }} as {{ dest }}
 using (
   select rows.*, __dbt_step
   from (

@@ -6,10 +6,10 @@
     {%- do partitions.append(adapter.quote_key(name, arg_dict['dest_columns'])) -%}
   {%- endfor -%}
   {%- if partitions -%}
-insert into {{ arg_dict['target_relation'] }} by name
+insert into {{ arg_dict['target_relation'].render() }} by name
 replace using ({{ partitions | join(', ') }})
   {%- else -%}
-insert overwrite {{ arg_dict['target_relation'] }} by name
+insert overwrite {{ arg_dict['target_relation'].render() }} by name
   {%- endif %}
 select {{ columns }}
 from {{ arg_dict['temp_relation'] }}

@@ -15,7 +15,7 @@
   {%- set by_source_action = config.get('not_matched_by_source_action') -%}
   {%- set by_source_condition = config.get('not_matched_by_source_condition') -%}
   {%- set update_columns = get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), dest_columns) -%}
-merge into {{ target }} as {{ dest }}
+merge into {{ target.render() }} as {{ dest }}
 using {{ source }} as {{ src }}
 on {{ rowmerge_on_clause(unique_key, dest, src, dest_columns, incremental_predicates) }}
   {%- if unique_key and delete_condition %}

@@ -7,7 +7,7 @@
   {%- set terms = rowmerge_as_list(arg_dict['incremental_predicates']) -%}
   {%- if start %}{% do terms.append(event_time ~ " >= timestamp'" ~ start ~ "'") %}{% endif -%}
   {%- if end %}{% do terms.append(event_time ~ " < timestamp'" ~ end ~ "'") %}{% endif -%}
-insert into {{ arg_dict['target_relation'] }} by name
+insert into {{ arg_dict['target_relation'].render() }} by name
 replace where {{ terms | join(' and ') }}
 select {{ columns }}
 from {{ arg_dict['temp_relation'] }}

@@ -1,0 +1,32 @@
+{% macro rowmerge__alter_relation_comment(relation, relation_comment) -%}
+  comment on table {{ relation.render() }} is {{ adapter.literal(relation_comment) }}
+{%- endmacro %}
+
+
+{#- One commit a column, so only those whose comment is another one now. -#}
+{% macro rowmerge__alter_column_comment(relation, column_dict) %}
+  {% set present = {} %}
+  {% for name, comment in adapter.descriptions_in(relation)['columns'].items() %}
+    {% do present.update({name | lower: comment}) %}
+  {% endfor %}
+  {% for name, column in column_dict.items() if column['description'] and column['description'] != present.get(name | lower) %}
+    {% do run_query(
+        'alter table ' ~ relation.render() ~ ' alter column ' ~ adapter.quote(name) ~ ' comment ' ~ adapter.literal(column['description'])
+    ) %}
+  {% endfor %}
+{% endmacro %}
+
+
+{% macro rowmerge__persist_docs(relation, model, for_relation, for_columns) -%}
+  {% set about_relation = for_relation and config.persist_relation_docs() and model.description %}
+  {% set about_columns = for_columns and config.persist_column_docs() and model.columns %}
+  {% if about_relation or about_columns %}
+    {% set present = adapter.descriptions_in(relation) %}
+    {% if about_relation and model.description != present['relation'] %}
+      {% do run_query(alter_relation_comment(relation, model.description)) %}
+    {% endif %}
+    {% if about_columns %}
+      {% do alter_column_comment(relation, validate_doc_columns(relation, model.columns, present['columns'].keys() | list)) %}
+    {% endif %}
+  {% endif %}
+{%- endmacro %}
