@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.changes.row_change import SourceRowsOnce, change_rows
+from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import PlanError
@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 class NewRows:
     """The rows of an INSERT and how they meet the table's columns.
 
-    `static`: PARTITION (p = value) as SQL text by column; `columns`: the column list, None for the table's order.
+    `static`: PARTITION (p = value) as SQL text by column; `columns`: the column list, None for the table's order; `reads_table`: the
+    rows come from the table itself, in the version that they are written on.
     """
 
     frame: DataFrame
     columns: tuple[str, ...] | None = None
     by_name: bool = False
     static: Mapping[str, str] = field(default_factory=dict)
+    reads_table: bool = False
 
     @property
     def source(self) -> DataFrame:
@@ -57,17 +59,21 @@ class NewRows:
         return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=False)
 
 
-def append(table: Table, rows: NewRows) -> ChangeResult:
-    """INSERT INTO: a blind append, which conflicts with nothing but a change of schema or protocol."""
-    return _insert(table, rows, lambda snapshot, written: None, "Append")
+RowsFor = Callable[[Snapshot], NewRows]
+"""The rows to insert, given the version that they will be written on."""
 
 
-def overwrite(table: Table, rows: NewRows, *, dynamic: bool) -> ChangeResult:
+def append(table: Table, rows_for: RowsFor) -> ChangeResult:
+    """INSERT INTO: a blind append, which conflicts with nothing but a change of schema or protocol, unless it reads the table itself."""
+    return _insert(table, rows_for, lambda snapshot, rows, written: None, "Append")
+
+
+def overwrite(table: Table, rows_for: RowsFor, *, dynamic: bool) -> ChangeResult:
     """INSERT OVERWRITE: all files leave; with `dynamic` only those of partitions that a new row falls into; with PARTITION (p = value)
     those of that partition.
     """
 
-    def leaving(snapshot: Snapshot, written: Written) -> FileMask:
+    def leaving(snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
         partitions = snapshot.partition_columns
         if not partitions or not (dynamic or rows.static):
             return everything
@@ -76,27 +82,28 @@ def overwrite(table: Table, rows: NewRows, *, dynamic: bool) -> ChangeResult:
             return _same_static_partition(snapshot, rows)
         return _same_partition(partitions, written)
 
-    return _insert(table, rows, leaving, "Overwrite")
+    return _insert(table, rows_for, leaving, "Overwrite")
 
 
-def replace_using(spark: SparkSession, table: Table, rows: NewRows, keys: Sequence[str]) -> ChangeResult:
+def replace_using(spark: SparkSession, table: Table, rows_for: RowsFor, keys: Sequence[str]) -> ChangeResult:
     """INSERT … REPLACE USING (keys): rows of the table with the keys of a new row leave, all new rows come in, in one commit."""
-    source = SourceRowsOnce(rows.source, SOURCE)
-    return change_rows(spark, table, lambda snapshot: plan_replace_using(rows.plan(snapshot), snapshot, keys), source)
+
+    def plan(snapshot: Snapshot) -> Planned:
+        rows = rows_for(snapshot)
+        return Planned(plan_replace_using(rows.plan(snapshot), snapshot, keys), SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+
+    return change_rows(spark, table, plan)
 
 
-def replace_where(spark: SparkSession, table: Table, rows: NewRows, condition: str) -> ChangeResult:
+def replace_where(spark: SparkSession, table: Table, rows_for: RowsFor, condition: str) -> ChangeResult:
     """INSERT INTO … REPLACE WHERE: rows for which the condition is true leave, the new rows, for all of which it must be true, come in."""
-    first = table.snapshot()
-    columns = insert_values(first.schema, rows.frame.columns, rows.columns, rows.static, by_name=rows.by_name, table=first.name)
-    named = rows.source.alias(SOURCE).selectExpr(*(f"{text} as {backquote(name)}" for name, text in columns.items()))
-    stop = f"raise_error(concat({string_literal(f'{REPLACE_WHERE} {backquote(condition)} ')}, to_json(struct(*))))"
-    checked = NewRows(named.where(f"if(coalesce(({condition}), false), true, {stop})"), by_name=True)
 
-    def plan(snapshot: Snapshot) -> RowPlan:
+    def plan(snapshot: Snapshot) -> Planned:
+        rows = rows_for(snapshot)
+        checked = NewRows(_checked(rows, snapshot, condition), by_name=True)
         delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
         insert = checked.plan(snapshot)
-        return replace(
+        both = replace(
             delete,
             operation="WRITE",
             source=insert.source,
@@ -104,20 +111,32 @@ def replace_where(spark: SparkSession, table: Table, rows: NewRows, condition: s
             source_rows=SourceRows.ALL,
             parameters={"mode": "Overwrite", "predicate": [condition]},
         )
+        return Planned(both, SourceRowsOnce(checked.source, SOURCE), rows.reads_table)
 
-    return change_rows(spark, table, plan, SourceRowsOnce(checked.source, SOURCE))
+    return change_rows(spark, table, plan)
 
 
-def _insert(table: Table, rows: NewRows, leaving: Callable[[Snapshot, Written], FileMask | None], mode: str) -> ChangeResult:
+def _checked(rows: NewRows, snapshot: Snapshot, condition: str) -> DataFrame:
+    """The new rows under the table's names; one for which the condition is not true stops the statement."""
+    columns = insert_values(snapshot.schema, rows.frame.columns, rows.columns, rows.static, by_name=rows.by_name, table=snapshot.name)
+    named = rows.source.alias(SOURCE).selectExpr(*(f"{text} as {backquote(name)}" for name, text in columns.items()))
+    stop = f"raise_error(concat({string_literal(f'{REPLACE_WHERE} {backquote(condition)} ')}, to_json(struct(*))))"
+    return named.where(f"if(coalesce(({condition}), false), true, {stop})")
+
+
+def _insert(table: Table, rows_for: RowsFor, leaving: Callable[[Snapshot, NewRows, Written], FileMask | None], mode: str) -> ChangeResult:
     timings = Timings()
 
     def attempt() -> Attempt:
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
+            rows = rows_for(snapshot)
         with timings.measure("spark"):
             written = rows.write(snapshot)
-        removed, reads = _removed(snapshot, leaving(snapshot, written))
+        removed, reads = _removed(snapshot, leaving(snapshot, rows, written))
+        if rows.reads_table:
+            reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything)
         files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
         changes = _changes(written.files, written.inserted, removed)
         if files.empty:

@@ -16,7 +16,7 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.plan.file_strategy import Strategy, strategy
-from rowmerge.plan.pruning import all_of, key_mask, range_mask
+from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import outcome_rows
@@ -47,9 +47,16 @@ class SourceRowsOnce:
         return self._made[1]
 
 
-def change_rows(
-    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], RowPlan], source: SourceRowsOnce | None = None
-) -> ChangeResult:
+@dataclass(frozen=True)
+class Planned:
+    """A plan with its source. `reads_table`: the source, or a subquery, reads the table that is changed; then every row of it matters."""
+
+    plan: RowPlan
+    source: SourceRowsOnce | None = None
+    reads_table: bool = False
+
+
+def change_rows(spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], Planned]) -> ChangeResult:
     """Carry out a row-level command: plan on the newest version, find, write, commit; again after a conflict.
 
     Raises CommitConflict, MultipleSourceRowsMatch, and whatever planning and Spark raise. Nothing is written when it raises.
@@ -60,8 +67,8 @@ def change_rows(
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
-            plan = plan_for(snapshot)
-        return RowChange(spark, snapshot, plan, source, timings).attempt()
+            planned = plan_for(snapshot)
+        return RowChange(spark, snapshot, planned.plan, planned.source, planned.reads_table, timings).attempt()
 
     return commit_with_retry(table, attempt, timings)
 
@@ -74,6 +81,7 @@ class RowChange:
     snapshot: Snapshot
     plan: RowPlan
     source_once: SourceRowsOnce | None
+    reads_table: bool
     timings: Timings
 
     def attempt(self) -> Attempt:
@@ -100,7 +108,10 @@ class RowChange:
         changes = self._counted(written, files, whole)
         if files.empty:
             return Attempt(self.snapshot, None, changes)
-        reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns)
+        if self.reads_table:
+            reads = Reads(frozenset(listing["path"].to_pylist()), everything)
+        else:
+            reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns)
         change = Change(
             self.plan.operation,
             parameters=self.plan.parameters,

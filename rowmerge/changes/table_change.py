@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.commit import ATTEMPTS, Attempt, commit_with_retry
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
@@ -28,15 +28,17 @@ class NewTable:
     partition_columns: tuple[str, ...]
 
 
-def create_table(table: Table, name: str, definition: TableDefinition, rows: NewRows | None, *, replace: bool) -> ChangeResult:
+def create_table(
+    table: Table, name: str, definition: TableDefinition, rows: NewRows | None, *, replace: bool, base: Snapshot | None = None
+) -> ChangeResult:
     """CREATE [OR REPLACE] TABLE [… AS]: definition and rows in one commit; a replaced table keeps its history.
 
-    Raises AlreadyExists without `replace`.
+    `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `replace`.
     """
     if table.exists():
         if not replace:
             raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
-        return _replace(table, definition, rows)
+        return _replace(table, definition, rows, base)
     timings = Timings()
     with timings.measure("spark"):
         written = _write(table, name, definition, rows)
@@ -110,12 +112,14 @@ def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, Ro
     return commit_with_retry(table, attempt, timings)
 
 
-def _replace(table: Table, definition: TableDefinition, rows: NewRows | None) -> ChangeResult:
+def _replace(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None) -> ChangeResult:
     timings = Timings()
+    # Rows that come from the table itself are those of `base`, so on another version they would be wrong.
+    stale = rows is not None and rows.reads_table
 
     def attempt() -> Attempt:
         with timings.measure("plan"):
-            snapshot = table.snapshot()
+            snapshot = base if base is not None and stale else table.snapshot()
         with timings.measure("spark"):
             written = _write(table, snapshot.name, definition, rows)
         listing = snapshot.files()
@@ -124,13 +128,13 @@ def _replace(table: Table, definition: TableDefinition, rows: NewRows | None) ->
             parameters=_parameters(definition),
             metrics=_metrics(written, rows),
             files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
-            reads=Reads(frozenset(listing["path"].to_pylist()), everything),
+            reads=Reads(frozenset(listing["path"].to_pylist()), everything) if stale else Reads(),
             definition=definition,
             replace=True,
         )
         return Attempt(snapshot, change, _changes(written, listing.num_rows), tuple(written.files))
 
-    return commit_with_retry(table, attempt, timings)
+    return commit_with_retry(table, attempt, timings, attempts=1 if stale else ATTEMPTS)
 
 
 def _write(table: Table, name: str, definition: TableDefinition, rows: NewRows | None) -> Written:

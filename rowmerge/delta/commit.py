@@ -96,7 +96,8 @@ class Commit:
             reads=self.change.reads,
             touched=writer.touched,
             data_change=self.change.data_change,
-            serializable=serializable(self.metadata.configuration),
+            # A replacement takes every file out, so an append cannot be thought to have come after it.
+            serializable=self.change.replace or serializable(self.metadata.configuration),
             domains=frozenset({_CLUSTERING}) if self.change.replace else frozenset(),
             application=transaction[0] if transaction else None,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -76,13 +76,13 @@ class Binder:
 
     # ---------------------------------------------------------- queries
 
-    def query(self, text: str) -> DataFrame:
+    def query(self, text: str, statement: Statement | None = None) -> DataFrame:
         """A query over our tables, Spark's and temporary views, as a DataFrame."""
-        return self._spark.sql(self.bound(text))
+        return self._spark.sql(bind(text, (statement or Statement(self)).resolve))
 
-    def bound(self, text: str, bound_with: Callable[[str, Callable[[TableReference], str | None]], str] = bind) -> str:
-        """The text with every name of ours replaced by a view bound to one snapshot."""
-        return bound_with(text, Statement(self).resolve)
+    def statement(self, target: Snapshot) -> Statement:
+        """The names of a statement that writes: its target means this snapshot wherever it is read."""
+        return Statement(self, pinned={target.location: target})
 
     def frame(self, snapshot: Snapshot) -> DataFrame:
         """The rows of a snapshot; made once a version."""
@@ -137,12 +137,17 @@ class Binder:
 
 @dataclass
 class Statement:
-    """The names of one statement: each is looked up once, so that it means one version everywhere in it."""
+    """The names of one statement: each is looked up once, so that it means one version everywhere in it.
+
+    `pinned`: snapshots by location that names must mean; `read`: locations of the tables that were read at their newest version.
+    """
 
     binder: Binder
     schema: str = ""
     found: dict[tuple[str, ...], str | None] = field(default_factory=dict)
     within: tuple[str, ...] = ()
+    pinned: Mapping[str, Snapshot] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
 
     def resolve(self, reference: TableReference) -> str | None:
         """The quoted view for a name, or None for a name that is Spark's."""
@@ -181,13 +186,14 @@ class Statement:
         elif reference.timestamp is not None:
             snapshot = table.snapshot_at(timestamp=self.binder.timestamp(reference.timestamp.text))
         else:
-            snapshot = table.snapshot()
+            snapshot = self.pinned.get(table.location) or table.snapshot()
+            self.read.add(table.location)
         return self.binder.register_snapshot(snapshot)
 
     def _view(self, name: str, text: str, schema: str, columns: tuple[str, ...]) -> str:
         if name in self.within:
             raise PlanError(f"The view {name} reads itself ({' → '.join((*self.within, name))}). Replace one of these views.")
-        inner = Statement(self.binder, schema, self.found, (*self.within, name))
+        inner = Statement(self.binder, schema, self.found, (*self.within, name), self.pinned, self.read)
         return self.binder.register_query(bind(text, inner.resolve), columns)
 
 

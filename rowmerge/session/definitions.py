@@ -91,9 +91,19 @@ class Definitions:
     # ---------------------------------------------------------- tables
 
     def create(
-        self, name: TableName, definition: TableDefinition, rows: NewRows | None, *, or_replace: bool, location: str | None = None
+        self,
+        name: TableName,
+        definition: TableDefinition,
+        rows: NewRows | None,
+        *,
+        or_replace: bool,
+        location: str | None = None,
+        base: Snapshot | None = None,
     ) -> ChangeResult:
-        """Make or replace a table. Raises AlreadyExists, also for a view of that name."""
+        """Make or replace a table; `base` is the version on which the rows were looked up.
+
+        Raises AlreadyExists, also for a view of that name.
+        """
         schema, table_name = self.binder.locate(name)
         relation = self.catalog.relation(schema, table_name)
         if relation is not None and relation.kind == "view":
@@ -106,7 +116,7 @@ class Definitions:
         if location is not None and relation is None and table.exists() and rows is None and not definition.schema:
             self.catalog.register(schema, table_name, location)
             return change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
-        result = create_table(table, f"{schema}.{table_name}", definition, rows, replace=or_replace)
+        result = create_table(table, f"{schema}.{table_name}", definition, rows, replace=or_replace, base=base)
         if location is not None and relation is None:
             self.catalog.register(schema, table_name, location)
         return result
@@ -127,19 +137,23 @@ class Definitions:
         if existing is not None and command.if_not_exists:
             return self._done("CREATE TABLE")
         rows: NewRows | None = None
+        base: Snapshot | None = None
         if command.query is not None:
-            frame = self.binder.query(command.query.text)
+            if existing is not None and existing.kind == "table":
+                base = self.catalog.open(schema, name).snapshot()
+            names = None if base is None else self.binder.statement(base)
+            frame = self.binder.query(command.query.text, names)
             if command.columns:
                 raise PlanError(
                     "CREATE TABLE … AS SELECT takes its columns from the query. Leave the column list out, or cast in the query."
                 )
             columns = query_columns(frame)
-            rows = NewRows(frame)
+            rows = NewRows(frame, reads_table=base is not None and names is not None and base.location in names.read)
         else:
             columns = fields_of(self.spark, command.columns)
             check_storable(columns)
         definition = TableDefinition(columns, _partition(columns, command.partitioned_by), command.properties, command.comment)
-        result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location)
+        result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location, base=base)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
         return StatementResult(
             answers.nothing(self.spark), operation, None if rows is None else result.changes, result.version, result.timings.seconds

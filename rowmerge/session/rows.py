@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from rowmerge.changes.insert import NewRows, append, overwrite, replace_using, replace_where
 from rowmerge.changes.result import ChangeResult
-from rowmerge.changes.row_change import SourceRowsOnce, change_rows
+from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.changes.table_change import truncate
 from rowmerge.commands.names import SqlText
-from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
+from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.errors import UnsupportedStatement
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session import answers
-from rowmerge.session.binding import Binder
+from rowmerge.session.binding import Binder, Statement
 from rowmerge.session.results import StatementResult
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshot import Snapshot, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,70 +45,106 @@ class RowStatements:
         """What EXPLAIN shows. Raises UnsupportedStatement for INSERT and TRUNCATE, which have no conditions to plan."""
         match command:
             case Merge():
-                snapshot = self.binder.table(command.target).snapshot()
-                return self._merge_plan(command, snapshot, source_side(command, self._source(command)))
+                return MergePlanner(self.binder, command, self._case_sensitive).plan(self.binder.table(command.target).snapshot()).plan
             case Update() | Delete():
-                return self._target_plan(command, self.binder.table(command.target).snapshot())
+                return self._target_plan(command, self.binder.table(command.target).snapshot()).plan
         raise UnsupportedStatement(
             "EXPLAIN takes MERGE, UPDATE and DELETE. For the query of an INSERT, EXPLAIN the query", text=str(command.target)
         )
 
     def _run(self, command: RowCommand) -> ChangeResult:
+        table = self.binder.table(command.target)
         match command:
             case Merge():
-                table = self.binder.table(command.target)
-                frame = self._source(command)
-                side = source_side(command, frame)
-                return change_rows(self.spark, table, partial(self._merge_plan, command, source=side), SourceRowsOnce(frame, side.alias))
+                return change_rows(self.spark, table, MergePlanner(self.binder, command, self._case_sensitive).plan)
             case Update() | Delete():
-                return change_rows(self.spark, self.binder.table(command.target), partial(self._target_plan, command))
+                return change_rows(self.spark, table, partial(self._target_plan, command))
             case Insert():
-                return self._insert(command)
-            case Truncate(target):
-                return truncate(self.binder.table(target))
+                return self._insert(command, table)
+            case Truncate():
+                return truncate(table)
 
-    def _merge_plan(self, command: Merge, snapshot: Snapshot, source: Side) -> RowPlan:
-        return plan_merge(command, snapshot, source, case_sensitive=self._case_sensitive)
-
-    def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> RowPlan:
-        condition = None if command.condition is None else self._bound(command.condition)
+    def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> Planned:
+        names = self.binder.statement(snapshot)
+        condition = None if command.condition is None else _bound(command.condition, names)
         if isinstance(command, Delete):
-            return plan_delete(replace(command, condition=condition), snapshot, case_sensitive=self._case_sensitive)
-        assignments = tuple(replace(a, value=self._bound(a.value)) for a in command.assignments)
-        command = replace(command, condition=condition, assignments=assignments)
-        return plan_update(command, snapshot, case_sensitive=self._case_sensitive)
+            plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=self._case_sensitive)
+        else:
+            update = replace(command, condition=condition, assignments=_bound_assignments(command.assignments, names))
+            plan = plan_update(update, snapshot, case_sensitive=self._case_sensitive)
+        return Planned(plan, None, snapshot.location in names.read)
 
-    def _source(self, command: Merge) -> DataFrame:
-        """The source relation as a DataFrame, its columns named as the alias says."""
-        text = f"select * from {command.source}"
-        if command.source_columns:
-            alias = backquote(command.source_alias or SOURCE)
-            text += f" as {alias} ({', '.join(backquote(column) for column in command.source_columns)})"
-        if command.with_clause is not None:
-            text = f"{command.with_clause} {text}"
-        return self.binder.query(text)
-
-    def _insert(self, command: Insert) -> ChangeResult:
-        table = self.binder.table(command.target)
-        static = {name: value.text for name, value in command.partition if value is not None}
-        rows = NewRows(self.binder.query(command.query.text), command.columns, command.by_name, static)
+    def _insert(self, command: Insert, table: Table) -> ChangeResult:
+        rows_for = partial(self._new_rows, command)
         if command.replace_using:
-            return replace_using(self.spark, table, rows, command.replace_using)
+            return replace_using(self.spark, table, rows_for, command.replace_using)
         if command.replace_where is not None:
-            condition = self._bound(command.replace_where)
-            return replace_where(self.spark, table, rows, condition.text)
+            return replace_where(self.spark, table, rows_for, command.replace_where.text)
         if command.overwrite:
             mode = str(self.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC")).upper()
             dynamic = mode == "DYNAMIC" or any(value is None for _, value in command.partition)
-            return overwrite(table, rows, dynamic=dynamic)
-        return append(table, rows)
+            return overwrite(table, rows_for, dynamic=dynamic)
+        return append(table, rows_for)
 
-    def _bound(self, text: SqlText) -> SqlText:
-        return SqlText(self.binder.bound(text.text, bind_expression), text.line, text.column)
+    def _new_rows(self, command: Insert, snapshot: Snapshot) -> NewRows:
+        static = {name: value.text for name, value in command.partition if value is not None}
+        names = self.binder.statement(snapshot)
+        frame = self.binder.query(command.query.text, names)
+        if command.query.text.lstrip().upper().startswith("VALUES"):
+            # Rows that a statement spells out are few: they make one file, not one a core.
+            frame = frame.coalesce(1)
+        return NewRows(frame, command.columns, command.by_name, static, snapshot.location in names.read)
 
     @property
     def _case_sensitive(self) -> bool:
         return str(self.spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
+
+
+@dataclass
+class MergePlanner:
+    """Plans one MERGE on one snapshot after another; the source is evaluated again only when it reads the table that changed meanwhile."""
+
+    binder: Binder
+    command: Merge
+    case_sensitive: bool
+    _source: SourceRowsOnce | None = None
+
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """The plan on this version, and its source."""
+        names = self.binder.statement(snapshot)
+        clauses = tuple(_bound_clause(clause, names) for clause in self.command.clauses)
+        command = replace(self.command, on=_bound(self.command.on, names), clauses=clauses)
+        frame = self.binder.query(source_query(command), names)
+        reads_table = snapshot.location in names.read
+        side = source_side(command, frame)
+        if self._source is None or reads_table:
+            self._source = SourceRowsOnce(frame, side.alias)
+        return Planned(plan_merge(command, snapshot, side, case_sensitive=self.case_sensitive), self._source, reads_table)
+
+
+def _bound(text: SqlText, names: Statement) -> SqlText:
+    return SqlText(bind_expression(text.text, names.resolve), text.line, text.column)
+
+
+def _bound_assignments(assignments: tuple[Assignment, ...], names: Statement) -> tuple[Assignment, ...]:
+    return tuple(replace(a, value=_bound(a.value, names)) for a in assignments)
+
+
+def _bound_clause(clause: When, names: Statement) -> When:
+    action = clause.action
+    if not isinstance(action, DeleteAction) and action.assignments is not None:
+        action = replace(action, assignments=_bound_assignments(action.assignments, names))
+    condition = None if clause.condition is None else _bound(clause.condition, names)
+    return replace(clause, condition=condition, action=action)
+
+
+def source_query(command: Merge) -> str:
+    """The source relation as a query, its columns named as the alias says."""
+    text = f"select * from {command.source}"
+    if command.source_columns:
+        alias = backquote(command.source_alias or SOURCE)
+        text += f" as {alias} ({', '.join(backquote(column) for column in command.source_columns)})"
+    return text if command.with_clause is None else f"{command.with_clause} {text}"
 
 
 def source_side(command: Merge, frame: DataFrame) -> Side:

@@ -118,16 +118,17 @@ class Session:
         command = parse(f"create table {name} (x int)")
         assert isinstance(command, CreateTable)
         with translated(name, name):
-            frame = frame_of(self._spark, data) if isinstance(data, pa.Table) else data
+            # What fits into this process fits into one file.
+            frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
             rows = NewRows(frame, by_name=True)
             if mode == "replace":
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 definition = TableDefinition(columns, tuple(partitioned_by), dict(properties or {}), comment)
                 result = self._definitions.create(command.name, definition, rows, or_replace=True)
             elif mode == "append":
-                result = append(self._binder.table(command.name), rows)
+                result = append(self._binder.table(command.name), lambda snapshot: rows)
             elif mode == "overwrite":
-                result = overwrite(self._binder.table(command.name), rows, dynamic=False)
+                result = overwrite(self._binder.table(command.name), lambda snapshot: rows, dynamic=False)
             else:
                 raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
             frame = answers.row_counts(self._spark, "INSERT", result.changes)

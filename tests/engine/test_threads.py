@@ -63,3 +63,39 @@ def test_threads_work_on_tables_of_their_own(session: rowmerge.Session) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(8))) == [20 - n for n in range(8)]
+
+
+def test_increments_that_read_the_table_in_their_source_are_not_lost(session: rowmerge.Session) -> None:
+    session.sql("create table t (id int, n int) using delta")
+    session.sql("insert into t values (1, 0), (2, 100)")
+    text = "merge into t using (select id, n + 1 as n from t where id = 1) s on t.id = s.id when matched then update set n = s.n"
+    _all_succeed(session, [text] * 8)
+    assert session.sql("select n from t order by id").collect() == [(8,), (100,)]
+
+
+def test_the_next_key_is_given_once(session: rowmerge.Session) -> None:
+    session.sql("create table t (id int) using delta")
+    session.sql("insert into t values (0)")
+    merge = "merge into t using (select max(id) + 1 as id from t) s on t.id = s.id when not matched then insert *"
+    insert = "insert into t select max(id) + 1 from t"
+    _all_succeed(session, [merge, insert] * 3)
+    assert [row[0] for row in session.sql("select id from t order by id").collect()] == list(range(7))
+
+
+def test_a_table_replaced_from_itself_loses_no_row(session: rowmerge.Session) -> None:
+    session.sql("create table t using delta as select 0 as id")
+    _all_succeed(session, ["create or replace table t using delta as select id from t", "insert into t values (1)"] * 3)
+    assert session.sql("select count(*), sum(id) from t").collect() == [(4, 3)]
+
+
+def _all_succeed(session: rowmerge.Session, statements: list[str]) -> None:
+    def run(text: str) -> None:
+        while True:
+            try:
+                session.sql(text)
+                return
+            except CommitConflict:
+                continue
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(run, statements))

@@ -174,3 +174,9 @@ select * from t;
 => 1
 use nowhere;
 !> SchemaNotFound: nowhere
+
+--- rows that a statement spells out make one file
+create table t (id int) using delta;
+insert into t values (1), (2), (3), (4);
+select count(distinct substring_index(input_file_name(), '/', -1)) from t;
+=> 1
