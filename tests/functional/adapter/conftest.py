@@ -25,4 +25,3 @@ def dbt_profile_target(warehouse):
 def profile_user():
     """Whom dbt's tests expect as the owner of every relation: nobody."""
     return
-

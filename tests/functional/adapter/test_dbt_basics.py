@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from dbt.tests.adapter.aliases.fixtures import MACROS__EXPECT_VALUE_SQL
-from dbt.tests.util import run_dbt
 from dbt.tests.adapter.aliases.test_aliases import BaseAliases
 from dbt.tests.adapter.basic.test_adapter_methods import BaseAdapterMethod
 from dbt.tests.adapter.basic.test_base import BaseSimpleMaterializations
@@ -27,6 +26,7 @@ from dbt.tests.adapter.store_test_failures_tests.test_store_test_failures import
 from dbt.tests.adapter.unit_testing.test_case_insensitivity import BaseUnitTestCaseInsensivity
 from dbt.tests.adapter.unit_testing.test_invalid_input import BaseUnitTestInvalidInput
 from dbt.tests.adapter.unit_testing.test_types import BaseUnitTestingTypes
+from dbt.tests.util import run_dbt
 
 
 class TestValidateConnection(BaseValidateConnection):
@@ -89,7 +89,10 @@ class TestAliases(BaseAliases):
     @pytest.fixture(scope="class")
     def macros(self):
         """The project of this test casts to a type that Spark does not have."""
-        return {"cast.sql": "{% macro rowmerge__string_literal(text) %}'{{ text }}'{% endmacro %}", "expect_value.sql": MACROS__EXPECT_VALUE_SQL}
+        return {
+            "cast.sql": "{% macro rowmerge__string_literal(text) %}'{{ text }}'{% endmacro %}",
+            "expect_value.sql": MACROS__EXPECT_VALUE_SQL,
+        }
 
 
 class TestChangeRelationTypes(BaseChangeRelationTypeValidator):

@@ -9,7 +9,12 @@ from dbt.tests.adapter.incremental.test_incremental_merge_exclude_columns import
 from dbt.tests.adapter.incremental.test_incremental_microbatch import BaseMicrobatch
 from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange
 from dbt.tests.adapter.incremental.test_incremental_predicates import BaseIncrementalPredicates
-from dbt.tests.adapter.incremental.test_incremental_unique_id import BaseIncrementalUniqueKey, seeds__seed_csv, seeds__duplicate_insert_sql, seeds__add_new_rows_sql
+from dbt.tests.adapter.incremental.test_incremental_unique_id import (
+    BaseIncrementalUniqueKey,
+    seeds__add_new_rows_sql,
+    seeds__duplicate_insert_sql,
+    seeds__seed_csv,
+)
 from dbt.tests.util import run_dbt
 
 

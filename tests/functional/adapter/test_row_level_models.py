@@ -7,8 +7,9 @@ import threading
 import time
 
 import pytest
-from dbt.adapters.rowmerge.connections import ENGINE_ERRORS
 from dbt.tests.util import get_artifact, run_dbt, run_dbt_and_capture
+
+from dbt.adapters.rowmerge.connections import ENGINE_ERRORS
 
 ORDERS = """
 {{ config(materialized='incremental', unique_key=var('key', 'id'), incremental_strategy=var('strategy', 'merge'), **var('more', {})) }}
@@ -174,7 +175,11 @@ class TestThreads:
             assert [result.status for result in results] == ["success"] * 6
         assert len({result.thread_id for result in results}) > 1
         for number in range(6):
-            assert project.run_sql(f"select count(*), min(model), max(model) from {{schema}}.model_{number}", fetch="one") == (100, number, number)
+            assert project.run_sql(f"select count(*), min(model), max(model) from {{schema}}.model_{number}", fetch="one") == (
+                100,
+                number,
+                number,
+            )
 
 
 class TestNames:
@@ -337,3 +342,19 @@ class TestCancel:
             thread.join(0.5)
         assert not thread.is_alive()
         assert "cancel" in raised[0].lower()
+
+
+class TestLocation:
+    @pytest.fixture(scope="class")
+    def elsewhere(self, tmp_path_factory):
+        return tmp_path_factory.mktemp("elsewhere")
+
+    @pytest.fixture(scope="class")
+    def models(self, elsewhere):
+        return {"away.sql": f"{{{{ config(materialized='table', location_root='{elsewhere}') }}}} select 1 as id"}
+
+    def test_a_table_keeps_its_files_where_the_model_says(self, project, elsewhere):
+        for _ in range(2):
+            run_dbt(["run"])
+        assert (elsewhere / "away" / "_delta_log").is_dir()
+        assert project.run_sql("select * from {schema}.away", fetch="all") == [(1,)]

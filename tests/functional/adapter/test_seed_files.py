@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime
 from decimal import Decimal
-
-import re
 
 import pytest
 from dbt.tests.util import run_dbt, write_file
@@ -77,5 +76,3 @@ class TestEmptySeed:
     def test_a_seed_without_rows_makes_a_table_without_rows(self, project):
         run_dbt(["seed"])
         assert project.run_sql("select count(*) from {schema}.nothing", fetch="one") == (0,)
-
-

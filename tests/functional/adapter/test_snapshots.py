@@ -11,7 +11,7 @@ SNAPSHOT = """
 select * from {{{{ source('raw', 'people') }}}}
 {{% endsnapshot %}}
 """
-SOURCES = "sources: [{name: raw, schema: \"{{ target.schema }}\", tables: [{name: people}]}]"
+SOURCES = 'sources: [{name: raw, schema: "{{ target.schema }}", tables: [{name: people}]}]'
 
 
 class History:
@@ -89,4 +89,19 @@ class TestDeletesAsRecords(History):
             (1, "False", True),
             (2, "False", False),
             (2, "True", True),
+        ]
+
+
+class TestCurrentRowsWithAnEnd(History):
+    config = "unique_key='id', strategy='timestamp', updated_at='at', target_schema=schema, dbt_valid_to_current=\"timestamp'9999-12-31'\""
+    columns = "id int, at timestamp"
+    first = "(1, timestamp'2024-01-01'), (2, timestamp'2024-01-01')"
+
+    def test_a_current_row_ends_in_the_far_future_until_it_changes(self, project, taken, history):
+        project.run_sql("update {schema}.people set at = timestamp'2024-02-01' where id = 1")
+        run_dbt(["snapshot"])
+        assert history("id, year(dbt_valid_from), month(dbt_valid_from), year(dbt_valid_to)") == [
+            (1, 2024, 1, 2024),
+            (1, 2024, 2, 9999),
+            (2, 2024, 1, 9999),
         ]
