@@ -116,6 +116,8 @@ class Definitions:
         if location is not None and relation is None and table.exists() and rows is None and not definition.schema:
             self.catalog.register(schema, table_name, location)
             return change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
+        if not definition.schema:
+            raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
         result = create_table(table, f"{schema}.{table_name}", definition, rows, replace=or_replace, base=base)
         if location is not None and relation is None:
             self.catalog.register(schema, table_name, location)
@@ -336,7 +338,7 @@ def _partition(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...]:
         if field is None:
             raise UnknownColumn(name, columns.names, where="PARTITIONED BY")
         found.append(field.name)
-    if len(found) == len(columns):
+    if found and len(found) == len(columns):
         raise PlanError("A table cannot be partitioned by all of its columns. Leave at least one for the data files.")
     return tuple(found)
 

@@ -1,0 +1,32 @@
+"""Tables that live outside the warehouse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rowmerge
+from rowmerge.errors import PlanError, TableNotFound
+
+
+def test_a_table_with_a_location_lives_there_and_outlives_its_name(session: rowmerge.Session, tmp_path: Path) -> None:
+    place = tmp_path / "else where" / "orders"
+    session.sql(f"create table orders (id int) using delta location '{place}'")
+    session.sql("insert into orders values (1), (2)")
+    assert list(place.glob("*.parquet"))
+    session.sql("drop table orders")
+    with pytest.raises(TableNotFound):
+        session.sql("select * from orders")
+    session.sql(f"create table again using delta location '{place}'")
+    session.sql("delete from again where id = 1")
+    assert session.sql("select id from again").collect() == [(2,)]
+    assert session.describe("default", "again").location == place.as_uri().replace("%20", " ")
+
+
+def test_a_table_without_columns_is_refused(session: rowmerge.Session, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="no columns"):
+        session.sql("create table t using delta")
+    with pytest.raises(PlanError, match="no columns"):
+        session.sql(f"create table t using delta location '{tmp_path / 'nothing'}'")
+    assert session.relations("default") == []
