@@ -114,8 +114,9 @@ class Definitions:
         else:
             table = self.catalog.table_at(schema, table_name, location)
         if location is not None and relation is None and table.exists() and rows is None and not definition.schema:
+            opened = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
             self.catalog.register(schema, table_name, location)
-            return change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
+            return opened
         if not definition.schema:
             raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
         result = create_table(table, f"{schema}.{table_name}", definition, rows, replace=or_replace, base=base)
