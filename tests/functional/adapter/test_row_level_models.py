@@ -189,13 +189,13 @@ class TestNames:
     def models(self):
         return {
             "odd-name.sql": """
-{{ config(materialized='incremental', unique_key=['the-key', 'a-b']) }}
-select 1 as `the-key`, 2 as `a-b`, '{{ "second" if is_incremental() else "it\\\\'s first" }}' as `select`
+{{ config(materialized='incremental', unique_key=['the-key', 'a`b']) }}
+select 1 as `the-key`, 2 as `a``b`, '{{ "second" if is_incremental() else "it\\\\'s first" }}' as `select`
 """,
             "on_top.sql": "{{ config(materialized='view') }} select `the-key`, `select` from {{ ref('odd-name') }}",
         }
 
-    def test_dashes_and_keywords_are_names_like_others(self, project):
+    def test_dashes_quotes_and_keywords_are_names_like_others(self, project):
         run_dbt(["run"])
         assert project.run_sql("select * from {schema}.on_top", fetch="all") == [(1, "it's first")]
         run_dbt(["run"])
