@@ -49,7 +49,7 @@ def response_from(result: Any) -> RowmergeResponse:
 
 
 def _sentence(operation: str, changes: Any, version: int | None) -> str:
-    """`OK merge: 1,204 inserted, 310 updated, 3 files, version 7`."""
+    """`OK merge: 1,204 inserted, 310 updated, 3 files, 2 marked, version 7`: a marked file has a new deletion vector."""
     verb = operation.split(" ", 1)[0].lower()
     if verb in ("create", "replace"):
         parts = [_count(changes.inserted, "row")]
@@ -58,6 +58,8 @@ def _sentence(operation: str, changes: Any, version: int | None) -> str:
         parts = [f"{count:,} {done}" for count, done in counts if count] or ["nothing to do"]
     if changes.files_added:
         parts.append(_count(changes.files_added, "file"))
+    if changes.files_marked:
+        parts.append(f"{changes.files_marked:,} marked")
     if version is not None:
         parts.append(f"version {version}")
     return f"OK {verb}: {', '.join(parts)}"
