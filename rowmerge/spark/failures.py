@@ -81,7 +81,7 @@ def _stopped(rule: str, column: str, rest: str, table: str) -> RowmergeError:
 def _unparsable(error: ParseException, text: str) -> Unparsable:
     found = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     line, column = (int(found[1]), int(found[2]) + 1) if found else (1, 1)
-    reason = re.sub(r"\s*\(line \d+, pos \d+\)", "", _first_line(str(error)))
+    reason = re.sub(r"\s*\(line \d+, pos \d+\)", "", _first_line(str(error))).rstrip(".")
     shown = str(error).partition("== SQL ==\n")[2].split("\n---", 1)[0] or text
     return Unparsable(reason, text=shown, line=line, column=column)
 
