@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
@@ -30,14 +29,15 @@ from rowmerge.commands.definitions import (
     UseSchema,
 )
 from rowmerge.commands.names import TableName
-from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableError, TableNotFound, UnknownColumn, UnsupportedStatement
+from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound, UnsupportedStatement
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
+from rowmerge.session.columns import commented, new_properties, partition_columns, query_columns, renamed, with_columns
 from rowmerge.session.description import RelationDescription, describe
 from rowmerge.session.results import StatementResult
 from rowmerge.spark.columns import fields_of
-from rowmerge.spark.types import check_storable, schema_of
-from rowmerge.table.schema import Field, Struct, quote
+from rowmerge.spark.types import check_storable
+from rowmerge.table.schema import quote
 from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class Definitions:
         else:
             columns = fields_of(self.spark, command.columns)
             check_storable(columns)
-        definition = TableDefinition(columns, _partition(columns, command.partitioned_by), command.properties, command.comment)
+        definition = TableDefinition(columns, partition_columns(columns, command.partitioned_by), command.properties, command.comment)
         result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location, base=base)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
         return StatementResult(
@@ -179,7 +179,7 @@ class Definitions:
         added = fields_of(self.spark, command.columns)
 
         def definition(snapshot: Snapshot) -> TableDefinition:
-            return TableDefinition(schema=_with_columns(snapshot, added, command))
+            return TableDefinition(schema=with_columns(snapshot, added, command))
 
         parameters: dict[str, object] = {"columns": [{"column": {"name": f.name, "type": f.sql_type}} for f in added]}
         return self._changed(command.name, "ADD COLUMNS", parameters, definition)
@@ -189,7 +189,7 @@ class Definitions:
             return self._view_properties(command)
 
         def definition(snapshot: Snapshot) -> TableDefinition:
-            return TableDefinition(properties=_new_properties(command, snapshot.properties))
+            return TableDefinition(properties=new_properties(command, snapshot.properties))
 
         if isinstance(command, SetProperties):
             return self._changed(command.name, "SET TBLPROPERTIES", {"properties": dict(command.properties)}, definition)
@@ -203,7 +203,7 @@ class Definitions:
         def definition(snapshot: Snapshot) -> TableDefinition:
             if command.column is None:
                 return TableDefinition(description=command.comment or "")
-            return TableDefinition(schema=_commented(snapshot.schema, command.column, command.comment))
+            return TableDefinition(schema=commented(snapshot.schema, command.column, command.comment))
 
         operation = "CHANGE COLUMN" if command.column else "COMMENT ON TABLE"
         return self._changed(command.name, operation, {"comment": command.comment or ""}, definition)
@@ -236,7 +236,7 @@ class Definitions:
             return self._done("CREATE VIEW")
         columns = query_columns(self.binder.query(command.query.text))
         if command.columns:
-            columns = _renamed(columns, command.columns)
+            columns = renamed(columns, command.columns)
         self.catalog.put_view(
             schema,
             name,
@@ -259,14 +259,14 @@ class Definitions:
             default_schema=view.default_schema,
             columns=view.columns,
             comment=view.comment,
-            properties=_new_properties(command, view.properties),
+            properties=new_properties(command, view.properties),
             or_replace=True,
         )
         return self._done("ALTER VIEW")
 
     def _comment_on_view(self, relation: Relation, command: CommentOn) -> StatementResult:
         view = self.catalog.view(relation.schema, relation.name)
-        columns = view.columns if command.column is None else _commented(view.columns, command.column, command.comment)
+        columns = view.columns if command.column is None else commented(view.columns, command.column, command.comment)
         self.catalog.put_view(
             relation.schema,
             relation.name,
@@ -319,83 +319,3 @@ class Definitions:
 
     def _done(self, operation: str) -> StatementResult:
         return StatementResult(answers.nothing(self.spark), operation)
-
-
-def query_columns(frame: DataFrame) -> Struct:
-    """A query's columns as a table's: all may be NULL, comments of the query's own stay behind."""
-    schema = schema_of(frame)
-    lower = [field.name.lower() for field in schema]
-    for field in schema:
-        if lower.count(field.name.lower()) > 1:
-            raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
-    check_storable(schema)
-    return Struct(tuple(Field(field.name, field.type) for field in schema))
-
-
-def _partition(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...]:
-    found = []
-    for name in names:
-        field = columns.find(name)
-        if field is None:
-            raise UnknownColumn(name, columns.names, where="PARTITIONED BY")
-        found.append(field.name)
-    if found and len(found) == len(columns):
-        raise PlanError("A table cannot be partitioned by all of its columns. Leave at least one for the data files.")
-    return tuple(found)
-
-
-def _with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Struct:
-    fields = list(snapshot.schema.fields)
-    for field in added:
-        if Struct(tuple(fields)).find(field.name):
-            raise PlanError(f"{snapshot.name} has the column `{field.name}` already. Choose another name.")
-        if not field.nullable:
-            raise PlanError(
-                f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."
-            )
-        if field.name not in command.positions:
-            fields.append(field)
-            continue
-        after = command.positions[field.name]
-        if after is None:
-            fields.insert(0, field)
-            continue
-        place = Struct(tuple(fields)).find(after)
-        if place is None:
-            raise UnknownColumn(after, snapshot.schema.names, where="AFTER")
-        fields.insert(fields.index(place) + 1, field)
-    return Struct(tuple(fields))
-
-
-def _new_properties(command: SetProperties | UnsetProperties, properties: Mapping[str, str]) -> dict[str, str]:
-    if isinstance(command, SetProperties):
-        return {**properties, **command.properties}
-    missing = [key for key in command.keys if key not in properties]
-    if missing and not command.if_exists:
-        raise TableError(f"{command.name} has no property {missing[0]!r}. Add IF EXISTS, or look at SHOW TBLPROPERTIES {command.name}.")
-    return {key: value for key, value in properties.items() if key not in command.keys}
-
-
-def _commented(schema: Struct, path: tuple[str, ...], comment: str | None) -> Struct:
-    field = schema.find(path[0])
-    if field is None:
-        raise UnknownColumn(path[0], schema.names)
-    if len(path) > 1:
-        if not isinstance(field.type, Struct):
-            raise PlanError(f"`{path[0]}` is not a struct, so it has no field `{path[1]}`.")
-        new = replace(field, type=_commented(field.type, path[1:], comment))
-    else:
-        metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
-        new = replace(field, metadata={**metadata, "comment": comment} if comment else metadata)
-    return Struct(tuple(new if f is field else f for f in schema))
-
-
-def _renamed(columns: Struct, names: tuple[tuple[str, str | None], ...]) -> Struct:
-    if len(columns) != len(names):
-        raise PlanError(f"The view names {len(names)} column(s), but its query has {len(columns)}. Name each of them once.")
-    return Struct(
-        tuple(
-            replace(f, name=name, metadata={"comment": comment} if comment else {})
-            for f, (name, comment) in zip(columns, names, strict=True)
-        )
-    )

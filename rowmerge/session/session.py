@@ -17,7 +17,8 @@ from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, TableNotFound
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
-from rowmerge.session.definitions import Definitions, query_columns
+from rowmerge.session.columns import query_columns
+from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
 from rowmerge.session.results import StatementResult

@@ -1,0 +1,104 @@
+"""What becomes of a table's columns and properties when a statement defines or changes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rowmerge.commands.definitions import AddColumns, SetProperties, UnsetProperties
+from rowmerge.errors import PlanError, TableError, UnknownColumn
+from rowmerge.spark.types import check_storable, schema_of
+from rowmerge.table.schema import Field, Struct
+from rowmerge.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def query_columns(frame: DataFrame) -> Struct:
+    """A query's columns as a table's: all may be NULL, comments of the query's own stay behind.
+
+    Raises PlanError for a name that comes twice, TypeMismatch for a type that no table holds.
+    """
+    schema = schema_of(frame)
+    lower = [field.name.lower() for field in schema]
+    for field in schema:
+        if lower.count(field.name.lower()) > 1:
+            raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
+    check_storable(schema)
+    return Struct(tuple(Field(field.name, field.type) for field in schema))
+
+
+def partition_columns(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns of PARTITIONED BY by their exact names. Raises UnknownColumn, PlanError when none would be left for the files."""
+    found = []
+    for name in names:
+        field = columns.find(name)
+        if field is None:
+            raise UnknownColumn(name, columns.names, where="PARTITIONED BY")
+        found.append(field.name)
+    if found and len(found) == len(columns):
+        raise PlanError("A table cannot be partitioned by all of its columns. Leave at least one for the data files.")
+    return tuple(found)
+
+
+def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Struct:
+    """The schema after ALTER TABLE … ADD COLUMNS, in the places that it gives. Raises PlanError, UnknownColumn."""
+    fields = list(snapshot.schema.fields)
+    for field in added:
+        if Struct(tuple(fields)).find(field.name):
+            raise PlanError(f"{snapshot.name} has the column `{field.name}` already. Choose another name.")
+        if not field.nullable:
+            raise PlanError(
+                f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."
+            )
+        if field.name not in command.positions:
+            fields.append(field)
+            continue
+        after = command.positions[field.name]
+        if after is None:
+            fields.insert(0, field)
+            continue
+        place = Struct(tuple(fields)).find(after)
+        if place is None:
+            raise UnknownColumn(after, snapshot.schema.names, where="AFTER")
+        fields.insert(fields.index(place) + 1, field)
+    return Struct(tuple(fields))
+
+
+def new_properties(command: SetProperties | UnsetProperties, properties: Mapping[str, str]) -> dict[str, str]:
+    """All properties after SET or UNSET TBLPROPERTIES. Raises TableError for one that is unset and not there."""
+    if isinstance(command, SetProperties):
+        return {**properties, **command.properties}
+    missing = [key for key in command.keys if key not in properties]
+    if missing and not command.if_exists:
+        raise TableError(f"{command.name} has no property {missing[0]!r}. Add IF EXISTS, or look at SHOW TBLPROPERTIES {command.name}.")
+    return {key: value for key, value in properties.items() if key not in command.keys}
+
+
+def commented(schema: Struct, path: tuple[str, ...], comment: str | None) -> Struct:
+    """The schema with another comment (None: none) on a column or a field of a struct. Raises UnknownColumn, PlanError."""
+    field = schema.find(path[0])
+    if field is None:
+        raise UnknownColumn(path[0], schema.names)
+    if len(path) > 1:
+        if not isinstance(field.type, Struct):
+            raise PlanError(f"`{path[0]}` is not a struct, so it has no field `{path[1]}`.")
+        new = replace(field, type=commented(field.type, path[1:], comment))
+    else:
+        metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
+        new = replace(field, metadata={**metadata, "comment": comment} if comment else metadata)
+    return Struct(tuple(new if f is field else f for f in schema))
+
+
+def renamed(columns: Struct, names: tuple[tuple[str, str | None], ...]) -> Struct:
+    """A view's columns under the names and comments that it gives them. Raises PlanError when their number differs."""
+    if len(columns) != len(names):
+        raise PlanError(f"The view names {len(names)} column(s), but its query has {len(columns)}. Name each of them once.")
+    return Struct(
+        tuple(
+            replace(f, name=name, metadata={"comment": comment} if comment else {})
+            for f, (name, comment) in zip(columns, names, strict=True)
+        )
+    )
