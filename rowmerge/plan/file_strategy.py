@@ -29,10 +29,11 @@ def strategy(mode: WriteMode, *, can_mark: bool, records: int | None, deleted: i
         return Strategy.KEEP
     if records is not None and deleted >= records:
         return Strategy.DROP
-    if mode is WriteMode.COPY_ON_WRITE or not can_mark:
+    if mode is WriteMode.COPY_ON_WRITE or not can_mark or records is None:
+        # Delta wants to know the number of rows of a file that has a deletion vector.
         return Strategy.REWRITE
     if mode is WriteMode.MERGE_ON_READ:
         return Strategy.MARK
-    if size <= SMALL_FILE or records is None or deleted >= records * REWRITE_FRACTION:
+    if size <= SMALL_FILE or deleted >= records * REWRITE_FRACTION:
         return Strategy.REWRITE
     return Strategy.MARK

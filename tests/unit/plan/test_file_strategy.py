@@ -45,6 +45,10 @@ def test_auto_counts_rows_that_were_deleted_before() -> None:
     assert choose(WriteMode.AUTO, deleted=250, newly=1) is Strategy.REWRITE
 
 
-def test_auto_rewrites_small_files_and_those_of_unknown_length() -> None:
+def test_auto_rewrites_small_files() -> None:
     assert choose(WriteMode.AUTO, deleted=1, size=SMALL_FILE) is Strategy.REWRITE
-    assert choose(WriteMode.AUTO, deleted=1, records=None) is Strategy.REWRITE
+
+
+@pytest.mark.parametrize("mode", list(WriteMode))
+def test_a_file_of_unknown_length_is_rewritten_in_every_mode(mode: WriteMode) -> None:
+    assert choose(mode, deleted=1, records=None) is Strategy.REWRITE

@@ -1,0 +1,72 @@
+"""Where the time of a `dbt run` goes: Spark's start, dbt itself, planning, Spark jobs, commits. On the flights project, one thread.
+
+    python benchmarks/dbt_run.py
+
+Run 0 makes the tables; the later ones are incremental, in the same process (warm). A statement's stages are what the adapter's responses
+say; what no stage accounts for is dbt: parsing, compiling, its own queries, printing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+from dbt.cli.main import dbtRunner
+
+import rowmerge
+
+PROJECT = Path(__file__).resolve().parents[1] / "integration_tests" / "flights"
+sys.path.insert(0, str(PROJECT))
+
+from feed import BATCHES, write_feed  # noqa: E402  the project's scripts are no package
+
+STAGES = ("plan", "spark", "commit")
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="rowmerge-dbt-run-"))
+    write_feed(folder / "feed", len(BATCHES))
+    os.environ["FLIGHTS_WAREHOUSE"] = str(folder / "warehouse")
+    began = time.perf_counter()
+    rowmerge.connect(str(folder / "warehouse"))
+    started = time.perf_counter() - began
+    invoke(folder, 0, "seed")
+    runs = [invoke(folder, batch, "run") for batch in range(len(BATCHES))]
+    print(f"\nSpark's start {started:.1f} s\n\n{'dbt run':<10}{'wall':>8}{'dbt':>8}" + "".join(f"{stage:>8}" for stage in STAGES))
+    for batch, run in enumerate(runs):
+        print(f"{batch:<10}" + "".join(f"{seconds:8.2f}" for seconds in run))
+    warm = [median(values) for values in zip(*runs[2:], strict=True)]
+    print(f"{'warm':<10}" + "".join(f"{seconds:8.2f}" for seconds in warm))
+    print(f"{'share':<10}" + "".join(f"{seconds / warm[0]:8.0%}" for seconds in warm))
+
+
+def invoke(folder: Path, batch: int, command: str) -> tuple[float, ...]:
+    """Seconds: wall, dbt, and each stage."""
+    variables = json.dumps({"feed": str(folder / "feed"), "batch": batch})
+    places = [
+        "--project-dir",
+        str(PROJECT),
+        "--profiles-dir",
+        str(PROJECT),
+        "--target-path",
+        str(folder / "target"),
+        "--log-path",
+        str(folder),
+    ]
+    began = time.perf_counter()
+    result = dbtRunner().invoke([command, *places, "--vars", variables, "--threads", "1"])
+    wall = time.perf_counter() - began
+    if not result.success:
+        raise SystemExit(f"dbt {command} failed: {result.exception or folder / 'dbt.log'}")
+    responses = [run.adapter_response.get("seconds") or {} for run in result.result]
+    stages = [sum(seconds.get(stage, 0.0) for seconds in responses) for stage in STAGES]
+    return (wall, wall - sum(stages), *stages)
+
+
+if __name__ == "__main__":
+    main()
