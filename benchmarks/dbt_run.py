@@ -21,6 +21,7 @@ from dbt.cli.main import dbtRunner
 import rowmerge
 
 PROJECT = Path(__file__).resolve().parents[1] / "integration_tests" / "flights"
+FEED = PROJECT / "target" / "feed"
 sys.path.insert(0, str(PROJECT))
 
 from feed import BATCHES, write_feed  # noqa: E402  the project's scripts are no package
@@ -30,7 +31,8 @@ STAGES = ("plan", "spark", "commit")
 
 def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="rowmerge-dbt-run-"))
-    write_feed(folder / "feed", len(BATCHES))
+    # The project looks for its seeds in its own target folder.
+    write_feed(FEED, len(BATCHES))
     os.environ["FLIGHTS_WAREHOUSE"] = str(folder / "warehouse")
     began = time.perf_counter()
     rowmerge.connect(str(folder / "warehouse"))
@@ -47,7 +49,7 @@ def main() -> None:
 
 def invoke(folder: Path, batch: int, command: str) -> tuple[float, ...]:
     """Seconds: wall, dbt, and each stage."""
-    variables = json.dumps({"feed": str(folder / "feed"), "batch": batch})
+    variables = json.dumps({"feed": str(FEED), "batch": batch})
     places = [
         "--project-dir",
         str(PROJECT),
