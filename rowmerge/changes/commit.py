@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential, wait_random
 
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.errors import CommitConflict, CommitStateUnknown, MetadataChanged, ProtocolChanged
+from rowmerge.errors import CommitConflict, CommitStateUnknown, MetadataChanged, ProtocolChanged, RowmergeError
 from rowmerge.spark.write import discard
 from rowmerge.table.files import AddedFile
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Snapshot, Table, Unknown
@@ -35,7 +35,7 @@ def commit_with_retry(table: Table, attempt: Callable[[], Attempt], timings: Tim
     def once() -> ChangeResult:
         made = attempt()
         if made.change is None:
-            return ChangeResult(made.base.version, made.changes, timings, committed=False)
+            return ChangeResult(made.base.version, made.changes, timings)
         with timings.measure("commit"):
             return _settled(table, made, made.change, timings)
 
@@ -51,27 +51,21 @@ def commit_with_retry(table: Table, attempt: Callable[[], Attempt], timings: Tim
 def _settled(table: Table, made: Attempt, change: Change, timings: Timings) -> ChangeResult:
     try:
         outcome = table.commit(made.base, change)
-    except CommitStateUnknown:
-        raise
-    except Exception:
-        # Whatever went wrong before the put leaves nothing behind.
-        _discard(made.written)
+    except RowmergeError:
+        # A table raises these only when nothing was committed; after anything else the commit may stand on these files.
+        discard(made.written)
         raise
     match outcome:
         case Committed(version):
             return ChangeResult(version, made.changes, timings)
         case Conflicted(conflict):
-            _discard(made.written)
+            discard(made.written)
             raise conflict
         case Unknown(reason):
             raise CommitStateUnknown(
                 f"It is not known whether the {change.operation} on {made.base.name} was committed: {reason}. "
                 f"Look at DESCRIBE HISTORY {made.base.name} before you run it again."
             )
-
-
-def _discard(files: Iterable[AddedFile]) -> None:
-    discard(files)
 
 
 def _worth_another_try(error: BaseException) -> bool:

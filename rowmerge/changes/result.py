@@ -48,4 +48,3 @@ class ChangeResult:
     version: int
     changes: RowChanges
     timings: Timings
-    committed: bool = True

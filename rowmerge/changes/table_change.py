@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rowmerge.changes.commit import ATTEMPTS, Attempt, commit_with_retry
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.errors import AlreadyExists, CommitStateUnknown
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.write import Written, discard
 from rowmerge.table.files import FileChanges
@@ -51,9 +51,8 @@ def create_table(
     try:
         with timings.measure("commit"):
             outcome = table.create(definition, change)
-    except CommitStateUnknown:
-        raise
-    except Exception:
+    except RowmergeError:
+        # As in commit.py: raised only when nothing was committed.
         discard(written.files)
         raise
     match outcome:

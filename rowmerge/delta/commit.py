@@ -48,15 +48,15 @@ class Commit:
         """
         state = empty_state() if self.base is None else self.base.state
         writer = FileWriter(self.storage, self.base, self.metadata, state.domains, self.change, self.now)
-        certainly_not_in = True
         try:
-            fixed = writer.actions()
-            outcome = self._put_after_winners(state, fixed, writer)
-            certainly_not_in = isinstance(outcome, Conflicted)
-            return outcome
-        finally:
-            if certainly_not_in:
-                writer.discard()
+            outcome = self._put_after_winners(state, writer.actions(), writer)
+        except RowmergeError:
+            # Certainly not in. After anything else, an interrupt in the middle of the put for one, the commit may stand on these files.
+            writer.discard()
+            raise
+        if isinstance(outcome, Conflicted):
+            writer.discard()
+        return outcome
 
     def _put_after_winners(self, state: State, fixed: list[Action], writer: FileWriter) -> Outcome:
         ours = self._ours(writer)

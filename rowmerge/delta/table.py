@@ -6,6 +6,7 @@ import logging
 import threading
 from dataclasses import dataclass
 
+from rowmerge.delta.actions import Metadata
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
 from rowmerge.delta.features import check_readable
@@ -105,14 +106,17 @@ class DeltaTable:
 
     def _run(self, commit: Commit) -> Outcome:
         outcome = commit.run()
-        if isinstance(outcome, Committed) and is_due(outcome.version, commit.metadata):
-            try:
-                state = self.snapshot_at(version=outcome.version).state
-            except RowmergeError as error:
-                logger.warning("No checkpoint of version %d was written at %s: %s", outcome.version, self.location, error)
-            else:
-                try_checkpoint(self._storage, state)
+        if isinstance(outcome, Committed):
+            self._checkpoint(outcome.version, commit.metadata)
         return outcome
+
+    def _checkpoint(self, version: int, metadata: Metadata) -> None:
+        """Write a checkpoint when it is due. The version is committed: whatever is wrong here must not look like a failed commit."""
+        try:
+            if is_due(version, metadata):
+                try_checkpoint(self._storage, self.snapshot_at(version=version).state)
+        except RowmergeError as error:
+            logger.warning("No checkpoint of version %d was written at %s: %s", version, self.location, error)
 
     def _open(self, listing: LogListing, version: int | None, known: _Opened | None) -> _Opened:
         """A version of a listed log, the newest for None, going on from a known one where that is older."""

@@ -21,7 +21,11 @@ VALUE_COLUMN = "__rowmerge_value_%d"
 
 
 def plan_merge(merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False) -> RowPlan:
-    """MERGE over a source whose columns are known. Raises UnknownColumn, PlanError."""
+    """MERGE over a source whose columns are known. Raises UnknownColumn, PlanError, UnsupportedStatement."""
+    if merge.schema_evolution:
+        raise UnsupportedStatement(
+            f"MERGE WITH SCHEMA EVOLUTION is not supported. Add the new columns first: ALTER TABLE {merge.target} ADD COLUMNS (…)"
+        )
     target = side_of(merge.target_alias or merge.target.parts[-1], merge.target.parts, snapshot.schema.names, merge.target_alias)
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")

@@ -73,11 +73,6 @@ class RowPlan:
         return tuple(clause for clause in self.clauses if clause.match is match)
 
     @property
-    def touches_target(self) -> bool:
-        """Whether any clause may change a row that is in the table."""
-        return any(clause.effect is not Effect.INSERT for clause in self.clauses)
-
-    @property
     def duplicates_allowed(self) -> bool:
         """One unconditional DELETE cannot be done twice in two ways, so a second match does no harm (as in Delta and the SQL standard)."""
         matched = self.of(Match.MATCHED)

@@ -170,7 +170,10 @@ class Table(Protocol):
         """The first commit of a table that does not exist. Conflicted when somebody else created it first."""
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
-        """Make `change`, planned on `base`, the table's next version, after others' commits where they do not conflict."""
+        """Make `change`, planned on `base`, the table's next version, after others' commits where they do not conflict.
+
+        Raises RowmergeError only when it is certain that nothing was committed: callers then delete the files of the change. `create` too.
+        """
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first."""

@@ -6,10 +6,25 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
+_FOREIGN = {
+    "merge_clauses": "Use update_condition, delete_condition, insert_condition and not_matched_by_source_action.",
+    "merge_update_condition": "Call it update_condition.",
+    "merge_insert_condition": "Call it insert_condition.",
+    "merge_update_set_expressions": "Compute the values in the model.",
+    "merge_on_using_columns": "Set unique_key to these columns.",
+    "merge_returning_columns": "Read the table after the run.",
+    "merge_with_schema_evolution": "Set on_schema_change: append_new_columns.",
+}
+
 
 def problems_with(config: Any, columns: Sequence[str]) -> list[str]:
     """Everything that is wrong, one sentence each; empty when nothing is. `config` has dict's `get`; `columns` are the target's."""
-    return [*_column_problems(config, columns), *_step_problems(config), *_by_source_problems(config)]
+    return [*_foreign_problems(config), *_column_problems(config, columns), *_step_problems(config), *_by_source_problems(config)]
+
+
+def _foreign_problems(config: Any) -> list[str]:
+    """Configs of other adapters that would change which rows are written: passed over in silence, they would give other tables."""
+    return [f"{name} is not supported. {advice}" for name, advice in _FOREIGN.items() if config.get(name)]
 
 
 def _column_problems(config: Any, columns: Sequence[str]) -> list[str]:

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 from dbt.adapters.rowmerge.response import response_from
+from rowmerge import RowChanges, StatementResult
 
 
-@dataclass
-class Changes:
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    files_added: int = 0
-    files_removed: int = 0
-    files_marked: int = 0
-    bytes_added: int = 0
-
-    @property
-    def affected(self):
-        return self.inserted + self.updated + self.deleted
-
-
-@dataclass
-class Result:
-    operation: str
-    changes: Changes | None = None
-    version: int | None = None
-    seconds: dict[str, float] = field(default_factory=dict)
+def result_of(operation, changes=None, version=None, seconds=None):
+    return StatementResult(None, operation, changes, version, seconds or {})
 
 
 @pytest.mark.parametrize(
     ("result", "message"),
     [
-        (Result("MERGE", Changes(1204, 310, 2, 3), 7), "OK merge: 1,204 inserted, 310 updated, 2 deleted, 3 files, version 7"),
-        (Result("MERGE", Changes(), 7), "OK merge: nothing to do, version 7"),
-        (Result("INSERT", Changes(inserted=1, files_added=1), 1), "OK insert: 1 inserted, 1 file, version 1"),
-        (Result("CREATE TABLE AS SELECT", Changes(inserted=1, files_added=1), 0), "OK create: 1 row, 1 file, version 0"),
-        (Result("CREATE TABLE AS SELECT", Changes(), 4), "OK create: 0 rows, version 4"),
-        (Result("SELECT"), "OK"),
+        (result_of("MERGE", RowChanges(1204, 310, 2, 3), 7), "OK merge: 1,204 inserted, 310 updated, 2 deleted, 3 files, version 7"),
+        (result_of("MERGE", RowChanges(), 7), "OK merge: nothing to do, version 7"),
+        (result_of("INSERT", RowChanges(inserted=1, files_added=1), 1), "OK insert: 1 inserted, 1 file, version 1"),
+        (result_of("CREATE TABLE AS SELECT", RowChanges(inserted=1, files_added=1), 0), "OK create: 1 row, 1 file, version 0"),
+        (result_of("CREATE TABLE AS SELECT", RowChanges(), 4), "OK create: 0 rows, version 4"),
+        (result_of("SELECT"), "OK"),
     ],
 )
 def test_the_message_says_what_happened(result, message):
@@ -48,7 +28,7 @@ def test_the_message_says_what_happened(result, message):
 
 
 def test_the_counts_are_kept():
-    kept = response_from(Result("MERGE", Changes(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345})).to_dict(omit_none=True)
+    kept = response_from(result_of("MERGE", RowChanges(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345})).to_dict(omit_none=True)
     del kept["_message"]
     assert kept == {
         "code": "MERGE",

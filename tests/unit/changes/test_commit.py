@@ -1,0 +1,61 @@
+"""After a failed commit, files are deleted only when it is certain that no version needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.result import RowChanges, Timings
+from rowmerge.delta import DeltaTable
+from rowmerge.errors import StorageError
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.files import AddedFile, FileChanges
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, TableDefinition
+
+
+class Breaking(Storage):
+    """A folder whose put of a commit fails: before it happened, or after."""
+
+    def __init__(self, location: str, failure: BaseException, *, put_first: bool) -> None:
+        super().__init__(location)
+        self._failure, self._put_first = failure, put_first
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        if self._put_first:
+            super().put_if_absent(path, data)
+        raise self._failure
+
+
+def append_to(folder: Path, failure: BaseException, *, put_first: bool) -> Path:
+    """Append one file over a storage that fails; the file's path."""
+    schema = Struct((Field("id", Primitive("long")),))
+    DeltaTable(Storage(str(folder)), "t").create(TableDefinition(schema=schema), Change("CREATE TABLE"))
+    path = folder / "part-0.parquet"
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), path)
+    table = DeltaTable(Breaking(str(folder), failure, put_first=put_first), "t")
+    added = AddedFile(path.as_uri(), path.stat().st_size, 1)
+
+    def attempt() -> Attempt:
+        return Attempt(table.snapshot(), Change("WRITE", files=FileChanges((added,))), RowChanges(inserted=1), (added,))
+
+    with pytest.raises(type(failure)):
+        commit_with_retry(table, attempt, Timings())
+    return path
+
+
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), RuntimeError("a bug"), MemoryError()])
+def test_files_of_a_commit_that_may_stand_are_kept(tmp_path: Path, failure: BaseException) -> None:
+    path = append_to(tmp_path, failure, put_first=True)
+    assert path.exists()
+    assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().files()["path"].to_pylist() == [path.as_uri()]
+
+
+def test_files_of_a_commit_that_certainly_failed_are_deleted(tmp_path: Path) -> None:
+    path = append_to(tmp_path, StorageError("t", "the disk is full"), put_first=False)
+    assert not path.exists()
+    assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().version == 0
