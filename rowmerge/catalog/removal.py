@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 from uuid import uuid4
 
-from rowmerge.storage.store import Storage, StoredObject, local_path
+from rowmerge.storage.store import Storage
 
 LOG = "_delta_log"
 DROPPED = f"{LOG}/_dropped.json"
@@ -33,7 +32,7 @@ def finish_removal(folder: Storage) -> None:
     mark = _mark(folder)
     if mark is None:
         return
-    objects = [o for o in folder.list() if o.path != DROPPED and _lies_within(folder, o)]
+    objects = [o for o in folder.list() if o.path != DROPPED]
     log = [o.path for o in objects if o.path.startswith(f"{LOG}/")]
     folder.delete([o.path for o in objects if not o.path.startswith(f"{LOG}/")])
     if _mark(folder) == mark:
@@ -48,12 +47,3 @@ def _mark(folder: Storage) -> bytes | None:
         return folder.get(DROPPED)
     except FileNotFoundError:
         return None
-
-
-def _lies_within(folder: Storage, stored: StoredObject) -> bool:
-    """False for what a symbolic link brings in from outside: that is not ours to delete."""
-    root = local_path(folder.location)
-    if root is None:
-        return True
-    real = os.path.realpath(root)
-    return os.path.commonpath([real, os.path.realpath((root / stored.path).parent)]) == real

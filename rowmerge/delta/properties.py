@@ -123,6 +123,10 @@ def tombstone_retention(properties: Mapping[str, str]) -> int:
     return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
 
 
+def milliseconds_of_hours(hours: float) -> int:
+    return round(hours * _UNITS["hour"])
+
+
 def milliseconds(name: str, interval: str) -> int:
     """A property like `interval 7 days` or `1 week 12 hours`. Raises ConfigurationError."""
     text = re.sub(r"^\s*interval\s+", "", interval.strip().lower())

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata, Protocol
-from rowmerge.delta.deletion_vectors import read_vector, vector_path
+from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
@@ -103,10 +103,3 @@ class DeltaSnapshot:
 
     def check_writable(self) -> None:
         check_writable(self.name, self.protocol, self.metadata)
-
-    def referenced_paths(self) -> frozenset[str]:
-        """The data files and deletion vectors of this version that lie below the table, relative to it and plain."""
-        descriptors = self.state.files["deletionVector"].drop_null().to_pylist()
-        vectors = [vector_path(self.location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
-        below = f"{self.location}/"
-        return frozenset(path[len(below) :] for path in [*self.absolute_paths.to_pylist(), *vectors] if path.startswith(below))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from dataclasses import dataclass
 
 from rowmerge.delta.actions import Metadata
@@ -13,10 +14,21 @@ from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info, read_history, version_at
 from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
 from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.vacuum import Vacuum
 from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.snapshot import Change, Committed, Conflicted, HistoryEntry, Outcome, Snapshot, TableDefinition
+from rowmerge.table.snapshot import (
+    Change,
+    Committed,
+    Conflicted,
+    HistoryEntry,
+    Outcome,
+    Snapshot,
+    TableDefinition,
+    Vacuumed,
+    VacuumOptions,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +113,13 @@ class DeltaTable:
         if listing.newest is None:
             raise TableNotFound(self._name)
         return read_history(self._storage, listing, limit)
+
+    def vacuum(self, options: VacuumOptions) -> Vacuumed:
+        """Delete the files that no version within the retention needs.
+
+        Raises UnsupportedTableFeature, PlanError for a retention that is not safe, StorageError, CommitStateUnknown.
+        """
+        return Vacuum(self._storage, self._name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
 
     # ------------------------------------------------------------------ inside
 

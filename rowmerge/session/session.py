@@ -12,6 +12,7 @@ from rowmerge.catalog import DirectoryCatalog, Relation
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
+from rowmerge.commands.maintenance import Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, TableNotFound
@@ -21,6 +22,7 @@ from rowmerge.session.columns import query_columns
 from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
+from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.results import StatementResult
 from rowmerge.session.rows import RowStatements
 from rowmerge.spark.failures import translated
@@ -71,6 +73,7 @@ class Session:
         self._binder = Binder(spark, catalog, schema)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
         self._rows = RowStatements(spark, self._binder)
+        self._maintenance = Maintenance(spark, self._binder)
 
     @property
     def spark(self) -> SparkSession:
@@ -93,6 +96,8 @@ class Session:
                     return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return self._rows.run(command)
+                case Vacuum():
+                    return self._maintenance.run(command)
                 case _:
                     return self._definitions.run(command)
 

@@ -6,18 +6,19 @@ from collections.abc import Callable
 
 from rowmerge.commands.definitions import DefinitionCommand, Query
 from rowmerge.commands.explain import Explain
+from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import Unparsable
-from rowmerge.sql import alter, definitions, describe, merge, rows
+from rowmerge.sql import alter, definitions, describe, maintenance, merge, rows
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import Kind, Token, first_word, tokenize
 
-Statement = RowCommand | DefinitionCommand | Query | Explain
+Statement = RowCommand | DefinitionCommand | MaintenanceCommand | Query | Explain
 
 _RAW = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
 """Statements whose rest Spark reads as plain text, quotes and all."""
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-_RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand | None]] = {
+_RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand | MaintenanceCommand | None]] = {
     ("MERGE",): merge.merge,
     ("UPDATE",): rows.update,
     ("DELETE",): rows.delete,
@@ -33,6 +34,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand 
     ("DESC",): describe.describe,
     ("SHOW",): describe.show,
     ("USE",): describe.use,
+    ("VACUUM",): maintenance.vacuum,
 }
 
 
@@ -63,7 +65,7 @@ def parse(text: str) -> Statement:
     return explained or _command(cursor) or Query(text[: tokens[-1].end])
 
 
-def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | None:
+def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | MaintenanceCommand | None:
     for ahead in (1, 2):
         words = tuple(cursor.key(at) for at in range(ahead))
         if words in _RULES:

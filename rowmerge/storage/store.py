@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -148,7 +148,10 @@ class Storage:
         """Delete objects; those already gone do not matter."""
         for path in paths:
             try:
-                obstore.delete(self._opened, path)
+                if self._local is not None:
+                    (self._local / path).unlink()
+                else:
+                    obstore.delete(self._opened, path)
             except FileNotFoundError:
                 continue
             except (BaseError, OSError) as error:
@@ -166,15 +169,37 @@ class Storage:
 
     # The last method: below it, `list` in an annotation would mean this one.
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty."""
-        if self._local is not None and not (self._local / prefix).is_dir():
-            return []
+        """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty.
+
+        On a disk, what a put left that was killed in the middle (`name#1`) is an object like others; folders behind symbolic links are not
+        looked into.
+        """
+        if self._local is not None:
+            return sorted(_walk(self._local, prefix, after or ""), key=lambda o: o.path)
         try:
             found = obstore.list(self._opened, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
             raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
         objects = [StoredObject(o["path"], o["size"], int(o["last_modified"].timestamp() * 1000)) for o in found]
         return sorted(objects, key=lambda o: o.path)
+
+
+def _walk(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
+    def failed(error: OSError) -> None:
+        if not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise StorageError(f"file://{error.filename}", error.strerror or str(error)) from error
+
+    for folder, _, names in os.walk(root / prefix, onerror=failed):
+        below = os.path.relpath(folder, root).replace(os.sep, "/")
+        for name in names:
+            path = name if below == "." else f"{below}/{name}"
+            if path <= after:
+                continue
+            try:
+                found = os.stat(os.path.join(folder, name))
+            except FileNotFoundError:
+                continue  # deleted meanwhile, or a link to nowhere
+            yield StoredObject(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
 
 def _short(error: Exception) -> str:

@@ -152,6 +152,24 @@ class HistoryEntry:
     engine: str | None = None
 
 
+@dataclass(frozen=True)
+class VacuumOptions:
+    """`retain_hours`: None for the table's own retention, which a shorter one is checked against; `record`: tell it in the history."""
+
+    retain_hours: float | None = None
+    dry_run: bool = False
+    check_retention: bool = True
+    record: bool = True
+
+
+@dataclass(frozen=True)
+class Vacuumed:
+    """The absolute paths of the files that were deleted, or would be, and the table's version afterwards."""
+
+    paths: tuple[str, ...]
+    version: int
+
+
 class Table(Protocol):
     """A table at a location, opened by its format."""
 
@@ -177,3 +195,6 @@ class Table(Protocol):
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first."""
+
+    def vacuum(self, options: VacuumOptions) -> Vacuumed:
+        """Delete the files that no version within the retention needs. Raises PlanError for a retention that is not safe, StorageError."""

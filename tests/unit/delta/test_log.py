@@ -12,7 +12,6 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.log import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
 from tests.unit.delta.small_tables import Lake, committed
 
 
@@ -225,20 +224,6 @@ def test_history_tells_each_commit_newest_first(lake: Lake) -> None:
     assert newest.engine is not None
     assert newest.engine.startswith("rowmerge/")
     assert [entry.version for entry in lake.table.history(3)] == [12, 11, 10]
-
-
-def test_the_paths_of_a_version_are_listed_for_those_who_clean_up(lake: Lake) -> None:
-    snapshot = lake.table.snapshot()
-    path = snapshot.files()["path"][0].as_py()
-    extra = lake.file([500, 501])
-    committed(lake.commit("WRITE", added=(extra,)))
-    committed(lake.commit("DELETE", removed=(path,), deleted={extra.path: Positions([0])}))
-    after = lake.table.snapshot().referenced_paths()
-    below = f"file://{lake.folder}/"
-    assert path[len(below) :] not in after
-    assert extra.path[len(below) :] in after
-    assert sum(name.startswith("deletion_vector_") for name in after) == 1
-    assert len(after) == 13
 
 
 def test_threads_open_one_table_together(lake: Lake) -> None:

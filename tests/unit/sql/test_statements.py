@@ -13,7 +13,15 @@ from rowmerge.sql import parse
 from tests.unit.sql import printed
 
 CASES = printed.cases(
-    "merge.sql", "rows.sql", "tables.sql", "schemas_and_views.sql", "alter.sql", "describe.sql", "queries.sql", "names_and_literals.sql"
+    "merge.sql",
+    "rows.sql",
+    "tables.sql",
+    "schemas_and_views.sql",
+    "alter.sql",
+    "describe.sql",
+    "maintenance.sql",
+    "queries.sql",
+    "names_and_literals.sql",
 )
 COMPLETE = [case for case in CASES if not case.expected.startswith(("Query", "!> "))]
 
