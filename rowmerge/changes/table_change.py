@@ -26,6 +26,8 @@ class NewTable:
     location: str
     schema: Struct
     partition_columns: tuple[str, ...]
+    stored_schema: Struct
+    by_field_id: bool
 
 
 def create_table(
@@ -140,7 +142,7 @@ def _write(table: Table, name: str, definition: TableDefinition, rows: NewRows |
     if rows is None:
         return Written()
     assert definition.schema is not None
-    return rows.write(NewTable(name, table.location, definition.schema, definition.partition_columns or ()))
+    return rows.write(NewTable(name, table.location, definition.schema, definition.partition_columns or (), definition.schema, False))
 
 
 def _changes(written: Written, removed: int = 0) -> RowChanges:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from rowmerge.delta.column_mapping import MODE, stored_fields, stored_partition_columns
 from rowmerge.table.schema import Struct, schema_from_json, to_json
 
 Action = Mapping[str, Any]
@@ -99,6 +100,8 @@ class Metadata:
     created: int | None = None
     provider: str = "parquet"
     options: Mapping[str, str] = field(default_factory=dict)
+    mapping_supported: bool = field(default=True, compare=False)
+    """Whether the protocol lets the property `delta.columnMapping.mode` mean anything."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Metadata:
@@ -120,6 +123,23 @@ class Metadata:
     def schema(self) -> Struct:
         """The table's columns. Raises ValueError for a type that is not known."""
         return schema_from_json(json.loads(self.schema_string))
+
+    @property
+    def mapping_mode(self) -> str:
+        """`none`, `name` or `id`."""
+        return self.configuration.get(MODE, "none").strip().lower() if self.mapping_supported else "none"
+
+    @cached_property
+    def stored_schema(self) -> Struct:
+        """The columns as data files and statistics hold them. Raises ValueError like `schema`."""
+        return self.schema if self.mapping_mode == "none" else stored_fields(self.schema)
+
+    @cached_property
+    def stored_partition_columns(self) -> tuple[str, ...]:
+        """The names of `partitionValues`."""
+        if self.mapping_mode == "none":
+            return self.partition_columns
+        return stored_partition_columns(json.loads(self.schema_string), self.partition_columns)
 
     def action(self) -> Action:
         fields: dict[str, Any] = {

@@ -14,7 +14,7 @@ from rowmerge.delta.columns import ADD, REMOVE, file_schema, nulls, rows_of, tom
 from rowmerge.delta.log import LOG, SIDECARS, Checkpoint, read_documents
 from rowmerge.delta.ndjson import Document, FileActions, file_actions, other_actions
 from rowmerge.delta.paths import absolute_path
-from rowmerge.delta.replay import State, state_of
+from rowmerge.delta.replay import State, described, state_of
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
 
@@ -27,7 +27,8 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     """The state that a checkpoint holds. Raises CorruptLog naming the file that cannot be read, StorageError."""
     documents = read_documents(storage, checkpoint.paths)
     others = [action for document in documents for action in _others(document)]
-    partition = next((action["metaData"].get("partitionColumns") or () for action in others if action.get("metaData")), ())
+    metadata = described(others, documents[0].path).metadata
+    partition = () if metadata is None else metadata.stored_partition_columns
     documents += _sidecars(storage, [action["sidecar"]["path"] for action in others if action.get("sidecar")])
     parts = [_files(document, partition) for document in documents]
     actions = FileActions(

@@ -15,11 +15,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.column_mapping import stored_indexed_leaves
 from rowmerge.delta.columns import TEXT_MAP, VECTOR, to_map
 from rowmerge.delta.log import LAST_CHECKPOINT, checkpoint_path
 from rowmerge.delta.properties import checkpoint_interval, tombstone_retention
 from rowmerge.delta.replay import State
-from rowmerge.delta.statistics import indexed_leaves, parsed_text
+from rowmerge.delta.statistics import parsed_text
 from rowmerge.delta.statistics_reading import read_statistics
 from rowmerge.delta.text_values import from_text
 from rowmerge.errors import RowmergeError
@@ -176,8 +177,9 @@ def _json_statistics(batch: pa.RecordBatch) -> pa.Array:
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
-    leaves = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
-    fields = [field for field in metadata.schema if any(leaf[0] == field.name for leaf in leaves)]
+    stored = metadata.stored_schema
+    leaves = stored_indexed_leaves(metadata.schema, stored, metadata.partition_columns, metadata.configuration)
+    fields = [field for field in stored if any(leaf[0] == field.name for leaf in leaves)]
     statistics = read_statistics(batch, fields, as_written=True)
     columns = {
         "numRecords": statistics.records,
@@ -190,7 +192,7 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructAr
 
 
 def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
-    fields = [field for field in metadata.schema if field.name in metadata.partition_columns]
+    fields = metadata.stored_schema.select(metadata.stored_partition_columns).fields
     columns = []
     for field in fields:
         text = pc.struct_field(texts, [field.name])

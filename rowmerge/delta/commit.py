@@ -80,7 +80,7 @@ class Commit:
             if self.base is None:
                 operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
                 return Conflicted(MetadataChanged(self.table, version, operation, "the table exists now"))
-            winner = winner_of(document, version, self.storage.location, self.base.partition_columns)
+            winner = winner_of(document, version, self.storage.location, self.base.metadata.stored_partition_columns)
             if (conflict := find_conflict(winner, ours)) is not None:
                 return Conflicted(conflict)
             state = advance(state, [document], document.path)
@@ -91,8 +91,7 @@ class Commit:
         return Ours(
             table=self.table,
             location=self.storage.location,
-            schema=before.schema,
-            partition_columns=before.partition_columns,
+            metadata=before,
             reads=self.change.reads,
             touched=writer.touched,
             data_change=self.change.data_change,

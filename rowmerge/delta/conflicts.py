@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.delta.actions import Metadata
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.ndjson import Document, file_actions, other_actions
 from rowmerge.delta.paths import absolute_paths
@@ -24,7 +25,6 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import Reads
 
 
@@ -58,8 +58,7 @@ class Ours:
 
     table: str
     location: str
-    schema: Struct
-    partition_columns: tuple[str, ...]
+    metadata: Metadata
     reads: Reads
     touched: frozenset[str]
     data_change: bool
@@ -126,7 +125,7 @@ def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
     news = winner.added.filter(pc.and_(pc.fill_null(winner.added["dataChange"], True), pc.invert(known)))
     if not news.num_rows:
         return None
-    listing = list_files(news, ours.location, ours.schema, ours.partition_columns, reads.columns)
+    listing = list_files(news, ours.location, ours.metadata, reads.columns)
     hits = listing["path"].filter(pc.fill_null(reads.may_match(listing), True))
     return _conflict(ConcurrentAppend, winner, ours, _named(frozenset(hits.to_pylist()))) if len(hits) else None
 

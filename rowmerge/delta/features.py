@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rowmerge.delta.actions import Metadata, Protocol
+from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
 
 READABLE = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"})
-"""Reader features; `columnMapping` as long as its mode is none."""
 
 HONOURED = READABLE | frozenset({"appendOnly", "domainMetadata", "clustering", "inCommitTimestamp", "checkpointProtection"})
 """Writer features that every commit honours. `checkpointProtection` forbids what is never done here: cleaning the log up."""
@@ -24,13 +24,6 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
     for feature in sorted((protocol.reader_features or frozenset()) - READABLE):
         raise UnsupportedTableFeature(table, feature, action="read", advice=_UPGRADE)
-    mode = metadata.configuration.get("delta.columnMapping.mode", "none")
-    if mode != "none" and protocol.supports("columnMapping"):
-        advice = (
-            "Rewrite it without column mapping in the engine that made it: "
-            "ALTER TABLE … DROP FEATURE columnMapping, or CREATE TABLE … AS SELECT into a table without delta.columnMapping.mode."
-        )
-        raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
     if metadata.provider != "parquet":
         raise UnsupportedTableFeature(table, f"data files of format {metadata.provider}", action="read", advice=_ANOTHER_ENGINE)
     try:
@@ -40,6 +33,8 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
     for field in fields_of(schema):
         if field.type == Primitive("variant"):
             raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
+    if metadata.mapping_mode != "none":
+        _check_mapping(table, metadata)
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action: str = "write to") -> None:
@@ -61,15 +56,28 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
             raise UnsupportedTableFeature(table, "void", action=action, advice=advice)
 
 
-def fields_of(type_: DataType) -> Iterator[Field]:
-    """All fields of a type, nested ones too."""
+def _check_mapping(table: str, metadata: Metadata) -> None:
+    mode = metadata.mapping_mode
+    if mode not in ("name", "id"):
+        raise UnsupportedTableFeature(table, f"{MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
+    for field in fields_of(metadata.schema, named=True):
+        if not isinstance(field.metadata.get(PHYSICAL_NAME), str) or not isinstance(field.metadata.get(ID), int):
+            advice = f"The field {field.name} lacks {PHYSICAL_NAME} or {ID}: restore an older version in the engine that wrote this one."
+            raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
+
+
+def fields_of(type_: DataType, *, named: bool = False) -> Iterator[Field]:
+    """All fields of a type, nested ones too. Elements, keys and values count as fields, but not for `named`."""
     match type_:
         case Struct(fields):
             for field in fields:
                 yield field
-                yield from fields_of(field.type)
+                yield from fields_of(field.type, named=named)
         case Array(element, _):
-            yield from fields_of(Struct((Field("element", element),)))
+            yield from fields_of(element if named else Struct((Field("element", element),)), named=named)
+        case Map(key, value, _) if named:
+            yield from fields_of(key, named=True)
+            yield from fields_of(value, named=True)
         case Map(key, value, _):
             yield from fields_of(Struct((Field("key", key), Field("value", value))))
 

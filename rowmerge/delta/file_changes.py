@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +13,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
 from rowmerge.delta.paths import log_path
 from rowmerge.delta.snapshot import DeltaSnapshot
-from rowmerge.delta.statistics import Leaf, indexed_leaves, parsed_text, statistics_json, with_wide_bounds
+from rowmerge.delta.statistics import Leaf, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
 from rowmerge.errors import CorruptLog, MissingDataFile, TypeMismatch
 from rowmerge.storage.store import Storage
@@ -35,7 +37,9 @@ class FileWriter:
     ) -> None:
         self._storage, self._base, self._metadata, self._change, self._now = storage, base, metadata, change, now
         clustering = () if change.replace else clustering_columns(domains)
-        self._indexed = indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration, clustering)
+        self._indexed = stored_indexed_leaves(
+            metadata.schema, metadata.stored_schema, metadata.partition_columns, metadata.configuration, clustering
+        )
         self._vectors = VectorFiles({}, ())
         self.touched = frozenset(change.files.removed) | frozenset(change.files.deleted)
 
@@ -44,7 +48,7 @@ class FileWriter:
 
         Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the base does not have.
         """
-        partition = [field for field in self._metadata.schema if field.name in self._metadata.partition_columns]
+        partition = self._metadata.schema.select(self._metadata.partition_columns).fields
         actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
         if self.touched and not self._change.replace:
             rows = self._touched_rows()
@@ -62,9 +66,9 @@ class FileWriter:
 
     def _added(self, file: AddedFile, partition: Sequence[Field]) -> Action:
         values: dict[str, str | None] = {}
-        for field in partition:
+        for field, name in zip(partition, self._metadata.stored_partition_columns, strict=True):
             try:
-                values[field.name] = to_text(file.partition.get(field.name), field.type)
+                values[name] = to_text(file.partition.get(field.name), field.type)
             except UnicodeDecodeError as error:
                 raise TypeMismatch(f"A value of the partition column {field.name} is no text ({error}). Cast it to string.") from error
         return {
@@ -74,9 +78,15 @@ class FileWriter:
                 "size": file.size,
                 "modificationTime": self._now,
                 "dataChange": self._change.data_change,
-                "stats": statistics_json(file, self._indexed),
+                "stats": statistics_json(self._as_stored(file), self._indexed),
             }
         }
+
+    def _as_stored(self, file: AddedFile) -> AddedFile:
+        """The file with statistics under the names that the log holds them by."""
+        schema, stored = self._metadata.schema, self._metadata.stored_schema
+        lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
+        return replace(file, lower=lower, upper=upper, nulls=nulls)
 
     def _touched_rows(self) -> dict[str, dict[str, Any]]:
         assert self._base is not None

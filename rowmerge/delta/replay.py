@@ -45,17 +45,22 @@ def advance(state: State, commits: Sequence[Document], folder: str) -> State:
     small = [other_actions(commit) for commit in commits]
     changed = _with_actions(replace(state, commit_info={}), [action for actions in small for action in actions], folder)
     assert changed.metadata is not None
-    partition = changed.metadata.partition_columns
+    partition = changed.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition), partition)
     info: Mapping[str, Any] = next((action["commitInfo"] for action in small[-1] if action.get("commitInfo")), {})
     return replace(changed, version=state.version + len(commits), files=files, tombstones=tombstones, commit_info=info)
 
 
+def described(actions: Sequence[Action], folder: str) -> State:
+    """What actions say of a table apart from its files. Raises CorruptLog."""
+    return _with_actions(empty_state(), actions, folder)
+
+
 def state_of(version: int, actions: Sequence[Action], files: FileActions, folder: str) -> State:
     """The state that a checkpoint holds. Raises CorruptLog."""
-    state = _with_actions(empty_state(), actions, folder)
+    state = described(actions, folder)
     assert state.metadata is not None
-    type_ = file_schema(state.metadata.partition_columns).field("partition").type
+    type_ = file_schema(state.metadata.stored_partition_columns).field("partition").type
     adds, removes = (repartitioned(table.drop_columns(["document"]), type_) for table in (files.adds, files.removes))
     return replace(state, version=version, files=adds, tombstones=removes)
 
@@ -112,4 +117,5 @@ def _with_actions(state: State, actions: Sequence[Action], folder: str) -> State
         raise CorruptLog(folder, f"an action lacks a field or has a wrong one ({type(error).__name__}: {error})") from error
     if protocol is None or metadata is None:
         raise CorruptLog(folder, f"no {'protocol' if protocol is None else 'metaData'} action up to this version")
+    metadata = replace(metadata, mapping_supported=protocol.supports("columnMapping"))
     return replace(state, protocol=protocol, metadata=metadata, transactions=transactions, domains=domains)

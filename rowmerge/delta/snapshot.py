@@ -62,6 +62,14 @@ class DeltaSnapshot:
         return self.metadata.schema
 
     @property
+    def stored_schema(self) -> Struct:
+        return self.metadata.stored_schema
+
+    @property
+    def by_field_id(self) -> bool:
+        return self.metadata.mapping_mode == "id"
+
+    @property
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
 
@@ -89,7 +97,7 @@ class DeltaSnapshot:
     def files(self, columns: Collection[str] = ()) -> pa.Table:
         wanted = frozenset(columns) & frozenset(self.schema.names)
         if wanted not in self._listings:
-            self._listings[wanted] = list_files(self.state.files, self.location, self.schema, self.partition_columns, wanted)
+            self._listings[wanted] = list_files(self.state.files, self.location, self.metadata, wanted)
         return self._listings[wanted]
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:

@@ -40,11 +40,9 @@ def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
             yield (*above, field.name)
 
 
-def indexed_leaves(
-    schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str], clustering: Iterable[Leaf] = ()
-) -> frozenset[Leaf]:
+def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[Leaf]:
     """The leaves that statistics are kept of: the first 32, or what `delta.dataSkippingStatsColumns` or
-    `delta.dataSkippingNumIndexedCols` say, and the clustering columns. Raises ConfigurationError for a value that cannot be read.
+    `delta.dataSkippingNumIndexedCols` say. Raises ConfigurationError for a value that cannot be read.
     """
     partition = set(partition_columns)
     every = list(leaves(field for field in schema if field.name not in partition))
@@ -53,7 +51,6 @@ def indexed_leaves(
         chosen = [_names(column) for column in _split(named)]
     else:
         chosen = every[: indexed_count(properties)]
-    chosen += list(clustering)
     return frozenset(leaf for leaf in every if any(leaf[: len(prefix)] == prefix for prefix in chosen))
 
 

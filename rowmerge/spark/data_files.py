@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from rowmerge.spark.fitting import conform, renamed
+
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -25,15 +27,19 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 class WriteSpec:
     """How data files of a table are written.
 
-    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a
-    data file; `partition`: the partition columns, which stay out of the files;
+    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a data file as the table names them;
+    `stored`: the same as the file does, ids included; `by_field_id`: older files are read by these ids, not by name; `partition`: the
+    partition columns, which stay out of the files; `folders`: the names of their folders;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data.
     """
 
     root: str
     names: tuple[str, ...]
     schema: pa.Schema
+    stored: pa.Schema
+    by_field_id: bool
     partition: tuple[tuple[str, pa.DataType], ...]
+    folders: tuple[str, ...]
     bounds: frozenset[str]
     target_file_size: int = 128 * 1024 * 1024
     row_group_size: int = 64 * 1024 * 1024
@@ -66,19 +72,19 @@ class PartitionedWriter:
     def write(self, rows: pa.Table) -> None:
         """Rows with all columns of the table."""
         if not self._spec.partition:
-            self.write_partition({}, rows.select(self._spec.schema.names), self._spec.schema)
+            self.write_partition({}, rows.select(self._spec.schema.names))
             return
         for partition, part in split_by_partition(rows, self._spec.partition):
-            self.write_partition(partition, part.select(self._spec.schema.names), self._spec.schema)
+            self.write_partition(partition, part.select(self._spec.schema.names))
 
-    def write_partition(self, partition: dict[str, Any], rows: pa.Table, schema: pa.Schema) -> None:
+    def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
         """Rows of one partition, without the partition columns."""
         if rows.num_rows == 0:
             return
         key = tuple(partition.values())
         if key not in self._open:
-            self._open[key] = RollingFile(self._spec, partition, schema)
-        self._open[key].write(conform(rows, schema))
+            self._open[key] = RollingFile(self._spec, partition)
+        self._open[key].write(conform(rows, self._spec.schema))
         if sum(file.buffered for file in self._open.values()) > 4 * self._spec.row_group_size:
             max(self._open.values(), key=lambda file: file.buffered).flush()
 
@@ -97,8 +103,8 @@ class PartitionedWriter:
 class RollingFile:
     """The files of one partition: a new one begins when the target size is reached."""
 
-    def __init__(self, spec: WriteSpec, partition: dict[str, Any], schema: pa.Schema) -> None:
-        self._spec, self._partition, self._schema = spec, partition, schema
+    def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
+        self._spec, self._partition = spec, partition
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
@@ -128,7 +134,7 @@ class RollingFile:
             bounded = column.name in self._spec.bounds and pa.types.is_floating(column.type)
             if bounded and pc.any(pc.is_nan(rows[column.name])).as_py():
                 self._not_a_number.add(column.name)
-        self._writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+        self._writer.write_table(renamed(rows, self._spec.stored), row_group_size=max(rows.num_rows, 1))
         self._records += rows.num_rows
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
@@ -149,7 +155,7 @@ class RollingFile:
             filesystem.delete_file(inner)
 
     def _begin(self) -> None:
-        folder = "/".join(partition_folder(name, value) for name, value in self._partition.items())
+        folder = "/".join(partition_folder(name, value) for name, value in zip(self._spec.folders, self._partition.values(), strict=True))
         name = f"part-{len(self._done):05d}-{uuid.uuid4()}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
         filesystem, inner = filesystem_of(self._path)
@@ -158,7 +164,7 @@ class RollingFile:
         self._stream = filesystem.open_output_stream(inner)
         self._writer = pq.ParquetWriter(
             self._stream,
-            self._schema,
+            self._spec.stored,
             compression=self._spec.compression,
             version="2.6",
             coerce_timestamps="us",
@@ -174,7 +180,7 @@ class RollingFile:
         self._writer.close()
         size = self._stream.tell()
         self._stream.close()
-        lower, upper, nulls = bounds_of(self._footers.pop(), self._schema, self._spec.bounds, self._not_a_number)
+        lower, upper, nulls = bounds_of(self._footers.pop(), self._spec.schema, self._spec.bounds, self._not_a_number)
         self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls))
         self._writer = None
 
@@ -255,19 +261,6 @@ def split_by_partition(rows: pa.Table, partition: tuple[tuple[str, pa.DataType],
             chosen[name] = dictionary[index].as_py()
         yield {name: chosen[name] for name, _ in partition}, rows.take(pa.array(order[start:end]))
         start = end
-
-
-def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in exactly the file's types: instants in UTC, nullability as declared."""
-    if rows.schema.equals(schema):
-        return rows
-    columns = []
-    for field_ in schema:
-        column = rows[field_.name]
-        if pa.types.is_timestamp(field_.type) and field_.type.tz and pa.types.is_timestamp(column.type) and column.type.tz is None:
-            column = column.cast(pa.timestamp("us")).cast(field_.type)
-        columns.append(column.cast(field_.type) if column.type != field_.type else column)
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def partition_folder(column: str, value: Any) -> str:

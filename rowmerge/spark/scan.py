@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
 from rowmerge.spark.data_files import HIVE_NULL, partition_folder
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.table.files import Positions
-from rowmerge.table.schema import Primitive, Struct, arrow_schema, backquote
+from rowmerge.table.schema import Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name
 from rowmerge.table.snapshot import Snapshot
 
 FILE = "__rowmerge_file"
@@ -66,8 +66,12 @@ def _read(
     if files.num_rows == 0:
         return None
     hive = _follows_hive(snapshot, files)
-    in_files = snapshot.schema if hive else Struct(tuple(f for f in snapshot.schema if f.name not in snapshot.partition_columns))
-    reader = spark.read.schema(to_spark(in_files)).option("__globPaths__", "false").option("mergeSchema", "false")
+    pairs = [pair for pair in stored_pairs(snapshot) if hive or pair[0].name not in snapshot.partition_columns]
+    if snapshot.by_field_id:
+        # Of the session, for Spark asks when the query runs; it means nothing for tables whose fields have no ids.
+        spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
+    stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=snapshot.by_field_id)
+    reader = spark.read.schema(stored).option("__globPaths__", "false").option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     if hive:
         reader = reader.option("basePath", snapshot.location)
@@ -79,16 +83,29 @@ def _read(
             missing = (error.getMessageParameters() or {}).get("path", "")
             raise MissingDataFile(snapshot.name, missing) from error
         raise
-    columns = [F.col(backquote(f.name)) for f in in_files]
-    needs_key = positions is None or not hive
-    if addresses or needs_key:
-        frame = frame.select(*columns, F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(POSITION))
+    columns = [_named(field, held) for field, held in pairs]
+    if addresses or positions is None or not hive:
+        columns += [F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(POSITION)]
+    frame = frame.select(*columns)
     if positions is None:
         frame = _without_deleted(spark, frame, snapshot.deleted_positions(paths))
     if not hive:
         frame = _with_partition_values(spark, frame, snapshot, files)
     wanted = [F.col(backquote(name)) for name in snapshot.schema.names]
     return frame.select(*wanted, FILE, POSITION) if addresses else frame.select(*wanted)
+
+
+def stored_pairs(snapshot: Snapshot) -> list[tuple[Field, Field]]:
+    """Each column of the table with the same column as data files have it."""
+    return list(zip(snapshot.schema, snapshot.stored_schema, strict=True))
+
+
+def _named(field: Field, held: Field) -> Column:
+    """A column of the files under the table's name, its structs' fields too."""
+    column = F.col(backquote(held.name))
+    if sql_name(field.type) != sql_name(held.type):
+        column = column.cast(sql_name(field.type))
+    return column.alias(field.name, metadata={})
 
 
 def _without_deleted(spark: SparkSession, frame: DataFrame, deleted: Mapping[str, Positions]) -> DataFrame:
@@ -118,12 +135,12 @@ def _words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
 
 
 def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, files: pa.Table) -> DataFrame:
-    schema = snapshot.schema.select(snapshot.partition_columns)
-    columns: dict[str, Any] = {_KEY: pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())}
+    schema = bare(Struct((Field(_KEY, Primitive("string")), *snapshot.schema.select(snapshot.partition_columns))))
     partition = files["partition"].combine_chunks()
-    for field in schema:
-        columns[field.name] = pc.struct_field(partition, [field.name]).cast(arrow_schema(Struct((field,))).field(0).type)
-    values = frame_of(spark, pa.table(columns))
+    keys = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
+    columns = [keys, *(pc.struct_field(partition, [name]) for name in snapshot.partition_columns)]
+    # The schema makes a timestamp_ntz stay one: without it PySpark would take it for an instant.
+    values = frame_of(spark, pa.Table.from_arrays(columns, schema=arrow_schema(schema)), schema)
     return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
 
 
@@ -134,17 +151,18 @@ def _follows_hive(snapshot: Snapshot, files: pa.Table) -> bool:
     """
     if not snapshot.partition_columns:
         return True
-    fields = snapshot.schema.select(snapshot.partition_columns)
-    if any(not isinstance(f.type, Primitive) or f.type.name not in _HIVE_TYPES for f in fields):
+    by_name = {field.name: (field, held) for field, held in stored_pairs(snapshot)}
+    fields = [by_name[name] for name in snapshot.partition_columns]
+    if any(not isinstance(f.type, Primitive) or f.type.name not in _HIVE_TYPES for f, _ in fields):
         return False
     partition = files["partition"].combine_chunks()
     folders = []
-    for field in fields:
+    for field, held in fields:
         values = pc.struct_field(partition, [field.name])
         text = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
         encoded = pc.dictionary_encode(text)
-        named = pa.array([partition_folder(field.name, value) for value in encoded.dictionary.to_pylist()], pa.string())
-        folders.append(pc.fill_null(named.take(encoded.indices), partition_folder(field.name, None)))
+        named = pa.array([partition_folder(held.name, value) for value in encoded.dictionary.to_pylist()], pa.string())
+        folders.append(pc.fill_null(named.take(encoded.indices), partition_folder(held.name, None)))
         if pc.any(pc.equal(text, HIVE_NULL)).as_py():
             return False
     expected = pc.binary_join_element_wise(snapshot.location, *folders, "/")

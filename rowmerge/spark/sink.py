@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec, conform, filesystem_of
+from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec, filesystem_of
+from rowmerge.spark.fitting import file_columns, from_file
 
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 NONE, UPDATE, DELETE, INSERT = 0, 1, 2, 3
@@ -90,8 +91,8 @@ def rewrite_file(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[
     try:
         with filesystem.open_input_file(inner) as opened:
             source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
-            columns = [f.name for f in spec.schema if f.name in source.schema_arrow.names]
-            schema = pa.schema([spec.schema.field(name) for name in columns])
+            places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
+            columns = [source.schema_arrow.field(place).name for place in places if place is not None]
             start = 0
             for batch in source.iter_batches(batch_size=131_072, columns=columns):
                 low, high = np.searchsorted(gone, [start, start + batch.num_rows])
@@ -99,8 +100,8 @@ def rewrite_file(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[
                 keep[gone[low:high] - start] = False
                 start += batch.num_rows
                 # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
-                rows = conform(pa.Table.from_batches([batch]).select(columns), schema)
-                writer.write_partition(partition, rows if high == low else rows.filter(pa.array(keep)), schema)
+                rows = from_file(pa.Table.from_batches([batch]), spec.schema, spec.stored, by_field_id=spec.by_field_id)
+                writer.write_partition(partition, rows if high == low else rows.filter(pa.array(keep)))
         files = writer.close()
     except BaseException:
         writer.abort()

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from rowmerge.errors import TypeMismatch
-from rowmerge.table.schema import Field, Struct, arrow_schema, arrow_type, backquote, schema_from_json, sql_name, to_json
+from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, arrow_type, backquote, bare, schema_from_json, sql_name, to_json
 
 
 def schema_of(frame: DataFrame) -> Struct:
@@ -43,10 +43,12 @@ def check_storable(schema: Struct) -> None:
             ) from error
 
 
-def to_spark(schema: Struct) -> StructType:
-    """Our schema as Spark's; metadata (comments and formats' own keys) stays behind, so that it does not leak into queries."""
-    bare = Struct(tuple(Field(field.name, field.type, True) for field in schema))
-    return StructType.fromJson(to_json(bare))
+def to_spark(schema: Struct, *, field_ids: bool = False) -> StructType:
+    """Our schema as Spark's; metadata (comments and formats' own keys) stays behind, so that it does not leak into queries.
+
+    With `field_ids`, fields that have an id keep it: Spark's Parquet reader then finds them by it.
+    """
+    return StructType.fromJson(to_json(bare(schema, kept=(FIELD_ID,) if field_ids else ())))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:
@@ -55,10 +57,7 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
     PySpark takes Arrow tables from 4.0 on; before, the rows go through Python objects.
     """
     if hasattr(pa, "Table") and _takes_arrow(spark):
-        frame = spark.createDataFrame(rows)
-        if schema is None:
-            return frame
-        return frame.selectExpr(*(f"cast({backquote(f.name)} as {sql_name(f.type)}) as {backquote(f.name)}" for f in schema))
+        return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
     ddl: Any = ", ".join(f"{backquote(f.name)} {_ddl(f.type)}" for f in rows.schema) if schema is None else to_spark(schema)
     return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
 

@@ -13,16 +13,16 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark import data_files, sink
+from rowmerge.spark import data_files, fitting, sink
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.outcomes import NAMES, output_column
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table.files import AddedFile, Positions
-from rowmerge.table.schema import Struct, arrow_schema
+from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, bare
 
 # Executors need not have rowmerge installed: what they run travels with the job.
-for module in (data_files, sink):
+for module in (fitting, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 REWRITTEN_HERE = 8 * 1024 * 1024
@@ -82,23 +82,37 @@ class Writable(Protocol):
     def schema(self) -> Struct: ...
 
     @property
+    def stored_schema(self) -> Struct: ...
+
+    @property
+    def by_field_id(self) -> bool: ...
+
+    @property
     def partition_columns(self) -> tuple[str, ...]: ...
 
 
 def write_spec(table: Writable) -> WriteSpec:
     """How this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
     partition = table.partition_columns
-    in_files = Struct(tuple(f for f in table.schema if f.name not in partition))
+    pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in partition]
+    folders = {field.name: held.name for field, held in zip(table.schema, table.stored_schema, strict=True)}
     types = arrow_schema(table.schema.select(partition))
-    # A column that is NOT NULL in the table is written as optional, as Spark does: later rules may relax it.
-    columns = pa.schema([f.with_nullable(True) for f in arrow_schema(in_files)])
+    columns = _optional(Struct(tuple(field for field, _ in pairs)))
     return WriteSpec(
         root=table.location,
         names=table.schema.names,
         schema=columns,
+        stored=_optional(Struct(tuple(held for _, held in pairs))),
+        by_field_id=table.by_field_id,
         partition=tuple((f.name, f.type) for f in types),
+        folders=tuple(folders[name] for name in partition),
         bounds=frozenset(columns.names),
     )
+
+
+def _optional(schema: Struct) -> pa.Schema:
+    """A column that is NOT NULL in the table is written as optional, as Spark does: later rules may relax it."""
+    return arrow_schema(bare(schema, kept=(FIELD_ID,)))
 
 
 def write_outcomes(outcomes: DataFrame, table: Writable, *, gather: bool) -> Written:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,8 @@ _ARROW: dict[str, pa.DataType] = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+FIELD_ID = "parquet.field.id"
+"""Metadata of a field as data files hold it: its id there, under the name that Spark gives it."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,24 @@ def to_json(type_: DataType) -> Any:
             }
 
 
+def bare(schema: Struct, kept: Collection[str] = ()) -> Struct:
+    """The schema with names and types alone: everything may be NULL, and no field on any level has metadata but the kept keys."""
+    return Struct(
+        tuple(Field(f.name, _bare_type(f.type, kept), True, {key: f.metadata[key] for key in kept if key in f.metadata}) for f in schema)
+    )
+
+
+def _bare_type(type_: DataType, kept: Collection[str]) -> DataType:
+    match type_:
+        case Struct():
+            return bare(type_, kept)
+        case Array(element, _):
+            return Array(_bare_type(element, kept))
+        case Map(key, value, _):
+            return Map(_bare_type(key, kept), _bare_type(value, kept))
+    return type_
+
+
 def sql_name(type_: DataType) -> str:
     """The type as Spark SQL writes it (`bigint`, `array<struct<a:int>>`)."""
     match type_:
@@ -186,8 +206,12 @@ def arrow_type(type_: DataType) -> pa.DataType:
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
-    """The Arrow schema of a table's rows; NOT NULL is kept, metadata is not."""
-    return pa.schema([pa.field(f.name, arrow_type(f.type), f.nullable) for f in schema])
+    """The Arrow schema of a table's rows; of the metadata only field ids are kept."""
+    return pa.schema([pa.field(f.name, arrow_type(f.type), f.nullable, _parquet_id(f)) for f in schema])
+
+
+def _parquet_id(field: Field) -> dict[str, str] | None:
+    return {"PARQUET:field_id": str(field.metadata[FIELD_ID])} if FIELD_ID in field.metadata else None
 
 
 def quote(name: str) -> str:

@@ -48,6 +48,14 @@ class Snapshot(Protocol):
     def schema(self) -> Struct: ...
 
     @property
+    def stored_schema(self) -> Struct:
+        """The same columns, in the same shape, as data files hold them: names may differ on every level, and fields may have a FIELD_ID."""
+
+    @property
+    def by_field_id(self) -> bool:
+        """Whether columns are found in data files by their FIELD_ID alone, whatever their names there."""
+
+    @property
     def partition_columns(self) -> tuple[str, ...]: ...
 
     @property

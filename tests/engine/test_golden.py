@@ -7,11 +7,9 @@ from pathlib import Path
 import pytest
 
 import rowmerge
-from rowmerge.errors import UnsupportedTableFeature
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden" / "delta"
 TABLES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir()) if GOLDEN.is_dir() else []
-COLUMN_MAPPING = {"data-reader-timestamp_ntz-name-mode", "dv-with-columnmapping", "table-with-columnmapping-mode-id"}
 
 pytestmark = pytest.mark.skipif(not TABLES, reason="the golden tables beside the repository are not here")
 
@@ -20,11 +18,6 @@ pytestmark = pytest.mark.skipif(not TABLES, reason="the golden tables beside the
 def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, name: str) -> None:
     session = bare_session
     statement = f"create table golden using delta location '{GOLDEN / name / 'delta'}'"
-    if name in COLUMN_MAPPING:
-        with pytest.raises(UnsupportedTableFeature, match="columnMapping"):
-            session.sql(statement)
-        assert session.relations("default") == []
-        return
     session.sql(statement)
     found = session.table("golden")
     expected = session.spark.read.parquet(str(GOLDEN / name / "expected"))

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.spark.fitting import from_file
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.schema import Field, Primitive, Struct, arrow_schema
+from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
 from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, TableDefinition
 
 ID_NAME = Struct((Field("id", Primitive("long")), Field("name", Primitive("string"))))
@@ -96,12 +97,18 @@ def live_rows(snapshot: DeltaSnapshot) -> pa.Table:
     deleted = snapshot.deleted_positions(files["path"].to_pylist())
     parts = [schema.empty_table()]
     for file in files.to_pylist():
-        rows = pq.ParquetFile(file["path"][len("file://") :], coerce_int96_timestamp_unit="us").read()
-        rows = conformed(rows, schema, file["partition"])
+        rows = file_rows(snapshot, file["path"], schema, file["partition"])
         keep = np.ones(rows.num_rows, dtype=bool)
         keep[list(deleted.get(file["path"], ()))] = False
         parts.append(rows.filter(pa.array(keep)))
     return pa.concat_tables(parts)
+
+
+def file_rows(snapshot: DeltaSnapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
+    """All rows of a data file under the table's names."""
+    rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
+    own, held = (arrow_schema(bare(s, kept=(FIELD_ID,))) for s in (snapshot.schema, snapshot.stored_schema))
+    return conformed(from_file(rows, own, held, by_field_id=snapshot.by_field_id), schema, partition)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:

@@ -110,9 +110,18 @@ def test_an_invariant_deep_inside_is_found() -> None:
 
 @pytest.mark.parametrize("protocol", [Protocol(2, 5), features(reader=("columnMapping",))])
 @pytest.mark.parametrize("mode", ["name", "id"])
-def test_column_mapping_is_refused_where_it_is_on(protocol: Protocol, mode: str) -> None:
-    assert refused_reading(protocol, metadata({"delta.columnMapping.mode": mode})).feature == "columnMapping"
+def test_column_mapping_needs_a_physical_name_and_an_id_for_each_column(protocol: Protocol, mode: str) -> None:
+    properties = {"delta.columnMapping.mode": mode}
+    mapped = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "p"}
+    check_writable("s.t", protocol, metadata(properties, **mapped))
+    for lacking in mapped:
+        kept = {key: value for key, value in mapped.items() if key != lacking}
+        assert "field c lacks" in refused_reading(protocol, metadata(properties, **kept)).message
     check_writable("s.t", protocol, metadata({"delta.columnMapping.mode": "none"}))
+
+
+def test_a_mode_of_column_mapping_that_is_not_known_is_refused() -> None:
+    assert "columnMapping.mode = serial" in refused_reading(Protocol(2, 5), metadata({"delta.columnMapping.mode": "serial"})).message
 
 
 @pytest.mark.parametrize("type_", ["variant", "interval year", "geometry"])

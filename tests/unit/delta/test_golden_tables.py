@@ -9,13 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import arrow_schema
-from tests.unit.delta.small_tables import conformed, live_rows
+from tests.unit.delta.small_tables import conformed, file_rows, live_rows
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "delta"
-COLUMN_MAPPING = {"data-reader-timestamp_ntz-name-mode", "dv-with-columnmapping", "table-with-columnmapping-mode-id"}
 NAMES = [
     "basic-with-inserts-merge",
     "basic-with-inserts-updates",
@@ -24,14 +22,17 @@ NAMES = [
     "data-reader-date-types-utc",
     "data-reader-map",
     "data-reader-nested-struct",
+    "data-reader-timestamp_ntz-name-mode",
     "data-skipping-basic-stats-all-types",
     "decimal-various-scale-precision",
+    "dv-with-columnmapping",
     "kernel-timestamp-int96",
     "log-replay-special-characters-a",
     "multi-part-checkpoint",
     "only-checkpoint-files",
     "parquet-all-types",
     "snapshot-data3",
+    "table-with-columnmapping-mode-id",
     "time-travel-schema-changes-b",
     "v2-checkpoint-json",
 ]
@@ -59,21 +60,13 @@ def test_a_golden_table_has_its_expected_rows(name: str) -> None:
     assert sorted(map(repr, rows.to_pylist())) == sorted(map(repr, expected.to_pylist()))
 
 
-@pytest.mark.parametrize("name", sorted(COLUMN_MAPPING))
-def test_a_golden_table_with_column_mapping_is_refused_by_name(name: str) -> None:
-    with pytest.raises(UnsupportedTableFeature) as refused:
-        opened(name).snapshot()
-    assert refused.value.feature == "columnMapping"
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_bounds_of_a_golden_table_hold_for_its_rows(name: str) -> None:
     snapshot = opened(name).snapshot()
     columns = [f.name for f in snapshot.schema if f.name not in snapshot.partition_columns]
     listing = snapshot.files(columns)
     for file in listing.to_pylist():
-        rows = pq.ParquetFile(file["path"][len("file://") :], coerce_int96_timestamp_unit="us").read()
-        rows = conformed(rows, arrow_schema(snapshot.schema), file["partition"])
+        rows = file_rows(snapshot, file["path"], arrow_schema(snapshot.schema), file["partition"])
         assert file["records"] in (None, rows.num_rows)
         for name_, low in file["lower"].items():
             values = [value for value in rows[name_].to_pylist() if value is not None]

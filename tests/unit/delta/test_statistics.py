@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rowmerge.delta.column_mapping import stored_indexed_leaves
 from rowmerge.delta.statistics import indexed_leaves, lower_bound, parsed_text, statistics_json, upper_bound, with_wide_bounds
 from rowmerge.delta.statistics_reading import FileStatistics, read_statistics
 from rowmerge.errors import ConfigurationError
@@ -162,7 +163,7 @@ def test_indexed_columns_can_be_named_with_odd_names() -> None:
 
 
 def test_clustering_columns_are_always_indexed() -> None:
-    assert ("c39",) in indexed_leaves(MANY, (), {}, [("c39",)])
+    assert ("c39",) in stored_indexed_leaves(MANY, MANY, (), {}, [("c39",)])
 
 
 # ------------------------------------------------------------------ reading

@@ -22,7 +22,7 @@ from rowmerge.spark.write import write_spec
 def spec(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> WriteSpec:
     inside = pa.schema([f for f in rows.schema if f.name not in partition])
     by = tuple((name, rows.schema.field(name).type) for name in partition)
-    return WriteSpec(folder.as_uri(), tuple(rows.schema.names), inside, by, frozenset(inside.names), **sizes)
+    return WriteSpec(folder.as_uri(), tuple(rows.schema.names), inside, inside, False, by, partition, frozenset(inside.names), **sizes)
 
 
 def write(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> list[FileMessage]:
