@@ -77,6 +77,8 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rowmerge-spark-warehouse"),
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        # Four calls to the JVM for each DataFrame call, to note a line of ours that no error of ours shows: a third of a small merge.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Listing a few thousand files is quicker here than as a Spark job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     }
