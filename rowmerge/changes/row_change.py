@@ -95,6 +95,9 @@ class RowChange:
             listing = self.snapshot.files(columns)
             considered = listing.filter(mask(listing))
             whole = self._whole(considered)
+            if self._changes_to is not None and whole.num_rows < considered.num_rows:
+                # Once some rows are written to the change rows, all that go must be.
+                whole = considered.slice(0, 0)
             rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
         written = Written()
         try:
@@ -103,7 +106,7 @@ class RowChange:
                 self._check_cardinality(written, rest, source)
                 files, rewritten = self._file_changes(written, rest, whole)
         except BaseException:
-            discard(written.files)
+            written.discard()
             raise
         changes = self._counted(written, files, whole)
         if files.empty:
@@ -115,11 +118,18 @@ class RowChange:
         change = Change(
             self.plan.operation,
             parameters=self.plan.parameters,
-            metrics=self._metrics(changes, rewritten, source),
+            metrics=self._metrics(changes, files, rewritten, source),
             files=files,
             reads=reads,
         )
-        return Attempt(self.snapshot, change, changes, files.added)
+        return Attempt(self.snapshot, change, changes, files.written)
+
+    @property
+    def _changes_to(self) -> str | None:
+        """Where change rows go: nowhere when the table keeps none, or when the files alone tell what a pure insert did."""
+        if all(clause.effect is Effect.INSERT for clause in self.plan.clauses):
+            return None
+        return self.snapshot.change_rows_location
 
     def _files_to_read(self, source: Source | None) -> tuple[FileMask, tuple[str, ...]]:
         """The plan's mask, sharpened by the source's keys, unless rows that match nothing matter too."""
@@ -155,11 +165,11 @@ class RowChange:
             return self._and_new_rows(self._run_target_alone(files), source)
         join = choose_join(self.plan, source)
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
-        outcomes = merge_outcomes(self.plan, join, self._joined(files, source))
+        outcomes = merge_outcomes(self.plan, join, self._joined(files, source), before=self._changes_to is not None)
         written = Written()
         everything_unmatched = files.num_rows == 0
         if not everything_unmatched and (source.rows or self.plan.of(Match.NOT_MATCHED_BY_SOURCE)):
-            written = write_outcomes(outcomes, self.snapshot, gather=True)
+            written = self._write(outcomes)
         if self.plan.source_rows is SourceRows.ALL or join.leaves_unmatched or everything_unmatched:
             return self._and_new_rows(written, source)
         return written
@@ -177,9 +187,10 @@ class RowChange:
             rows = unmatched_rows(self.spark, self.plan, source, matched)
             if len(matched) == source.rows:
                 return written
-            written.add(write_outcomes(rows, self.snapshot, gather=source.broadcastable))
+            changes_to = self._changes_to if written.touched else None
+            written.add(write_outcomes(rows, self.snapshot, gather=source.broadcastable, changes_to=changes_to))
         except BaseException:
-            discard(written.files)
+            written.discard()
             raise
         return written
 
@@ -189,10 +200,18 @@ class RowChange:
         if clause.condition is not None:
             # A filter, not a CASE: Spark allows IN and EXISTS subqueries only here.
             rows = rows.where(clause.condition)
-        outcomes = outcome_rows(rows, self.plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
-        if files.num_rows == 0:
-            return Written()
-        return write_outcomes(outcomes, self.snapshot, gather=True)
+        cases = [("true", replace(clause, condition=None))]
+        outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=self._changes_to is not None)
+        return self._write(outcomes) if files.num_rows else Written()
+
+    def _write(self, outcomes: DataFrame) -> Written:
+        may_repeat = self.plan.duplicates_allowed
+        written = write_outcomes(outcomes, self.snapshot, gather=True, changes_to=self._changes_to, may_repeat=may_repeat)
+        if not written.touched:
+            # Nothing but new rows: the files that come in tell it.
+            discard(written.change_rows)
+            written.change_rows = []
+        return written
 
     def _check_cardinality(self, written: Written, files: pa.Table, source: Source | None) -> None:
         if written.repeated == 0 or self.plan.duplicates_allowed:
@@ -231,7 +250,7 @@ class RowChange:
             copied = sum(file.records for file in again.files)
             added += again.files
             removed += list(rewrite)
-        return FileChanges(tuple(added), tuple(removed), marked), copied
+        return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
 
     def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
         mode: WriteMode = self.snapshot.write_mode
@@ -251,7 +270,7 @@ class RowChange:
             bytes_added=sum(file.size for file in files.added),
         )
 
-    def _metrics(self, changes: RowChanges, copied: int, source: Source | None) -> dict[str, int]:
+    def _metrics(self, changes: RowChanges, files: FileChanges, copied: int, source: Source | None) -> dict[str, int]:
         """Delta's names for them (DeltaOperations.scala)."""
         spark_ms = int(1000 * self.timings.seconds.get("spark", 0.0))
         if self.plan.operation == "MERGE":
@@ -264,6 +283,7 @@ class RowChange:
                 "numOutputRows": changes.inserted + changes.updated + copied,
                 "numTargetFilesAdded": changes.files_added,
                 "numTargetFilesRemoved": changes.files_removed,
+                "numTargetChangeFilesAdded": len(files.change_rows),
                 "numTargetDeletionVectorsAdded": changes.files_marked,
                 "executionTimeMs": spark_ms,
             }
@@ -275,6 +295,7 @@ class RowChange:
             "numCopiedRows": copied,
             "numAddedFiles": changes.files_added,
             "numRemovedFiles": changes.files_removed,
+            "numAddedChangeFiles": len(files.change_rows),
             "numDeletionVectorsAdded": changes.files_marked,
             "executionTimeMs": spark_ms,
         }

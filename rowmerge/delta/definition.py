@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rowmerge.delta.actions import Metadata, Protocol, schema_text
-from rowmerge.delta.features import HONOURED, check_writable, fields_of
+from rowmerge.delta.features import HONOURED, check_writable, fields_of, keeps_change_rows
 from rowmerge.delta.properties import (
+    CHANGE_DATA_FEED,
     CONSTRAINT_PREFIX,
     DELETION_VECTORS,
     FEATURE_PREFIX,
@@ -24,12 +25,14 @@ from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, Unsupp
 from rowmerge.table.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type, sql_name
 from rowmerge.table.snapshot import TableDefinition, WriteMode
 
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""What change rows have besides the table's columns (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
 _LEAST = Protocol(1, 2)
 _SWITCHES = {
     DELETION_VECTORS: "deletionVectors",
     IN_COMMIT_TIMESTAMPS: "inCommitTimestamp",
     "delta.appendOnly": "appendOnly",
-    "delta.enableChangeDataFeed": "changeDataFeed",
+    CHANGE_DATA_FEED: "changeDataFeed",
     "delta.enableRowTracking": "rowTracking",
     "delta.enableTypeWidening": "typeWidening",
     "delta.enableIcebergCompatV1": "icebergCompatV1",
@@ -109,6 +112,8 @@ def _with_protocol(
     table: str, protocol: Protocol, metadata: Metadata, asked: Mapping[str, str], *, action: str
 ) -> tuple[Protocol, Metadata]:
     protocol = _at_least(protocol, asked).with_features(_needed(table, metadata, asked))
+    if keeps_change_rows(protocol, metadata):
+        _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # A list of columns that cannot be read is better refused now than by the first write.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
@@ -152,6 +157,15 @@ def _needed(table: str, metadata: Metadata, asked: Mapping[str, str]) -> Iterato
             if feature not in HONOURED:
                 raise UnsupportedTableFeature(table, feature, action="create", advice=f"Leave the table property {name} out.")
             yield feature
+
+
+def _check_change_columns(table: str, schema: Struct) -> None:
+    for name in CHANGE_COLUMNS:
+        if field := schema.find(name):
+            raise PlanError(
+                f"{table} cannot have the column {field.name} with {CHANGE_DATA_FEED} = true: change rows have a column of that name. "
+                f"Rename the column, or set {CHANGE_DATA_FEED} to false."
+            )
 
 
 def _at_least(protocol: Protocol, asked: Mapping[str, str]) -> Protocol:

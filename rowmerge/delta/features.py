@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator
 
 from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.properties import CHANGE_DATA_FEED
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
 
 READABLE = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"})
 
-HONOURED = READABLE | frozenset({"appendOnly", "domainMetadata", "clustering", "inCommitTimestamp", "checkpointProtection"})
+HONOURED = READABLE | frozenset(
+    {"appendOnly", "domainMetadata", "clustering", "inCommitTimestamp", "checkpointProtection", "changeDataFeed"}
+)
 """Writer features that every commit honours. `checkpointProtection` forbids what is never done here: cleaning the log up."""
 
 _ANOTHER_ENGINE = "Read it with an engine that supports it."
@@ -87,6 +90,11 @@ def is_on(metadata: Metadata, name: str) -> bool:
     return metadata.configuration.get(name, "false").strip().lower() == "true"
 
 
+def keeps_change_rows(protocol: Protocol, metadata: Metadata) -> bool:
+    """Whether commits must write the rows that they change (PROTOCOL.md, Writer Requirements for AddCDCFile)."""
+    return protocol.supports("changeDataFeed") and is_on(metadata, CHANGE_DATA_FEED)
+
+
 def _property(name: str) -> Callable[[Metadata], str]:
     def use(metadata: Metadata) -> str:
         return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
@@ -122,7 +130,6 @@ def _row_tracking(metadata: Metadata) -> str:
 _USE: dict[str, Callable[[Metadata], str]] = {
     "invariants": _column(("delta.invariants",), "an invariant"),
     "checkConstraints": _constraints,
-    "changeDataFeed": _property("delta.enableChangeDataFeed"),
     "generatedColumns": _column(("delta.generationExpression",), "a generation expression"),
     "identityColumns": _column(("delta.identity.",), "identity values"),
     "allowColumnDefaults": _column(("CURRENT_DEFAULT",), "a default value"),

@@ -50,6 +50,7 @@ class FileWriter:
         """
         partition = self._metadata.schema.select(self._metadata.partition_columns).fields
         actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
+        actions += [self._change_rows(file, partition) for file in self._change.files.change_rows]
         if self.touched and not self._change.replace:
             rows = self._touched_rows()
             actions += [self._removed(row) for row in rows.values()]
@@ -64,17 +65,29 @@ class FileWriter:
         """Delete the vectors that were written: no version refers to them."""
         self._storage.delete(list(self._vectors.paths))
 
-    def _added(self, file: AddedFile, partition: Sequence[Field]) -> Action:
+    def _partition_texts(self, file: AddedFile, partition: Sequence[Field]) -> dict[str, str | None]:
         values: dict[str, str | None] = {}
         for field, name in zip(partition, self._metadata.stored_partition_columns, strict=True):
             try:
                 values[name] = to_text(file.partition.get(field.name), field.type)
             except UnicodeDecodeError as error:
                 raise TypeMismatch(f"A value of the partition column {field.name} is no text ({error}). Cast it to string.") from error
+        return values
+
+    def _change_rows(self, file: AddedFile, partition: Sequence[Field]) -> Action:
+        fields = {
+            "path": log_path(self._storage.location, file.path),
+            "partitionValues": self._partition_texts(file, partition),
+            "size": file.size,
+            "dataChange": False,
+        }
+        return {"cdc": fields}
+
+    def _added(self, file: AddedFile, partition: Sequence[Field]) -> Action:
         return {
             "add": {
                 "path": log_path(self._storage.location, file.path),
-                "partitionValues": values,
+                "partitionValues": self._partition_texts(file, partition),
                 "size": file.size,
                 "modificationTime": self._now,
                 "dataChange": self._change.data_change,

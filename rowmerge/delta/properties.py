@@ -11,6 +11,7 @@ from rowmerge.table.snapshot import WriteMode
 
 WRITE_MODE = "rowmerge.write.mode"
 DELETION_VECTORS = "delta.enableDeletionVectors"
+CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
 CONSTRAINT_PREFIX = "delta.constraints."
@@ -22,7 +23,7 @@ _BOOLEANS = frozenset(
         "delta.appendOnly",
         "delta.checkpoint.writeStatsAsJson",
         "delta.checkpoint.writeStatsAsStruct",
-        "delta.enableChangeDataFeed",
+        CHANGE_DATA_FEED,
         DELETION_VECTORS,
         "delta.enableExpiredLogCleanup",
         "delta.enableIcebergCompatV1",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.deletion_vectors import read_vector
-from rowmerge.delta.features import check_writable, is_on
+from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import DELETION_VECTORS, write_mode
@@ -21,6 +21,7 @@ from rowmerge.table.files import Positions
 from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import WriteMode
 
+CHANGE_ROWS = "_change_data"
 _READERS = 8
 
 
@@ -84,6 +85,10 @@ class DeltaSnapshot:
     @property
     def can_mark_deleted(self) -> bool:
         return self.protocol.supports("deletionVectors") and is_on(self.metadata, DELETION_VECTORS)
+
+    @property
+    def change_rows_location(self) -> str | None:
+        return f"{self.location}/{CHANGE_ROWS}" if keeps_change_rows(self.protocol, self.metadata) else None
 
     @property
     def write_mode(self) -> WriteMode:

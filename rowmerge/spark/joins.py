@@ -50,13 +50,13 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     return target.alias(plan.target.alias).join(F.broadcast(right) if join.broadcast else right, F.expr(plan.on.text), join.kind)
 
 
-def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame) -> DataFrame:
-    """The outcome rows of the join."""
+def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False) -> DataFrame:
+    """The outcome rows of the join, with `before` the target rows as they were too."""
     cases: list[Guarded] = [(_BOTH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched)
+    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched, before=before)
 
 
 def unmatched_rows(spark: SparkSession, plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:

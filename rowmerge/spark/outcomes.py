@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -10,21 +10,23 @@ from pyspark.sql import functions as F
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored
 from rowmerge.spark.scan import FILE, POSITION
+from rowmerge.spark.sink import OutcomeColumns
 from rowmerge.spark.source import ORDINAL
 from rowmerge.spark.types import schema_of
 from rowmerge.table.schema import DataType, Struct, backquote, sql_name
 
 ACTION = "__rowmerge_action"
 CLAUSE = "__rowmerge_clause"
-NAMES = (ACTION, FILE, POSITION, ORDINAL)
 
 Guarded = tuple[str, Clause]
 """A clause and the SQL text that is true for the rows it is about."""
 
 
-def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, addresses: bool, ordinals: bool) -> DataFrame:
+def outcome_rows(
+    rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, addresses: bool, ordinals: bool, before: bool = False
+) -> DataFrame:
     """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, ORDINAL with `ordinals`, the table's columns (see
-    `output_column`) when any clause writes.
+    `output_column`) when any clause writes, and with `before` the target row as it was (see `old_column`).
 
     `rows` carry the aliases of the plan's sides. Rows for which no clause fires are left out unless their ordinals are wanted.
     Raises TypeMismatch; Spark's analysis errors pass through.
@@ -43,12 +45,33 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, ad
     writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
     if writing:
         columns += _written(rows, plan, writing, len(cases))
+    if before:
+        target = backquote(plan.target.alias)
+        columns += [F.col(f"{target}.{backquote(f.name)}").alias(old_column(position)) for position, f in enumerate(plan.schema)]
     return rows.select(*columns)
 
 
 def output_column(position: int) -> str:
     """The name of the table's column at a position (from 0) among the outcome columns."""
     return f"__rowmerge_column_{position}"
+
+
+def old_column(position: int) -> str:
+    """The name of the table's column at a position (from 0), as the target row had it, among the outcome columns."""
+    return f"__rowmerge_before_{position}"
+
+
+def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
+    """Which columns these outcome rows have, for a table of `width` columns."""
+    there = set(outcomes.columns)
+
+    def found(name: str) -> str | None:
+        return name if name in there else None
+
+    def row(column: Callable[[int], str]) -> tuple[str, ...]:
+        return tuple(column(position) for position in range(width)) if column(0) in there else ()
+
+    return OutcomeColumns(ACTION, found(FILE), found(POSITION), found(ORDINAL), row(output_column), row(old_column))
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataFrame:

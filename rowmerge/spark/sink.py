@@ -23,11 +23,29 @@ MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 NONE, UPDATE, DELETE, INSERT = 0, 1, 2, 3
 
 
+@dataclass(frozen=True)
+class OutcomeColumns:
+    """The columns of outcome rows by what they say.
+
+    `action` is an int8: 0 none, 1 update, 2 delete, 3 insert. The others may be missing from a frame: `file` and `position` of the target
+    row, the ordinal of its `source` row, and the table's columns in their order, `after` and `before` the change. Names of ours, not the
+    table's: PySpark cannot hand over columns whose names have dots or backquotes in them.
+    """
+
+    action: str
+    file: str | None = None
+    position: str | None = None
+    source: str | None = None
+    after: tuple[str, ...] = ()
+    before: tuple[str, ...] = ()
+
+
 @dataclass
 class TaskMessage:
     """What one task did. `positions` and `sources` are serialized 64-bit roaring bitmaps, by file and as a whole."""
 
     files: list[FileMessage] = field(default_factory=list)
+    change_rows: list[FileMessage] = field(default_factory=list)
     positions: dict[str, bytes] = field(default_factory=dict)
     repeated: int = 0
     sources: bytes | None = None
@@ -35,31 +53,22 @@ class TaskMessage:
     inserted: int = 0
 
 
-def outcome_sink(spec: WriteSpec, names: tuple[str, str, str, str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The mapInArrow function over outcome rows.
-
-    `names` are the columns of action (int8: 0 none, 1 update, 2 delete, 3 insert), file, position and source ordinal; a column that the
-    frame does not have is skipped. All others are the table's columns by position: PySpark cannot hand over columns whose names have
-    dots or backquotes in them.
-    """
+def outcome_sink(
+    spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The mapInArrow function over outcome rows. `changes`: how files of change rows are written, None where the table keeps none."""
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        message = TaskMessage()
-        positions: dict[str, BitMap64] = {}
-        sources = BitMap64()
-        writer = PartitionedWriter(spec)
+        task = OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
         try:
             for batch in batches:
                 table = pa.Table.from_batches([batch])
-                if table.num_rows == 0:
-                    continue
-                _take(table, names, message, positions, sources, writer)
-            message.files = writer.close()
+                if table.num_rows:
+                    task.take(table)
+            message = task.close()
         except BaseException:
-            writer.abort()
+            task.abort()
             raise
-        message.positions = {path: bitmap.serialize() for path, bitmap in positions.items()}
-        message.sources = sources.serialize() if sources else None
         yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
 
     return sink
@@ -80,7 +89,7 @@ def rewrite_sink(spec: WriteSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterat
 
 def message_fields(message: TaskMessage) -> dict[str, Any]:
     """The message as builtins: a class sent by value could not be unpickled as the driver's own."""
-    return {**vars(message), "files": [vars(file) for file in message.files]}
+    return {name: [vars(file) for file in value] if isinstance(value, list) else value for name, value in vars(message).items()}
 
 
 def rewrite_file(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> list[FileMessage]:
@@ -111,41 +120,85 @@ def rewrite_file(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[
     return files
 
 
-def _take(
-    table: pa.Table,
-    names: tuple[str, str, str, str],
-    message: TaskMessage,
-    positions: dict[str, BitMap64],
-    sources: BitMap64,
-    writer: PartitionedWriter,
-) -> None:
-    action_name, file_name, position_name, source_name = names
-    action = table[action_name].combine_chunks()
-    has = set(table.schema.names)
-    if source_name in has:
-        sources.update(pc.drop_null(table[source_name]).to_numpy())
-    if file_name in has:
-        touched = table.select([file_name, position_name]).filter(pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE)))
-        for path, rows in _by_file(touched, file_name, position_name):
-            bitmap = positions.setdefault(path, BitMap64())
-            before = len(bitmap)
-            bitmap.update(rows)
-            message.repeated += len(rows) - (len(bitmap) - before)
-    updates = pc.sum(pc.equal(action, UPDATE)).as_py() or 0
-    inserts = pc.sum(pc.equal(action, INSERT)).as_py() or 0
-    message.updated += updates
-    message.inserted += inserts
-    if updates + inserts:
-        writing = pc.or_(pc.equal(action, UPDATE), pc.equal(action, INSERT))
-        rows = table.drop_columns([name for name in names if name in has]).rename_columns(list(writer.names))
-        writer.write(rows.filter(writing) if updates + inserts < table.num_rows else rows)
+class OutcomeTask:
+    """One task's outcome rows on their way into files and bitmaps."""
+
+    def __init__(self, columns: OutcomeColumns, writer: PartitionedWriter, changes: PartitionedWriter | None) -> None:
+        self._columns, self._writer, self._changes = columns, writer, changes
+        self._message = TaskMessage()
+        self._positions: dict[str, BitMap64] = {}
+        self._sources = BitMap64()
+
+    def take(self, table: pa.Table) -> None:
+        """One batch of outcome rows, not empty."""
+        columns, message = self._columns, self._message
+        action = table[columns.action].combine_chunks()
+        if columns.source is not None:
+            self._sources.update(pc.drop_null(table[columns.source]).to_numpy())
+        touched = pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE))
+        if columns.file is not None:
+            first = self._mark(table, touched)
+            if self._changes is not None and columns.before:
+                kind = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
+                self._write_changes(table.select(columns.before), kind, first)
+        updates = pc.sum(pc.equal(action, UPDATE)).as_py() or 0
+        inserts = pc.sum(pc.equal(action, INSERT)).as_py() or 0
+        message.updated += updates
+        message.inserted += inserts
+        if updates + inserts:
+            writing = pc.or_(pc.equal(action, UPDATE), pc.equal(action, INSERT))
+            rows = table.select(columns.after)
+            named = rows.rename_columns(list(self._writer.names))
+            self._writer.write(named.filter(writing) if updates + inserts < table.num_rows else named)
+            if self._changes is not None:
+                self._write_changes(rows, pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert"), writing)
+
+    def close(self) -> TaskMessage:
+        """Finish all files."""
+        message = self._message
+        message.files = self._writer.close()
+        if self._changes is not None:
+            message.change_rows = self._changes.close()
+        message.positions = {path: bitmap.serialize() for path, bitmap in self._positions.items()}
+        message.sources = self._sources.serialize() if self._sources else None
+        return message
+
+    def abort(self) -> None:
+        """Delete what was written."""
+        self._writer.abort()
+        if self._changes is not None:
+            self._changes.abort()
+
+    def _mark(self, table: pa.Table, touched: pa.Array) -> pa.Array:
+        """Note the positions of touched rows; true for those that were not noted before."""
+        first = np.zeros(table.num_rows, dtype=bool)
+        indexes = np.flatnonzero(touched.to_numpy(zero_copy_only=False))
+        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(indexes))
+        for path, chosen, rows in _by_file(addresses):
+            fresh = BitMap64(rows) - self._positions.setdefault(path, BitMap64())
+            self._positions[path] |= fresh
+            if len(fresh) < len(rows):
+                self._message.repeated += len(rows) - len(fresh)
+                values, index = np.unique(rows, return_index=True)
+                chosen = chosen[index[np.isin(values, np.array(fresh.to_array(), dtype=np.uint64))]]
+            first[indexes[chosen]] = True
+        return pa.array(first)
+
+    def _write_changes(self, rows: pa.Table, kind: pa.Array, chosen: pa.Array) -> None:
+        """Rows of the table with the type of their change, under the name that stands last in the files."""
+        assert self._changes is not None
+        typed = rows.append_column("type", kind).filter(chosen)
+        if typed.num_rows:
+            self._changes.write(typed.rename_columns(list(self._changes.names)))
 
 
-def _by_file(touched: pa.Table, file_name: str, position_name: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    if touched.num_rows == 0:
+def _by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """The paths in a table of (path, position), each with the indexes of its rows and their positions."""
+    if addresses.num_rows == 0:
         return
-    encoded = pc.dictionary_encode(touched[file_name].combine_chunks())
+    encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    rows = touched[position_name].to_numpy()
+    rows = addresses.column(1).to_numpy()
     for code, path in enumerate(encoded.dictionary.to_pylist()):
-        yield path, rows[codes == code].astype(np.uint64)
+        chosen = np.flatnonzero(codes == code)
+        yield path, chosen, rows[chosen].astype(np.uint64)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import pyarrow as pa
@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from rowmerge.spark import data_files, fitting, sink
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
-from rowmerge.spark.outcomes import NAMES, output_column
+from rowmerge.spark.outcomes import outcome_columns
+from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table.files import AddedFile, Positions
@@ -25,6 +26,8 @@ from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, bare
 for module in (fitting, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
+CHANGE_TYPE = "_change_type"
+
 REWRITTEN_HERE = 8 * 1024 * 1024
 
 
@@ -32,11 +35,12 @@ REWRITTEN_HERE = 8 * 1024 * 1024
 class Written:
     """What the tasks of a job did, put together.
 
-    `positions` are by path as Spark spells it; `repeated` counts positions that were set more than once; `sources` are the ordinals of
-    source rows that matched.
+    `change_rows` are files of the rows that changed; `positions` are by path as Spark spells it; `repeated` counts positions that were
+    set more than once; `sources` are the ordinals of source rows that matched.
     """
 
     files: list[AddedFile] = field(default_factory=list)
+    change_rows: list[AddedFile] = field(default_factory=list)
     positions: dict[str, Positions] = field(default_factory=dict)
     sources: BitMap64 = field(default_factory=BitMap64)
     repeated: int = 0
@@ -46,6 +50,7 @@ class Written:
     def add(self, other: Written) -> None:
         """Take in another job's outcome."""
         self.files += other.files
+        self.change_rows += other.change_rows
         for path, bitmap in other.positions.items():
             self._mark(path, bitmap)
         self.sources |= other.sources
@@ -67,6 +72,10 @@ class Written:
     def touched(self) -> int:
         """Target rows that are deleted or replaced."""
         return sum(len(bitmap) for bitmap in self.positions.values())
+
+    def discard(self) -> None:
+        """Delete all files."""
+        discard([*self.files, *self.change_rows])
 
 
 class Writable(Protocol):
@@ -115,18 +124,36 @@ def _optional(schema: Struct) -> pa.Schema:
     return arrow_schema(bare(schema, kept=(FIELD_ID,)))
 
 
-def write_outcomes(outcomes: DataFrame, table: Writable, *, gather: bool) -> Written:
+def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
+    """How the change rows of a table are written (PROTOCOL.md, Change Data Files): as its data, with the type of the change behind."""
+    kind = pa.field(CHANGE_TYPE, pa.string())
+    columns = {"names": (*spec.names, CHANGE_TYPE), "schema": spec.schema.append(kind), "stored": spec.stored.append(kind)}
+    return replace(spec, root=location, bounds=frozenset(), prefix="cdc", **columns)
+
+
+def write_outcomes(
+    outcomes: DataFrame, table: Writable, *, gather: bool, changes_to: str | None = None, may_repeat: bool = False
+) -> Written:
     """Run the job. With `gather`, rows come together before they are written (Spark's adaptive rebalance): by partition where the table has
     partitions, so that a task does not write a small file into each; else by size, so that few changed rows make few files.
+
+    `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
+    which the first makes a change row.
     """
     spec = write_spec(table)
-    writes = output_column(0) in outcomes.columns
-    if writes and table.partition_columns:
+    columns = outcome_columns(outcomes, len(table.schema))
+    written = columns.after or columns.before
+    if changes_to is not None and may_repeat:
+        # The rows of one target row must meet in one task; new rows may go anywhere.
+        elsewhere = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
+        outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
+    elif written and table.partition_columns:
         positions = [table.schema.names.index(name) for name in table.partition_columns]
-        outcomes = outcomes.hint("rebalance", *(F.col(output_column(position)) for position in positions))
-    elif writes and gather:
+        outcomes = outcomes.hint("rebalance", *(F.col(written[position]) for position in positions))
+    elif written and gather:
         outcomes = outcomes.hint("rebalance")
-    return _together(collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, NAMES), "message binary")))
+    changes = None if changes_to is None else change_rows_spec(spec, changes_to)
+    return _together(collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary")))
 
 
 def rewrite_files(
@@ -181,6 +208,7 @@ def _together(messages: pa.Table) -> Written:
         message = pickle.loads(payload)
         written = Written(
             files=[_added(fields) for fields in message["files"]],
+            change_rows=[_added(fields) for fields in message["change_rows"]],
             positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
             sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
             repeated=message["repeated"],

@@ -60,12 +60,19 @@ class FileChanges:
     """What one command does to a table's files: everything a format needs for one commit.
 
     `removed` are paths that leave the table; `deleted` maps the path of a file that stays to *all* positions that are now deleted in
-    it (those it had before and the new ones). A path is in at most one of the two.
+    it (those it had before and the new ones). A path is in at most one of the two. `change_rows` are files of the rows that changed, before
+    and after; empty when the other three tell all of it.
     """
 
     added: tuple[AddedFile, ...] = ()
     removed: tuple[str, ...] = ()
     deleted: Mapping[str, Positions] = field(default_factory=dict)
+    change_rows: tuple[AddedFile, ...] = ()
+
+    @property
+    def written(self) -> tuple[AddedFile, ...]:
+        """Every file that the command wrote."""
+        return self.added + self.change_rows
 
     @property
     def empty(self) -> bool:

@@ -72,6 +72,10 @@ class Snapshot(Protocol):
     def write_mode(self) -> WriteMode:
         """From `rowmerge.write.mode`, default auto. Raises ConfigurationError for another value."""
 
+    @property
+    def change_rows_location(self) -> str | None:
+        """Where commits write the rows that they change, before and after; None when the table does not keep them."""
+
     def files(self, columns: Collection[str] = ()) -> pa.Table:
         """The live files, as `rowmerge.table.files.file_listing` says, with bounds of these top-level columns where known.
 

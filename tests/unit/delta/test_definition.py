@@ -132,10 +132,20 @@ def test_a_protocol_that_makes_no_sense_is_refused(table: DeltaTable, asked: dic
     assert not table.exists()
 
 
+@pytest.mark.parametrize("name", ["_change_type", "_commit_version", "_Commit_Timestamp"])
+def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTable, name: str) -> None:
+    schema, keeps = Struct((Field("id", LONG), Field(name, LONG))), {"delta.enableChangeDataFeed": "true"}
+    with pytest.raises(PlanError, match=name):
+        create(table, keeps, schema)
+    create(table, None, schema)
+    with pytest.raises(PlanError, match=name):
+        alter(table, properties=keeps)
+    assert not table.snapshot().change_rows_location
+
+
 @pytest.mark.parametrize(
     ("properties", "feature"),
     [
-        ({"delta.enableChangeDataFeed": "true"}, "changeDataFeed"),
         ({"delta.constraints.c": "id > 0"}, "checkConstraints"),
         ({"delta.columnMapping.mode": "name"}, "columnMapping"),
         ({"delta.enableRowTracking": "true"}, "rowTracking"),

@@ -69,7 +69,6 @@ EXPRESSION = '{"expression":{"expression":"c > 0"}}'
 ACTIVE = [
     ("invariants", Protocol(1, 2), metadata(**{"delta.invariants": EXPRESSION}), "c"),
     ("checkConstraints", Protocol(1, 3), metadata({"delta.constraints.positive": "c > 0"}), "positive"),
-    ("changeDataFeed", Protocol(1, 4), metadata({"delta.enableChangeDataFeed": "true"}), "'delta.enableChangeDataFeed' = 'false'"),
     ("generatedColumns", Protocol(1, 4), metadata(**{"delta.generationExpression": "1"}), "c"),
     ("identityColumns", Protocol(1, 6), metadata(**{"delta.identity.start": 1}), "c"),
     ("allowColumnDefaults", features("allowColumnDefaults"), metadata(CURRENT_DEFAULT="1"), "c"),
@@ -142,14 +141,14 @@ def test_what_stands_in_the_way_can_be_unset(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     committed(lake.create(lake.file([1])))
     found = lake.table.snapshot().metadata
-    on = Metadata(found.id, found.schema_string, configuration={**found.configuration, "delta.enableChangeDataFeed": "true"})
-    protocol = lake.table.snapshot().protocol.with_features(["changeDataFeed"])
+    on = Metadata(found.id, found.schema_string, configuration={**found.configuration, "delta.enableIcebergCompatV2": "true"})
+    protocol = lake.table.snapshot().protocol.with_features(["icebergCompatV2"])
     (lake.folder / commit_path(1)).write_text("\n".join(json.dumps(a.action()) for a in (on, protocol)) + "\n")
-    with pytest.raises(UnsupportedTableFeature, match="changeDataFeed"):
+    with pytest.raises(UnsupportedTableFeature, match="icebergCompatV2"):
         lake.append([2])
-    with pytest.raises(UnsupportedTableFeature, match="changeDataFeed"):
+    with pytest.raises(UnsupportedTableFeature, match="icebergCompatV2"):
         lake.table.snapshot().check_writable()
-    off = TableDefinition(properties={**on.configuration, "delta.enableChangeDataFeed": "false"})
+    off = TableDefinition(properties={**on.configuration, "delta.enableIcebergCompatV2": "false"})
     committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=off)))
     committed(lake.append([2]))
     assert lake.ids() == [1, 2]

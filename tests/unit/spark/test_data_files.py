@@ -14,8 +14,7 @@ from pyroaring import BitMap64
 from pyspark import cloudpickle
 
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec
-from rowmerge.spark.outcomes import NAMES
-from rowmerge.spark.sink import outcome_sink, rewrite_file
+from rowmerge.spark.sink import OutcomeColumns, outcome_sink, rewrite_file
 from rowmerge.spark.write import write_spec
 
 
@@ -118,7 +117,8 @@ def test_executors_do_not_need_this_package(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2], pa.int64())})
     assert write_spec  # registers what travels by value
     payload = tmp_path / "sink.pickle"
-    payload.write_bytes(cloudpickle.dumps(outcome_sink(spec(tmp_path, rows), NAMES)))
+    columns = OutcomeColumns("__rowmerge_action", after=("__rowmerge_column_0",))
+    payload.write_bytes(cloudpickle.dumps(outcome_sink(spec(tmp_path, rows), columns, None)))
     code = """
 import pickle, sys
 sys.modules["rowmerge"] = None
