@@ -44,12 +44,12 @@ class PlanError(RowmergeError):
 
 
 class UnknownColumn(PlanError):
-    """A name that is no column where it stands; `candidates` are the columns there are."""
+    """A name that is no column where it stands; `candidates` are the columns there are, `advice` a sentence on what else may be meant."""
 
-    def __init__(self, name: str, candidates: Sequence[str], *, where: str = "") -> None:
+    def __init__(self, name: str, candidates: Sequence[str], *, where: str = "", advice: str = "") -> None:
         self.name, self.candidates, self.where = name, tuple(candidates), where
         place = f" in {where}" if where else ""
-        super().__init__(f"There is no column `{name}`{place}. {_near(name, candidates)}")
+        super().__init__(f"There is no column `{name}`{place}. {_near(name, candidates)} {advice}".rstrip())
 
 
 class AmbiguousColumn(PlanError):

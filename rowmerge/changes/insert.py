@@ -18,12 +18,14 @@ from rowmerge.errors import PlanError
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN, insert_values, plan_delete, plan_insert, plan_replace_using
 from rowmerge.plan.pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
-from rowmerge.spark.assignment import REPLACE_WHERE, string_literal
+from rowmerge.plan.schema_evolution import after_insert
+from rowmerge.spark.assignment import REPLACE_WHERE
 from rowmerge.spark.outcomes import new_rows
+from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, Written, write_outcomes
 from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table
+from rowmerge.table.schema import backquote, string_literal
+from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -34,7 +36,7 @@ class NewRows:
     """The rows of an INSERT and how they meet the table's columns.
 
     `static`: PARTITION (p = value) as SQL text by column; `columns`: the column list, None for the table's order; `reads_table`: the
-    rows come from the table itself, in the version that they are written on.
+    rows come from the table itself, in the version that they are written on; `evolves`: columns that the table lacks are added to it.
     """
 
     frame: DataFrame
@@ -42,6 +44,7 @@ class NewRows:
     by_name: bool = False
     static: Mapping[str, str] = field(default_factory=dict)
     reads_table: bool = False
+    evolves: bool = False
 
     @property
     def source(self) -> DataFrame:
@@ -49,13 +52,20 @@ class NewRows:
         return self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
 
     def plan(self, table: Writable) -> RowPlan:
-        """The plan that inserts every row. Raises UnknownColumn, PlanError."""
-        values = insert_values(table.schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=table.name)
-        return plan_insert(table.name, table.schema, values, self.source.columns)
+        """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
+        schema, before = table.schema, None
+        if self.evolves:
+            before = schema
+            schema = after_insert(schema, schema_of(self.frame), self.columns, tuple(self.static), by_name=self.by_name)
+        values = insert_values(schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=table.name)
+        return plan_insert(table.name, schema, values, self.source.columns, evolved_from=before)
 
     def write(self, table: Writable) -> Written:
         """Write the rows as data files of the table."""
-        plan = self.plan(table)
+        return self.written(self.plan(table), table)
+
+    def written(self, plan: RowPlan, table: Writable) -> Written:
+        """Write the rows of a plan as data files of the table as it will be."""
         return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=False)
 
 
@@ -100,7 +110,7 @@ def replace_where(spark: SparkSession, table: Table, rows_for: RowsFor, conditio
 
     def plan(snapshot: Snapshot) -> Planned:
         rows = rows_for(snapshot)
-        checked = NewRows(_checked(rows, snapshot, condition), by_name=True)
+        checked = replace(rows, frame=_checked(rows, rows.plan(snapshot), condition), columns=None, by_name=True, static={})
         delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
         insert = checked.plan(snapshot)
         both = replace(
@@ -110,15 +120,17 @@ def replace_where(spark: SparkSession, table: Table, rows_for: RowsFor, conditio
             clauses=(*delete.clauses, *insert.clauses),
             source_rows=SourceRows.ALL,
             parameters={"mode": "Overwrite", "predicate": [condition]},
+            schema=insert.schema,
+            evolved_from=insert.evolved_from,
         )
         return Planned(both, SourceRowsOnce(checked.source, SOURCE), rows.reads_table)
 
     return change_rows(spark, table, plan)
 
 
-def _checked(rows: NewRows, snapshot: Snapshot, condition: str) -> DataFrame:
+def _checked(rows: NewRows, plan: RowPlan, condition: str) -> DataFrame:
     """The new rows under the table's names; one for which the condition is not true stops the statement."""
-    columns = insert_values(snapshot.schema, rows.frame.columns, rows.columns, rows.static, by_name=rows.by_name, table=snapshot.name)
+    columns = plan.clauses[0].values
     named = rows.source.alias(SOURCE).selectExpr(*(f"{text} as {backquote(name)}" for name, text in columns.items()))
     stop = f"raise_error(concat({string_literal(f'{REPLACE_WHERE} {backquote(condition)} ')}, to_json(struct(*))))"
     return named.where(f"if(coalesce(({condition}), false), true, {stop})")
@@ -132,17 +144,20 @@ def _insert(table: Table, rows_for: RowsFor, leaving: Callable[[Snapshot, NewRow
             snapshot = table.snapshot()
             snapshot.check_writable()
             rows = rows_for(snapshot)
+            plan = rows.plan(snapshot)
+            table_after = snapshot if plan.new_schema is None else snapshot.evolved(plan.new_schema)
         with timings.measure("spark"):
-            written = rows.write(snapshot)
+            written = rows.written(plan, table_after)
         removed, reads = _removed(snapshot, leaving(snapshot, rows, written))
         if rows.reads_table:
             reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything)
         files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
         changes = _changes(written.files, written.inserted, removed)
-        if files.empty:
+        definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
+        if files.empty and definition is None:
             return Attempt(snapshot, None, changes)
         metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
-        change = Change("WRITE", {"mode": mode, "partitionBy": list(snapshot.partition_columns)}, metrics, files, reads)
+        change = Change("WRITE", {"mode": mode, "partitionBy": list(snapshot.partition_columns)}, metrics, files, reads, definition)
         return Attempt(snapshot, change, changes, files.added)
 
     return commit_with_retry(table, attempt, timings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from rowmerge.spark.scan import read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
 from rowmerge.spark.write import Written, discard, rewrite_files, write_outcomes
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, WriteMode
+from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,6 +85,11 @@ class RowChange:
     reads_table: bool
     timings: Timings
 
+    @cached_property
+    def table_after(self) -> Snapshot:
+        """What new files are written for: the table with the schema that the command gives it."""
+        return self.snapshot if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
+
     def attempt(self) -> Attempt:
         """Find and write the rows."""
         source = None
@@ -109,7 +115,8 @@ class RowChange:
             written.discard()
             raise
         changes = self._counted(written, files, whole)
-        if files.empty:
+        definition = None if self.plan.new_schema is None else TableDefinition(schema=self.table_after.schema)
+        if files.empty and definition is None:
             return Attempt(self.snapshot, None, changes)
         if self.reads_table:
             reads = Reads(frozenset(listing["path"].to_pylist()), everything)
@@ -121,6 +128,7 @@ class RowChange:
             metrics=self._metrics(changes, files, rewritten, source),
             files=files,
             reads=reads,
+            definition=definition,
         )
         return Attempt(self.snapshot, change, changes, files.written)
 
@@ -136,9 +144,9 @@ class RowChange:
         masks, columns = [self.plan.files], list(self.plan.bound_columns)
         if source is not None and not self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
             for key in source.keys:
-                field = self.plan.schema.find(key.pair.column)
+                field = self.snapshot.schema.find(key.pair.column)
                 assert field is not None
-                schema, partition = self.plan.schema, self.snapshot.partition_columns
+                schema, partition = self.snapshot.schema, self.snapshot.partition_columns
                 if key.values is not None:
                     values = fit(key.values, key.pair.op, key.type, field.type)
                     if values is None:
@@ -188,7 +196,7 @@ class RowChange:
             if len(matched) == source.rows:
                 return written
             changes_to = self._changes_to if written.touched else None
-            written.add(write_outcomes(rows, self.snapshot, gather=source.broadcastable, changes_to=changes_to))
+            written.add(write_outcomes(rows, self.table_after, gather=source.broadcastable, changes_to=changes_to))
         except BaseException:
             written.discard()
             raise
@@ -206,7 +214,7 @@ class RowChange:
 
     def _write(self, outcomes: DataFrame) -> Written:
         may_repeat = self.plan.duplicates_allowed
-        written = write_outcomes(outcomes, self.snapshot, gather=True, changes_to=self._changes_to, may_repeat=may_repeat)
+        written = write_outcomes(outcomes, self.table_after, gather=True, changes_to=self._changes_to, may_repeat=may_repeat)
         if not written.touched:
             # Nothing but new rows: the files that come in tell it.
             discard(written.change_rows)

@@ -103,6 +103,7 @@ class Insert:
     partition: tuple[tuple[str, SqlText | None], ...] = ()
     replace_where: SqlText | None = None
     replace_using: tuple[str, ...] = ()
+    schema_evolution: bool = False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from rowmerge.errors import ConfigurationError
 from rowmerge.table.snapshot import WriteMode
 
 WRITE_MODE = "rowmerge.write.mode"
+SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
 DELETION_VECTORS = "delta.enableDeletionVectors"
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
@@ -88,6 +89,7 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
         if name in _INTERVALS:
             milliseconds(name, value)
     write_mode(properties)
+    evolves(properties)
     checkpoint_interval(properties)
     serializable(properties)
 
@@ -100,6 +102,14 @@ def write_mode(properties: Mapping[str, str]) -> WriteMode:
     except ValueError:
         modes = ", ".join(mode.value for mode in WriteMode)
         raise ConfigurationError(f"The table property {WRITE_MODE} is {value!r}. Set it to one of {modes}.") from None
+
+
+def evolves(properties: Mapping[str, str]) -> bool:
+    """`rowmerge.write.schema-evolution`, false when it is not set. Raises ConfigurationError."""
+    value = properties.get(SCHEMA_EVOLUTION, "false").strip().lower()
+    if value not in ("true", "false"):
+        raise ConfigurationError(f"The table property {SCHEMA_EVOLUTION} is {value!r}. Set it to true or false.")
+    return value == "true"
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata, Protocol
+from rowmerge.delta.definition import changed_table
 from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
-from rowmerge.delta.properties import DELETION_VECTORS, write_mode
+from rowmerge.delta.properties import DELETION_VECTORS, evolves, write_mode
 from rowmerge.delta.replay import State
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.schema import Struct
-from rowmerge.table.snapshot import WriteMode
+from rowmerge.table.snapshot import TableDefinition, WriteMode
 
 CHANGE_ROWS = "_change_data"
 _READERS = 8
@@ -93,6 +95,16 @@ class DeltaSnapshot:
     @property
     def write_mode(self) -> WriteMode:
         return write_mode(self.properties)
+
+    @property
+    def evolves(self) -> bool:
+        return evolves(self.properties)
+
+    def evolved(self, schema: Struct) -> DeltaSnapshot:
+        definition = TableDefinition(schema=schema)
+        protocol, metadata = changed_table(self.name, self.protocol, self.metadata, definition)
+        state = replace(self.state, protocol=protocol, metadata=metadata)
+        return DeltaSnapshot(self._storage, self._name, state, self._timestamp)
 
     @cached_property
     def absolute_paths(self) -> pa.ChunkedArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertAction, Match, Merge, Update, UpdateAction, When
@@ -12,33 +12,43 @@ from rowmerge.plan.conditions import Condition, Side, analyse, nondeterministic
 from rowmerge.plan.pruning import everything, exact_partition_mask, file_mask, nothing
 from rowmerge.plan.qualification import qualify, replace_qualifiers
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
-from rowmerge.table.schema import Field, Struct, backquote
+from rowmerge.plan.schema_evolution import after_merge
+from rowmerge.table.schema import Field, Struct, backquote, string_literal
 from rowmerge.table.snapshot import Snapshot
 
 TARGET = "target"
 SOURCE = "source"
 VALUE_COLUMN = "__rowmerge_value_%d"
+_EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA EVOLUTION INTO."
+_EVOLVE_INSERT = (
+    "To add new columns to the table, write INSERT WITH SCHEMA EVOLUTION INTO; in session.write, say schema_evolution=True; "
+    "in ALTER TABLE, ADD COLUMNS."
+)
 
 
-def plan_merge(merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False) -> RowPlan:
-    """MERGE over a source whose columns are known. Raises UnknownColumn, PlanError, UnsupportedStatement."""
-    if merge.schema_evolution:
-        raise UnsupportedStatement(
-            f"MERGE WITH SCHEMA EVOLUTION is not supported. Add the new columns first: ALTER TABLE {merge.target} ADD COLUMNS (…)"
-        )
+def plan_merge(
+    merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False, source_schema: Struct | None = None
+) -> RowPlan:
+    """MERGE over a source whose columns are known; with their types in `source_schema`, they may add to the table's.
+
+    Raises UnknownColumn, TypeMismatch, PlanError, UnsupportedStatement.
+    """
+    before = snapshot.schema
+    schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses)
     target = side_of(merge.target_alias or merge.target.parts[-1], merge.target.parts, snapshot.schema.names, merge.target_alias)
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
     if function := nondeterministic(merge.on.text):
         raise _nondeterministic(merge.on, function, "the ON condition")
     on = analyse(replace_qualifiers(merge.on.text, (target, source)), target, source, case_sensitive=case_sensitive)
-    clauses = tuple(_clause(when, target, source, snapshot.schema, case_sensitive) for when in merge.clauses)
+    columns_of = _Columns(before, schema, evolves=source_schema is not None)
+    clauses = tuple(_clause(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
     by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     mask, columns = file_mask(() if by_source else on.target_only, target, snapshot.schema, snapshot.partition_columns)
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
-        schema=snapshot.schema,
+        schema=schema,
         target=target,
         source=source,
         on=on,
@@ -47,13 +57,14 @@ def plan_merge(merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive
         files=mask,
         bound_columns=columns,
         parameters=_merge_parameters(merge, clauses),
+        evolved_from=None if source_schema is None else before,
     )
 
 
 def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
     """UPDATE: one clause over target rows alone. Raises UnknownColumn, PlanError."""
     target = side_of(update.alias or update.target.parts[-1], update.target.parts, snapshot.schema.names, update.alias)
-    values = _assigned(update.assignments, target, target, snapshot.schema, case_sensitive)
+    values = _assigned(update.assignments, target, target, _Columns(snapshot.schema, snapshot.schema), case_sensitive)
     return _target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive)
 
 
@@ -63,8 +74,13 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
 
 
-def plan_insert(table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str]) -> RowPlan:
-    """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`."""
+def plan_insert(
+    table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str], *, evolved_from: Struct | None = None
+) -> RowPlan:
+    """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`.
+
+    `evolved_from`: the table's schema before, where the INSERT may change it.
+    """
     return RowPlan(
         operation="WRITE",
         table=table,
@@ -77,6 +93,7 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], columns: 
         files=nothing,
         bound_columns=(),
         parameters={"mode": "Append"},
+        evolved_from=evolved_from,
     )
 
 
@@ -109,7 +126,7 @@ def insert_values(
     """
     values = {_column(schema, name, False, "PARTITION").name: text for name, text in static.items()}
     if by_name:
-        wanted = [_column(schema, name, False, f"{table}, into which the query goes BY NAME").name for name in given]
+        wanted = [_column(schema, name, False, f"{table}, into which the query goes BY NAME", _EVOLVE_INSERT).name for name in given]
     elif columns is not None:
         wanted = [_column(schema, name, False, "the INSERT list").name for name in columns]
     else:
@@ -121,6 +138,7 @@ def insert_values(
         raise PlanError(
             f"INSERT INTO {table}: the query has {len(given)} column(s) ({', '.join(given)}), but {len(wanted)} are wanted "
             f"({', '.join(wanted)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
+            f"{f' {_EVOLVE_INSERT}' if columns is None and len(given) > len(wanted) else ''}"
         )
     values.update({name: f"{SOURCE}.{backquote(VALUE_COLUMN % index)}" for index, name in enumerate(wanted)})
     return values
@@ -168,7 +186,16 @@ def _target_plan(
     )
 
 
-def _clause(when: When, target: Side, source: Side, schema: Struct, case_sensitive: bool) -> Clause:
+@dataclass(frozen=True)
+class _Columns:
+    """The columns that a clause reads and writes: those `before` the command, and those that the table has `after` it."""
+
+    before: Struct
+    after: Struct
+    evolves: bool = False
+
+
+def _clause(when: When, target: Side, source: Side, columns: _Columns, case_sensitive: bool) -> Clause:
     condition = when.condition.text if when.condition else None
     if when.condition is not None and (function := nondeterministic(when.condition.text)):
         raise _nondeterministic(when.condition, function, f"the condition of {when.match.value}")
@@ -180,15 +207,18 @@ def _clause(when: When, target: Side, source: Side, schema: Struct, case_sensiti
             return Clause(when.match, Effect.DELETE, condition)
         case UpdateAction(assignments):
             if assignments is None:
-                values = _star(schema, source, f"{when.match.value} THEN UPDATE SET *", case_sensitive)
+                values = _star(columns, source, f"{when.match.value} THEN UPDATE SET *", case_sensitive)
+            elif when.match is Match.MATCHED:
+                values = _assigned(assignments, visible, target, columns, case_sensitive, source)
             else:
-                values = _assigned(assignments, visible, target, schema, case_sensitive, source)
-            return Clause(when.match, Effect.UPDATE, condition, values)
+                # Without a source row there is nothing that could bring a new column.
+                values = _assigned(assignments, visible, target, replace(columns, after=columns.before), case_sensitive)
+            return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=columns.evolves and assignments is None)
         case InsertAction(assignments):
             if assignments is None:
-                values = _star(schema, source, f"{when.match.value} THEN INSERT *", case_sensitive)
+                values = _star(columns, source, f"{when.match.value} THEN INSERT *", case_sensitive)
             else:
-                values = _inserted(assignments, source, schema, case_sensitive)
+                values = _inserted(assignments, source, columns, case_sensitive)
             return Clause(when.match, Effect.INSERT, condition, values)
 
 
@@ -198,26 +228,38 @@ def _settle(text: str, visible: Side | None, target: Side, source: Side | None, 
     return replace_qualifiers(text, (target,) if source is None else (target, source))
 
 
-def _star(schema: Struct, source: Side, where: str, case_sensitive: bool) -> dict[str, str]:
+def _star(columns: _Columns, source: Side, where: str, case_sensitive: bool) -> dict[str, str]:
+    """The source's columns by the table's names. When the schema may evolve, columns that the source lacks are left out."""
     values = {}
-    for field in schema:
+    for field in columns.after:
         found = [name for name in source.columns if name == field.name or (not case_sensitive and name.lower() == field.name.lower())]
+        if not found and columns.evolves:
+            if other := next((name for name in source.columns if name.lower() == field.name.lower()), None):
+                raise PlanError(
+                    f"The source's column `{other}` and the table's `{field.name}` differ in case alone, and no table can hold both. "
+                    f"Select it AS `{field.name}`, or set spark.sql.caseSensitive to false."
+                )
+            continue
         if not found:
-            raise UnknownColumn(field.name, source.columns, where=f"the source, and {where} needs every column of the table")
+            raise UnknownColumn(
+                field.name, source.columns, where=f"the source, and {where} needs every column of the table", advice=_EVOLVE
+            )
         if len(found) > 1:
             raise PlanError(f"The source has the column `{field.name}` {len(found)} times. Select it once, or under another name.")
         values[field.name] = f"{backquote(source.alias)}.{backquote(found[0])}"
     return values
 
 
-def _inserted(assignments: tuple[Assignment, ...], source: Side, schema: Struct, case_sensitive: bool) -> dict[str, str]:
+def _inserted(assignments: tuple[Assignment, ...], source: Side, columns: _Columns, case_sensitive: bool) -> dict[str, str]:
     values: dict[str, str] = {}
     for assignment in assignments:
         if len(assignment.column) != 1:
             raise PlanError(
                 f"INSERT takes whole columns, not the field `{'.'.join(assignment.column)}`. Build the struct with named_struct()."
             )
-        name = _column(schema, assignment.column[0], case_sensitive, "the INSERT list").name
+        name = _column(
+            columns.after, assignment.column[0], case_sensitive, "the INSERT list", _allowing(columns, source, assignment.column)
+        ).name
         if name in values:
             raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
         values[name] = _value(assignment.value, source, source, None, case_sensitive)
@@ -228,7 +270,7 @@ def _assigned(
     assignments: Iterable[Assignment],
     visible: Side | None,
     target: Side,
-    schema: Struct,
+    columns: _Columns,
     case_sensitive: bool,
     source: Side | None = None,
 ) -> dict[str, str]:
@@ -237,12 +279,13 @@ def _assigned(
     fields: dict[str, Field] = {}
     for assignment in assignments:
         path = assignment.column
-        if len(path) > 1 and path[0].lower() == target.alias.lower() and schema.find(path[0]) is None:
+        if len(path) > 1 and path[0].lower() == target.alias.lower() and columns.after.find(path[0]) is None:
             path = path[1:]
-        field = _column(schema, path[0], case_sensitive, "the SET list")
+        field = _column(columns.after, path[0], case_sensitive, "the SET list", _allowing(columns, source, path))
         fields[field.name] = field
         _place(trees, field, path, _value(assignment.value, visible, target, source, case_sensitive), case_sensitive)
-    return {name: _render(tree, fields[name], f"{backquote(target.alias)}.{backquote(name)}") for name, tree in trees.items()}
+    alias = backquote(target.alias)
+    return {name: _render(tree, fields[name], columns.before.find(name), f"{alias}.{backquote(name)}") for name, tree in trees.items()}
 
 
 def _place(trees: dict[str, dict[str, object] | str], field: Field, path: tuple[str, ...], value: str, case_sensitive: bool) -> None:
@@ -264,16 +307,20 @@ def _place(trees: dict[str, dict[str, object] | str], field: Field, path: tuple[
         field = _column(field.type, path[depth + 1], case_sensitive, f"the struct `{field.name}`")
 
 
-def _render(tree: object, field: Field, current: str) -> str:
+def _render(tree: object, field: Field, before: Field | None, current: str) -> str:
+    """The value of a column of which some fields are assigned; of the others, those that were there `before` keep their values."""
     if isinstance(tree, str):
         return tree
     assert isinstance(tree, dict) and isinstance(field.type, Struct)
     parts = []
     for inner in field.type:
         here = f"{current}.{backquote(inner.name)}"
-        value = _render(tree[inner.name], inner, here) if inner.name in tree else here
-        name = inner.name.replace("\\", "\\\\").replace("'", "\\'")
-        parts.append(f"'{name}', {value}")
+        old = before.type.find(inner.name) if before is not None and isinstance(before.type, Struct) else None
+        if inner.name in tree:
+            value = _render(tree[inner.name], inner, old, here)
+        else:
+            value = "NULL" if old is None else here
+        parts.append(f"{string_literal(inner.name)}, {value}")
     return f"named_struct({', '.join(parts)})"
 
 
@@ -283,11 +330,17 @@ def _value(value: SqlText, visible: Side | None, target: Side, source: Side | No
     return _settle(value.text, visible, target, source, case_sensitive)
 
 
-def _column(schema: Struct, name: str, case_sensitive: bool, where: str) -> Field:
+def _column(schema: Struct, name: str, case_sensitive: bool, where: str, advice: str = "") -> Field:
     field = schema.find(name, case_sensitive=case_sensitive)
     if field is None:
-        raise UnknownColumn(name, schema.names, where=where)
+        raise UnknownColumn(name, schema.names, where=where, advice=advice)
     return field
+
+
+def _allowing(columns: _Columns, source: Side | None, path: tuple[str, ...]) -> str:
+    """How a column that the source could bring would become one of the table's."""
+    brought = source is not None and path[0].lower() in {name.lower() for name in source.columns}
+    return _EVOLVE if brought and not columns.evolves else ""
 
 
 def _nondeterministic(text: SqlText, function: str, where: str) -> UnsupportedStatement:

@@ -8,6 +8,7 @@ from enum import Enum
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.conditions import Condition, Side
+from rowmerge.plan.schema_evolution import new_columns
 from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import FileMask
 
@@ -33,13 +34,14 @@ class Clause:
     """One WHEN clause, its names settled.
 
     `values` maps exact column names of the table to SQL text over the aliases of the plan's sides. A column that is absent keeps its
-    value (UPDATE) or is NULL (INSERT).
+    value (UPDATE) or is NULL (INSERT). With `keeps_fields`, so do the fields that the value of a struct column lacks.
     """
 
     match: Match
     effect: Effect
     condition: str | None = None
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
+    keeps_fields: bool = False
 
     def __str__(self) -> str:
         guard = f" AND {self.condition}" if self.condition else ""
@@ -53,6 +55,7 @@ class RowPlan:
 
     `on` ties source to target (None without a source); `files` is true for the files whose rows can be touched, judged by the
     conditions alone, and needs the bounds of `bound_columns`; `whole_files`, where set, is true for files that leave as a whole.
+    `schema` is the table's after the command; `evolved_from` what it was before, None where the command may not change it.
     """
 
     operation: str
@@ -67,6 +70,12 @@ class RowPlan:
     bound_columns: tuple[str, ...]
     whole_files: FileMask | None = None
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
+    evolved_from: Struct | None = None
+
+    @property
+    def new_schema(self) -> Struct | None:
+        """What the command makes of the table's schema, None when it stays."""
+        return self.schema if self.evolved_from is not None and self.evolved_from != self.schema else None
 
     def of(self, match: Match) -> tuple[Clause, ...]:
         """The clauses of one kind, in order."""
@@ -84,6 +93,8 @@ class RowPlan:
             lines.append(f"  ON {self.on.text}")
             lines += [f"    key {key.column} {key.op} {key.source}" for key in self.on.keys]
         lines += [f"  {clause}" for clause in self.clauses]
+        if self.evolved_from is not None and self.new_schema is not None:
+            lines += [f"  new column {column}" for column in new_columns(self.evolved_from, self.new_schema)]
         if self.source_rows is SourceRows.ALL:
             lines.append("  every source row is inserted")
         return "\n".join(lines)

@@ -19,9 +19,12 @@ from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder, Statement
 from rowmerge.session.results import StatementResult
+from rowmerge.spark.types import schema_of
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Snapshot, Table
+
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +96,8 @@ class RowStatements:
         if command.query.text.lstrip().upper().startswith("VALUES"):
             # Rows that a statement spells out are few: they make one file, not one a core.
             frame = frame.coalesce(1)
-        return NewRows(frame, command.columns, command.by_name, static, snapshot.location in names.read)
+        evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
+        return NewRows(frame, command.columns, command.by_name, static, snapshot.location in names.read, evolves)
 
     @property
     def _case_sensitive(self) -> bool:
@@ -119,7 +123,15 @@ class MergePlanner:
         side = source_side(command, frame)
         if self._source is None or reads_table:
             self._source = SourceRowsOnce(frame, side.alias)
-        return Planned(plan_merge(command, snapshot, side, case_sensitive=self.case_sensitive), self._source, reads_table)
+        evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
+        types = schema_of(frame) if evolves else None
+        plan = plan_merge(command, snapshot, side, case_sensitive=self.case_sensitive, source_schema=types)
+        return Planned(plan, self._source, reads_table)
+
+
+def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
+    """Whether statements that do not say so may add to the table's schema: by Delta's setting of the session, or the table's property."""
+    return snapshot.evolves or str(spark.conf.get(AUTO_MERGE, "false")).strip().lower() == "true"
 
 
 def _bound(text: SqlText, names: Statement) -> SqlText:

@@ -24,13 +24,13 @@ from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
 from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.results import StatementResult
-from rowmerge.session.rows import RowStatements
+from rowmerge.session.rows import RowStatements, may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
 from rowmerge.sql import parse
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import TableDefinition
+from rowmerge.table.snapshot import Snapshot, TableDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -116,10 +116,13 @@ class Session:
         comment: str | None = None,
         properties: Mapping[str, str] | None = None,
         column_comments: Mapping[str, str] | None = None,
+        schema_evolution: bool | None = None,
     ) -> StatementResult:
         """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
 
-        `name` as in SQL. Raises TableNotFound, UnknownColumn, TypeMismatch, …
+        `name` as in SQL. `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
+        `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
+        Raises TableNotFound, UnknownColumn, TypeMismatch, …
         """
         command = parse(f"create table {name} (x int)")
         assert isinstance(command, CreateTable)
@@ -127,14 +130,20 @@ class Session:
             # What fits into this process fits into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
             rows = NewRows(frame, by_name=True)
+
+            def rows_for(snapshot: Snapshot) -> NewRows:
+                return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
+
             if mode == "replace":
+                if schema_evolution is not None:
+                    raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 definition = TableDefinition(columns, tuple(partitioned_by), dict(properties or {}), comment)
                 result = self._definitions.create(command.name, definition, rows, or_replace=True)
             elif mode == "append":
-                result = append(self._binder.table(command.name), lambda snapshot: rows)
+                result = append(self._binder.table(command.name), rows_for)
             elif mode == "overwrite":
-                result = overwrite(self._binder.table(command.name), lambda snapshot: rows, dynamic=False)
+                result = overwrite(self._binder.table(command.name), rows_for, dynamic=False)
             else:
                 raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
             frame = answers.row_counts(self._spark, "INSERT", result.changes)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from rowmerge.errors import TypeMismatch
+from rowmerge.plan.schema_evolution import completed, evolved_type
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
-from rowmerge.table.schema import Array, DataType, Field, Map, Struct, backquote, sql_name
+from rowmerge.spark.nested import Known, reshaped
+from rowmerge.table.schema import DataType, Field, backquote, sql_name, string_literal
 
 NOT_NULL = "rowmerge-not-null"
 OUT_OF_RANGE = "rowmerge-out-of-range"
@@ -14,54 +17,45 @@ TOO_LONG = "rowmerge-too-long"
 REPLACE_WHERE = "rowmerge-replace-where"
 
 
-def stored(text: str, type_: DataType, field: Field, table: str) -> str:
+def stored(text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, kept: Known | None = None) -> str:
     """The value `text` of type `type_` as the column `field` stores it.
 
+    With `evolves`, fields that a struct lacks are NULL, or what they are in `kept`, the old value (see `reshaped`).
     Raises TypeMismatch when ANSI store assignment does not allow it (Spark's `Cast.canANSIStoreAssign`); overflow, a NULL in a NOT NULL
     column and an over-long string stop the statement when it runs.
     """
     value = text
-    if type_ != field.type:
-        if reason := why_not_assignable(type_, field.type):
+    if type_ != field.type or kept is not None:
+        if reason := why_not_assignable(completed(type_, field.type) if evolves else type_, field.type):
             raise TypeMismatch(
                 f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
-                f"{reason}. Cast it to {field.sql_type} in the statement."
+                f"{reason}. {_advice(type_, field, evolves=evolves)}."
             )
-        value = _cast(text, type_, field)
+        value = reshaped(text, type_, field.type, partial(_cast, field), kept=kept)
     value = _length(value, field)
     if not field.nullable:
         value = f"coalesce({value}, {_stop(NOT_NULL, field, None)})"
     return value
 
 
-def string_literal(text: str) -> str:
-    """A SQL string literal that means exactly this text."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def unchanged(text: str, type_: DataType, field: Field) -> str:
+    """The column's own value, as it was before the table's schema became another one: new fields of structs are NULL."""
+    return reshaped(text, type_, field.type, partial(_cast, field))
 
 
-def _cast(text: str, type_: DataType, field: Field) -> str:
-    target = sql_name(field.type)
-    if isinstance(type_, Struct) and isinstance(field.type, Struct):
-        return _struct(text, type_, field)
-    if is_lossless(type_, field.type) or isinstance(field.type, Array | Map | Struct):
+def _advice(type_: DataType, field: Field, *, evolves: bool) -> str:
+    cast = f"Cast it to {field.sql_type} in the statement"
+    if evolves or why_not_assignable(completed(type_, field.type), evolved_type(field.type, type_)):
+        return cast
+    return f"{cast}, or let its fields go by name and new ones be added: write MERGE or INSERT WITH SCHEMA EVOLUTION"
+
+
+def _cast(field: Field, text: str, given: DataType, wanted: DataType) -> str:
+    target = sql_name(wanted)
+    if is_lossless(given, wanted):
         return f"cast({text} as {target})"
-    return f"coalesce(try_cast({text} as {target}), if({text} is null, null, {_stop(OUT_OF_RANGE, field, text)}))"
-
-
-def _struct(text: str, type_: Struct, field: Field) -> str:
-    """Fields by name, as MERGE and INSERT BY NAME assign them; Spark's own cast of structs goes by position."""
-    assert isinstance(field.type, Struct)
-    parts = []
-    for inner in field.type:
-        given = type_.find(inner.name)
-        if given is None:
-            parts.append(f"{string_literal(inner.name)}, cast(null as {sql_name(inner.type)})")
-            continue
-        value = f"({text}).{backquote(given.name)}"
-        if given.type != inner.type:
-            value = _cast(value, given.type, inner)
-        parts.append(f"{string_literal(inner.name)}, {value}")
-    return f"if({text} is null, null, named_struct({', '.join(parts)}))"
+    shown = field if wanted == field.type else Field(field.name, wanted)
+    return f"coalesce(try_cast({text} as {target}), if({text} is null, null, {_stop(OUT_OF_RANGE, shown, text)}))"
 
 
 def _length(value: str, field: Field) -> str:

@@ -12,12 +12,11 @@ from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
-from rowmerge.spark.assignment import string_literal
 from rowmerge.spark.outcomes import Guarded, new_rows, outcome_rows
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import ORDINAL, Source
 from rowmerge.spark.types import frame_of
-from rowmerge.table.schema import backquote
+from rowmerge.table.schema import backquote, string_literal
 
 _BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
 _TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
@@ -74,7 +73,7 @@ def unmatched_rows(spark: SparkSession, plan: RowPlan, source: Source, matched: 
 def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:
     """Up to five keys of target rows that more than one source row would change: the target's columns of the ON condition."""
     assert plan.on is not None
-    columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.schema.names[:3])
+    columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
     target = backquote(plan.target.alias)
     shown = ", ', ', ".join(
         f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns

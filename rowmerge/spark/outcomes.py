@@ -8,12 +8,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
-from rowmerge.spark.assignment import stored
+from rowmerge.spark.assignment import stored, unchanged
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.sink import OutcomeColumns
 from rowmerge.spark.source import ORDINAL
 from rowmerge.spark.types import schema_of
-from rowmerge.table.schema import DataType, Struct, backquote, sql_name
+from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
 
 ACTION = "__rowmerge_action"
 CLAUSE = "__rowmerge_clause"
@@ -46,8 +46,7 @@ def outcome_rows(
     if writing:
         columns += _written(rows, plan, writing, len(cases))
     if before:
-        target = backquote(plan.target.alias)
-        columns += [F.col(f"{target}.{backquote(f.name)}").alias(old_column(position)) for position, f in enumerate(plan.schema)]
+        columns += [F.expr(_as_it_was(plan, field)).alias(old_column(position)) for position, field in enumerate(plan.schema)]
     return rows.select(*columns)
 
 
@@ -84,19 +83,22 @@ def _condition(clause: Clause) -> str:
 
 
 def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], cases: int) -> list[Column]:
-    texts = {(index, field.name): _text(plan, clause, field.name) for index, clause in writing for field in plan.schema}
+    texts = {(index, field.name): _text(plan, clause, field) for index, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
+    before = plan.evolved_from or plan.schema
     for position, field in enumerate(plan.schema):
         parts = []
         for index, clause in writing:
             text = texts[index, field.name]
+            old = before.find(field.name)
             if text is None:
                 value = stored("null", field.type, field, plan.table)
             elif clause.effect is Effect.UPDATE and field.name not in clause.values:
-                value = text
+                value = text if old is None else unchanged(text, old.type, field)
             else:
-                value = stored(text, types[text], field, plan.table)
+                kept = (_current(plan, old), old.type) if clause.keeps_fields and old is not None else None
+                value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept)
             parts.append(value)
         if cases == 1:
             whole = parts[0]
@@ -107,12 +109,23 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
     return columns
 
 
-def _text(plan: RowPlan, clause: Clause, column: str) -> str | None:
-    if column in clause.values:
-        return clause.values[column]
-    if clause.effect is Effect.UPDATE:
-        return f"{backquote(plan.target.alias)}.{backquote(column)}"
-    return None
+def _text(plan: RowPlan, clause: Clause, field: Field) -> str | None:
+    if field.name in clause.values:
+        return clause.values[field.name]
+    old = (plan.evolved_from or plan.schema).find(field.name)
+    return _current(plan, old) if clause.effect is Effect.UPDATE and old is not None else None
+
+
+def _current(plan: RowPlan, field: Field) -> str:
+    """The column as the target row has it."""
+    return f"{backquote(plan.target.alias)}.{backquote(field.name)}"
+
+
+def _as_it_was(plan: RowPlan, field: Field) -> str:
+    """The target row's value of a column, in the type that the column has after the command."""
+    old = (plan.evolved_from or plan.schema).find(field.name)
+    value = "null" if old is None else unchanged(_current(plan, old), old.type, field)
+    return value if old == field else f"cast({value} as {sql_name(field.type)})"
 
 
 def _types(rows: DataFrame, texts: set[str]) -> dict[str, DataType]:

@@ -69,9 +69,13 @@ def truncate(cursor: Cursor) -> Truncate | None:
 
 
 def insert(cursor: Cursor) -> Insert | None:
-    """`INSERT INTO|OVERWRITE …`, also after a WITH list, which then becomes part of the query; None for INSERT OVERWRITE DIRECTORY."""
+    """`INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE …`, also after a WITH list, which then becomes part of the query.
+
+    None for INSERT OVERWRITE DIRECTORY.
+    """
     verb = cursor.at
     cursor.expect("INSERT")
+    evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     how = cursor.accept_any("INTO", "OVERWRITE")
     if not how:
         raise cursor.expected("INTO or OVERWRITE")
@@ -90,7 +94,7 @@ def insert(cursor: Cursor) -> Insert | None:
     if not begins_query(cursor):
         raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
     query = _query(cursor, verb)
-    return Insert(target, columns, by_name, query, how == "OVERWRITE", partition, replace_where, replace_using)
+    return Insert(target, columns, by_name, query, how == "OVERWRITE", partition, replace_where, replace_using, evolution)
 
 
 def _assignment_ends(cursor: Cursor) -> bool:

@@ -222,3 +222,8 @@ def quote(name: str) -> str:
 def backquote(name: str) -> str:
     """A SQL identifier in backquotes, inner ones doubled."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def string_literal(text: str) -> str:
+    """A SQL string literal that means exactly this text."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -76,6 +76,16 @@ class Snapshot(Protocol):
     def change_rows_location(self) -> str | None:
         """Where commits write the rows that they change, before and after; None when the table does not keep them."""
 
+    @property
+    def evolves(self) -> bool:
+        """Whether every MERGE and INSERT may add to the schema (`rowmerge.write.schema-evolution`, default false)."""
+
+    def evolved(self, schema: Struct) -> Snapshot:
+        """This version as it would be with another schema: what is written for the commit that brings the schema is written for this.
+
+        Raises PlanError, UnsupportedTableFeature for a schema that the table cannot have.
+        """
+
     def files(self, columns: Collection[str] = ()) -> pa.Table:
         """The live files, as `rowmerge.table.files.file_listing` says, with bounds of these top-level columns where known.
 

@@ -237,8 +237,3 @@ merge into t using (values (1000L)) s (n) on t.id < s.n when matched then update
 => 1 | 1 | 0 | 0
 select * from t;
 => 5
-
---- schema evolution is refused by name
-create table t (id int) using delta;
-merge with schema evolution into t using (values (1, 'x')) s (id, v) on t.id = s.id when not matched then insert *;
-!> UnsupportedStatement: WITH SCHEMA EVOLUTION

@@ -1,0 +1,165 @@
+"""What becomes of a table's schema when a statement may add to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowmerge.commands.names import SqlText
+from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
+from rowmerge.errors import PlanError, TypeMismatch
+from rowmerge.plan.schema_evolution import after_insert, after_merge, completed, merged, new_columns
+from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
+
+INT, LONG, STRING, VOID = Primitive("integer"), Primitive("long"), Primitive("string"), Primitive("void")
+
+
+def struct(**types: DataType) -> Struct:
+    return Struct(tuple(Field(name, type_) for name, type_ in types.items()))
+
+
+def update(*columns: str) -> When:
+    assignments = tuple(Assignment(tuple(column.split(".")), SqlText("0")) for column in columns)
+    return When(Match.MATCHED, UpdateAction(assignments or None))
+
+
+def insert(*columns: str) -> When:
+    assignments = tuple(Assignment((column,), SqlText("0")) for column in columns)
+    return When(Match.NOT_MATCHED, InsertAction(assignments or None))
+
+
+TABLE = struct(k=INT, v=INT)
+
+
+@pytest.mark.parametrize(
+    ("clauses", "added"),
+    [
+        ([update()], ["e", "f"]),
+        ([insert()], ["e", "f"]),
+        ([update("v"), insert()], ["e", "f"]),
+        ([update("e")], ["e"]),
+        ([insert("k", "f")], ["f"]),
+        ([update("f"), insert("k", "e")], ["e", "f"]),
+        ([update("v"), insert("k")], []),
+        ([When(Match.MATCHED, DeleteAction())], []),
+        ([When(Match.NOT_MATCHED_BY_SOURCE, UpdateAction((Assignment(("e",), SqlText("0")),)))], []),
+    ],
+)
+def test_a_merge_adds_what_its_clauses_need_in_the_order_of_the_source(clauses: list[When], added: list[str]) -> None:
+    after = after_merge(TABLE, struct(k=INT, e=STRING, f=STRING), clauses)
+    assert after.names == ("k", "v", *added)
+
+
+def test_a_schema_to_which_nothing_is_added_is_equal_to_the_old_one() -> None:
+    table = Struct((Field("k", INT, False, {"comment": "key"}), Field("s", struct(a=INT))))
+    assert after_merge(table, struct(K=LONG, S=struct(A=STRING)), [update(), insert()]) == table
+
+
+def test_an_assigned_field_adds_just_this_field() -> None:
+    table = struct(k=INT, s=struct(a=INT))
+    source = struct(k=INT, s=struct(a=INT, b=INT, c=struct(d=INT, e=INT)))
+    assert after_merge(table, source, [update("s.b")]) == struct(k=INT, s=struct(a=INT, b=INT))
+    assert after_merge(table, source, [update("s.c.e")]) == struct(k=INT, s=struct(a=INT, c=struct(e=INT)))
+    assert after_merge(table, source, [update("s.a")]) == table
+
+
+def test_an_assigned_struct_takes_all_fields_of_the_source() -> None:
+    source = struct(s=struct(a=INT, b=INT), other=INT)
+    assert after_merge(struct(s=struct(a=INT)), source, [update("s")]) == struct(s=struct(a=INT, b=INT))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "after"),
+    [
+        (struct(a=INT), struct(b=INT, a=INT), struct(a=INT, b=INT)),
+        (Array(struct(a=INT)), Array(struct(b=INT)), Array(struct(a=INT, b=INT))),
+        (Map(STRING, struct(a=INT)), Map(STRING, struct(b=INT)), Map(STRING, struct(a=INT, b=INT))),
+        (Map(struct(a=INT), INT), Map(struct(b=INT), INT), Map(struct(a=INT, b=INT), INT)),
+        (Array(Array(struct(a=INT))), Array(Array(struct(b=INT))), Array(Array(struct(a=INT, b=INT)))),
+        (struct(a=Array(struct(b=INT))), struct(a=Array(struct(c=INT))), struct(a=Array(struct(b=INT, c=INT)))),
+        (Map(STRING, Array(struct(a=INT))), Map(STRING, Array(struct(b=INT))), Map(STRING, Array(struct(a=INT, b=INT)))),
+        (INT, LONG, INT),
+        (struct(a=INT), INT, struct(a=INT)),
+        (INT, struct(a=INT), INT),
+        (Array(INT), Map(STRING, INT), Array(INT)),
+    ],
+)
+def test_nested_types_become_one(old: DataType, new: DataType, after: DataType) -> None:
+    assert merged(struct(x=old), struct(x=new)) == struct(x=after)
+
+
+def test_new_columns_may_be_null_at_every_depth_and_bring_no_metadata() -> None:
+    inner = Struct((Field("a", INT, nullable=False),))
+    new = Field(
+        "x", Struct((Field("list", Array(inner, False), False), Field("map", Map(STRING, inner, False), False))), False, {"comment": "c"}
+    )
+    (field,) = merged(Struct(), Struct((new,)))
+    assert field == Field("x", struct(list=Array(struct(a=INT)), map=Map(STRING, struct(a=INT))))
+    assert field.metadata == {}
+
+
+def test_old_columns_keep_what_they_say_of_null_and_their_metadata() -> None:
+    old = Field("x", Array(Struct((Field("a", INT, False),)), False), False, {"comment": "c"})
+    (field,) = merged(Struct((old,)), struct(x=Array(struct(a=INT, b=INT))))
+    assert field == Field("x", Array(Struct((Field("a", INT, False), Field("b", INT))), False), False, {"comment": "c"})
+
+
+def test_names_that_differ_in_case_are_one_in_the_tables_spelling() -> None:
+    assert merged(struct(Key=INT, s=struct(Aa=INT)), struct(KEY=INT, S=struct(aA=INT, B=INT))) == struct(Key=INT, s=struct(Aa=INT, B=INT))
+
+
+def test_a_name_that_the_source_has_twice_is_told() -> None:
+    with pytest.raises(PlanError, match="`e` 2 times"):
+        merged(TABLE, struct(e=INT, E=INT))
+    with pytest.raises(PlanError, match=r"`s`\.`a` 2 times"):
+        merged(struct(s=struct(b=INT)), struct(s=struct(a=INT, A=INT)))
+
+
+@pytest.mark.parametrize("type_", [VOID, Primitive("variant"), struct(a=VOID), Array(VOID), Map(STRING, struct(a=VOID))])
+def test_a_new_column_of_a_type_that_no_table_holds_is_refused_by_name(type_: DataType) -> None:
+    with pytest.raises(TypeMismatch, match=r"`s`.`x`.*Cast"):
+        merged(struct(s=struct(a=INT)), struct(s=struct(x=type_)))
+    assert merged(struct(x=INT), struct(x=VOID)) == struct(x=INT)
+
+
+def test_a_type_is_widened_where_that_is_allowed() -> None:
+    def widen(current: DataType, new: DataType) -> DataType | None:
+        return LONG if (current, new) == (INT, LONG) else None
+
+    table, source = struct(a=INT, b=Array(struct(c=INT)), d=STRING), struct(a=LONG, b=Array(struct(c=LONG)), d=LONG)
+    assert merged(table, source, widen) == struct(a=LONG, b=Array(struct(c=LONG)), d=STRING)
+
+
+def test_an_insert_by_name_adds_the_names_that_the_table_lacks() -> None:
+    assert after_insert(TABLE, struct(n=STRING, V=INT), None, (), by_name=True) == struct(k=INT, v=INT, n=STRING)
+
+
+def test_an_insert_by_position_adds_what_lies_beyond_the_last_column() -> None:
+    assert after_insert(TABLE, struct(x=INT, y=INT, n=STRING), None, (), by_name=False) == struct(k=INT, v=INT, n=STRING)
+    assert after_insert(TABLE, struct(y=INT, n=STRING), None, ("K",), by_name=False) == struct(k=INT, v=INT, n=STRING)
+    with pytest.raises(PlanError, match="`K` lies beyond"):
+        after_insert(TABLE, struct(x=INT, y=INT, K=STRING), None, (), by_name=False)
+
+
+def test_an_insert_by_position_matches_structs_by_the_tables_columns() -> None:
+    table, query = struct(s=struct(a=INT)), struct(q=struct(b=INT))
+    assert after_insert(table, query, None, (), by_name=False) == struct(s=struct(a=INT, b=INT))
+    assert after_insert(table, query, ("s",), (), by_name=False) == struct(s=struct(a=INT, b=INT))
+
+
+def test_queries_of_another_width_and_unknown_columns_of_a_list_are_left_to_the_plan() -> None:
+    assert after_insert(TABLE, struct(x=INT), None, (), by_name=False) == TABLE
+    assert after_insert(TABLE, struct(x=INT, y=INT), ("k",), (), by_name=False) == TABLE
+    assert after_insert(TABLE, struct(x=INT), ("nope",), (), by_name=False) == TABLE
+
+
+def test_a_value_is_completed_by_the_fields_that_it_lacks() -> None:
+    wanted = Array(Struct((Field("a", INT), Field("b", struct(c=INT, d=INT), nullable=False))))
+    assert completed(Array(struct(b=struct(d=LONG))), wanted) == Array(struct(b=struct(d=LONG, c=INT), a=INT))
+    assert completed(Map(struct(a=INT), INT), Map(struct(b=INT), LONG)) == Map(struct(a=INT, b=INT), INT)
+    assert completed(INT, wanted) == INT
+
+
+def test_what_is_new_is_told_with_its_path_and_type() -> None:
+    before, after = struct(k=INT, s=struct(a=INT)), struct(k=LONG, s=struct(a=INT, b=Array(INT)), e=STRING)
+    assert new_columns(before, after) == ["`k` bigint", "`s`.`b` array<int>", "`e` string"]
+    assert new_columns(after, after) == []
