@@ -31,7 +31,6 @@ setup(
         "obstore>=0.6",
         "pyroaring>=1.0",
         "sqlglot>=30,<31",
-        "tenacity>=8",
         # the adapter
         "dbt-core>=1.10,<1.12",
         "dbt-adapters>=1.16,<2",

@@ -162,18 +162,28 @@ class MissingDataFile(TableError):
 class CommitConflict(RowmergeError):
     """Another commit won the race and cannot go together with this one. Cleanable: nothing of ours is visible.
 
-    `version` and `operation` tell the winner.
+    `version` and `operation` tell the winner; `earlier` are the conflicts of the attempts before this one, oldest first.
     """
 
     rule = "conflicts with this one"
 
-    def __init__(self, table: str, version: int, operation: str, detail: str = "") -> None:
-        self.table, self.version, self.operation, self.detail = table, version, operation, detail
+    def __init__(
+        self, table: str, version: int, operation: str, detail: str = "", rule: str = "", earlier: Sequence[CommitConflict] = ()
+    ) -> None:
+        self.table, self.version, self.operation, self.detail, self.earlier = table, version, operation, detail, tuple(earlier)
+        self.rule = rule or type(self).rule
         more = f": {detail}" if detail else ""
+        self.reason = f"{operation} committed version {version} first and {self.rule}{more}"
+        story = "".join(f" Attempt {n}: {type(lost).__name__}, {lost.reason}." for n, lost in enumerate(self.earlier, 1))
+        given_up = f" That was attempt {len(self.earlier) + 1}, and the last.{story}" if story else ""
+        advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'" if story else ""
         super().__init__(
-            f"{type(self).__name__} on {table}: {operation} committed version {version} first and {self.rule}{more}. "
-            f"Nothing was written; run the statement again."
+            f"{type(self).__name__} on {table}: {self.reason}.{given_up} Nothing was written; run the statement again{advice}."
         )
+
+    def after(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
+        """The same conflict, as the last of several attempts."""
+        return type(self)(self.table, self.version, self.operation, self.detail, self.rule, earlier)
 
 
 class ConcurrentAppend(CommitConflict):

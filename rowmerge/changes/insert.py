@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.commands.names import SqlText, TableName
@@ -73,12 +73,12 @@ RowsFor = Callable[[Snapshot], NewRows]
 """The rows to insert, given the version that they will be written on."""
 
 
-def append(table: Table, rows_for: RowsFor) -> ChangeResult:
+def append(table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
     """INSERT INTO: a blind append, which conflicts with nothing but a change of schema or protocol, unless it reads the table itself."""
-    return _insert(table, rows_for, lambda snapshot, rows, written: None, "Append")
+    return _insert(table, rows_for, lambda snapshot, rows, written: None, "Append", options)
 
 
-def overwrite(table: Table, rows_for: RowsFor, *, dynamic: bool) -> ChangeResult:
+def overwrite(table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS, *, dynamic: bool) -> ChangeResult:
     """INSERT OVERWRITE: all files leave; with `dynamic` only those of partitions that a new row falls into; with PARTITION (p = value)
     those of that partition.
     """
@@ -92,20 +92,24 @@ def overwrite(table: Table, rows_for: RowsFor, *, dynamic: bool) -> ChangeResult
             return _same_static_partition(snapshot, rows)
         return _same_partition(partitions, written)
 
-    return _insert(table, rows_for, leaving, "Overwrite")
+    return _insert(table, rows_for, leaving, "Overwrite", options)
 
 
-def replace_using(spark: SparkSession, table: Table, rows_for: RowsFor, keys: Sequence[str]) -> ChangeResult:
+def replace_using(
+    spark: SparkSession, table: Table, rows_for: RowsFor, keys: Sequence[str], options: CommitOptions = AS_THE_TABLE_SAYS
+) -> ChangeResult:
     """INSERT … REPLACE USING (keys): rows of the table with the keys of a new row leave, all new rows come in, in one commit."""
 
     def plan(snapshot: Snapshot) -> Planned:
         rows = rows_for(snapshot)
         return Planned(plan_replace_using(rows.plan(snapshot), snapshot, keys), SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
-    return change_rows(spark, table, plan)
+    return change_rows(spark, table, plan, options)
 
 
-def replace_where(spark: SparkSession, table: Table, rows_for: RowsFor, condition: str) -> ChangeResult:
+def replace_where(
+    spark: SparkSession, table: Table, rows_for: RowsFor, condition: str, options: CommitOptions = AS_THE_TABLE_SAYS
+) -> ChangeResult:
     """INSERT INTO … REPLACE WHERE: rows for which the condition is true leave, the new rows, for all of which it must be true, come in."""
 
     def plan(snapshot: Snapshot) -> Planned:
@@ -125,7 +129,7 @@ def replace_where(spark: SparkSession, table: Table, rows_for: RowsFor, conditio
         )
         return Planned(both, SourceRowsOnce(checked.source, SOURCE), rows.reads_table)
 
-    return change_rows(spark, table, plan)
+    return change_rows(spark, table, plan, options)
 
 
 def _checked(rows: NewRows, plan: RowPlan, condition: str) -> DataFrame:
@@ -136,7 +140,13 @@ def _checked(rows: NewRows, plan: RowPlan, condition: str) -> DataFrame:
     return named.where(f"if(coalesce(({condition}), false), true, {stop})")
 
 
-def _insert(table: Table, rows_for: RowsFor, leaving: Callable[[Snapshot, NewRows, Written], FileMask | None], mode: str) -> ChangeResult:
+def _insert(
+    table: Table,
+    rows_for: RowsFor,
+    leaving: Callable[[Snapshot, NewRows, Written], FileMask | None],
+    mode: str,
+    options: CommitOptions,
+) -> ChangeResult:
     timings = Timings()
 
     def attempt() -> Attempt:
@@ -154,13 +164,11 @@ def _insert(table: Table, rows_for: RowsFor, leaving: Callable[[Snapshot, NewRow
         files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
         changes = _changes(written.files, written.inserted, removed)
         definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
-        if files.empty and definition is None:
-            return Attempt(snapshot, None, changes)
         metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
         change = Change("WRITE", {"mode": mode, "partitionBy": list(snapshot.partition_columns)}, metrics, files, reads, definition)
         return Attempt(snapshot, change, changes, files.added)
 
-    return commit_with_retry(table, attempt, timings)
+    return commit_with_retry(table, attempt, timings, options)
 
 
 def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[pa.Table | None, Reads]:

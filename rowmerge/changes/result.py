@@ -27,7 +27,7 @@ class RowChanges:
 
 @dataclass
 class Timings:
-    """Seconds by stage: `plan`, `spark`, `commit`; a retried command adds up."""
+    """Seconds by stage: `plan`, `spark`, `commit`, and `wait` after lost races; a retried command adds up."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -43,8 +43,15 @@ class Timings:
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """The version after the command (the one before, when nothing had to change) and what it did."""
+    """The version after the command (the one before, when nothing had to change) and what it did.
+
+    `attempts`: how often it was planned and run, more than once after lost races; `rebases`: commits that came first and changed other
+    rows of the same files; `replayed`: it was done before under the same transaction, in `version` where that is known, and nothing now.
+    """
 
     version: int
     changes: RowChanges
     timings: Timings
+    attempts: int = 1
+    rebases: int = 0
+    replayed: bool = False

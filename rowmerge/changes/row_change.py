@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch
@@ -19,6 +19,7 @@ from rowmerge.plan.conditions import KeyPair
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
+from rowmerge.spark.added_files import files_minded
 from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import outcome_rows
 from rowmerge.spark.scan import read_snapshot, spark_path
@@ -57,7 +58,9 @@ class Planned:
     reads_table: bool = False
 
 
-def change_rows(spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], Planned]) -> ChangeResult:
+def change_rows(
+    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], Planned], options: CommitOptions = AS_THE_TABLE_SAYS
+) -> ChangeResult:
     """Carry out a row-level command: plan on the newest version, find, write, commit; again after a conflict.
 
     Raises CommitConflict, MultipleSourceRowsMatch, and whatever planning and Spark raise. Nothing is written when it raises.
@@ -71,7 +74,7 @@ def change_rows(spark: SparkSession, table: Table, plan_for: Callable[[Snapshot]
             planned = plan_for(snapshot)
         return RowChange(spark, snapshot, planned.plan, planned.source, planned.reads_table, timings).attempt()
 
-    return commit_with_retry(table, attempt, timings)
+    return commit_with_retry(table, attempt, timings, options)
 
 
 @dataclass
@@ -116,12 +119,12 @@ class RowChange:
             raise
         changes = self._counted(written, files, whole)
         definition = None if self.plan.new_schema is None else TableDefinition(schema=self.table_after.schema)
-        if files.empty and definition is None:
-            return Attempt(self.snapshot, None, changes)
         if self.reads_table:
             reads = Reads(frozenset(listing["path"].to_pylist()), everything)
         else:
-            reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns)
+            rows = self._rows_that_mattered(written, rest, source)
+            matching = partial(files_minded, self.spark, self.snapshot, self.plan, source)
+            reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns, rows, matching)
         change = Change(
             self.plan.operation,
             parameters=self.plan.parameters,
@@ -138,6 +141,17 @@ class RowChange:
         if all(clause.effect is Effect.INSERT for clause in self.plan.clauses):
             return None
         return self.snapshot.change_rows_location
+
+    def _rows_that_mattered(self, written: Written, files: pa.Table, source: Source | None) -> dict[str, Positions] | None:
+        """Rows that stay as they are and keep a source row from being inserted, by path; None when they were not told apart.
+
+        No other row that stays matters: the command would have done the same without it.
+        """
+        if source is None or self.plan.on is None or self.plan.source_rows is not SourceRows.UNMATCHED or files.num_rows == 0:
+            return {}
+        if not choose_join(self.plan, source).leaves_unmatched and all(clause.condition for clause in self.plan.of(Match.MATCHED)):
+            return None
+        return {path: written.reads[spelled] for path in files["path"].to_pylist() if (spelled := spark_path(path)) in written.reads}
 
     def _files_to_read(self, source: Source | None) -> tuple[FileMask, tuple[str, ...]]:
         """The plan's mask, sharpened by the source's keys, unless rows that match nothing matter too."""

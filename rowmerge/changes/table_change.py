@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow.compute as pc
 
-from rowmerge.changes.commit import ATTEMPTS, Attempt, commit_with_retry
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
@@ -31,17 +31,26 @@ class NewTable:
 
 
 def create_table(
-    table: Table, name: str, definition: TableDefinition, rows: NewRows | None, *, replace: bool, base: Snapshot | None = None
+    table: Table,
+    name: str,
+    definition: TableDefinition,
+    rows: NewRows | None,
+    options: CommitOptions = AS_THE_TABLE_SAYS,
+    *,
+    or_replace: bool,
+    base: Snapshot | None = None,
 ) -> ChangeResult:
     """CREATE [OR REPLACE] TABLE [… AS]: definition and rows in one commit; a replaced table keeps its history.
 
-    `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `replace`.
+    `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `or_replace`.
     """
-    if table.exists():
-        if not replace:
-            raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
-        return _replace(table, definition, rows, base)
     timings = Timings()
+    if table.exists():
+        if (replayed := replay(table, options, timings)) is not None:
+            return replayed
+        if not or_replace:
+            raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
+        return _replace(table, definition, rows, base, options)
     with timings.measure("spark"):
         written = _write(table, name, definition, rows)
     change = Change(
@@ -49,6 +58,7 @@ def create_table(
         parameters=_parameters(definition),
         metrics=_metrics(written, rows),
         files=FileChanges(tuple(written.files)),
+        transaction=options.transaction,
     )
     try:
         with timings.measure("commit"):
@@ -62,19 +72,19 @@ def create_table(
             return ChangeResult(version, _changes(written), timings)
         case Conflicted():
             discard(written.files)
+            if (replayed := replay(table, options, timings)) is not None:
+                return replayed
             raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
 
 
-def truncate(table: Table) -> ChangeResult:
+def truncate(table: Table, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
     """All files leave, by metadata alone."""
 
-    def change(snapshot: Snapshot) -> tuple[Change, RowChanges] | None:
+    def change(snapshot: Snapshot) -> tuple[Change, RowChanges]:
         snapshot.check_writable()
         listing = snapshot.files()
-        if listing.num_rows == 0:
-            return None
         deleted = (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
         paths = tuple(listing["path"].to_pylist())
         files = FileChanges(removed=paths)
@@ -82,11 +92,15 @@ def truncate(table: Table) -> ChangeResult:
         metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
         return Change("TRUNCATE", metrics=metrics, files=files, reads=Reads(frozenset(paths), everything)), changes
 
-    return _by_metadata(table, change)
+    return _by_metadata(table, change, options)
 
 
 def change_definition(
-    table: Table, operation: str, parameters: dict[str, object], definition_for: Callable[[Snapshot], TableDefinition | None]
+    table: Table,
+    operation: str,
+    parameters: dict[str, object],
+    definition_for: Callable[[Snapshot], TableDefinition | None],
+    options: CommitOptions = AS_THE_TABLE_SAYS,
 ) -> ChangeResult:
     """Commit a new definition made from the newest one; None: nothing to change."""
 
@@ -96,10 +110,10 @@ def change_definition(
             return None
         return Change(operation, parameters=parameters, definition=definition), RowChanges()
 
-    return _by_metadata(table, change)
+    return _by_metadata(table, change, options)
 
 
-def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowChanges] | None]) -> ChangeResult:
+def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowChanges] | None], options: CommitOptions) -> ChangeResult:
     timings = Timings()
 
     def attempt() -> Attempt:
@@ -110,10 +124,12 @@ def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, Ro
             return Attempt(snapshot, None, RowChanges())
         return Attempt(snapshot, made[0], made[1])
 
-    return commit_with_retry(table, attempt, timings)
+    return commit_with_retry(table, attempt, timings, options)
 
 
-def _replace(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None) -> ChangeResult:
+def _replace(
+    table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, options: CommitOptions
+) -> ChangeResult:
     timings = Timings()
     # Rows that come from the table itself are those of `base`, so on another version they would be wrong.
     stale = rows is not None and rows.reads_table
@@ -135,7 +151,7 @@ def _replace(table: Table, definition: TableDefinition, rows: NewRows | None, ba
         )
         return Attempt(snapshot, change, _changes(written, listing.num_rows), tuple(written.files))
 
-    return commit_with_retry(table, attempt, timings, attempts=1 if stale else ATTEMPTS)
+    return commit_with_retry(table, attempt, timings, replace(options, retries=0) if stale else options)
 
 
 def _write(table: Table, name: str, definition: TableDefinition, rows: NewRows | None) -> Written:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
-from rowmerge.delta.conflicts import Ours, commit_info, find_conflict, winner_of
+from rowmerge.delta.conflicts import Ours, find_conflict
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
@@ -19,8 +19,10 @@ from rowmerge.delta.ndjson import Document, other_actions
 from rowmerge.delta.properties import DELETION_VECTORS, serializable
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.winners import commit_info, winner_of
 from rowmerge.errors import MetadataChanged, RowmergeError, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
 
@@ -49,17 +51,22 @@ class Commit:
         state = empty_state() if self.base is None else self.base.state
         writer = FileWriter(self.storage, self.base, self.metadata, state.domains, self.change, self.now)
         try:
-            outcome = self._put_after_winners(state, writer.actions(), writer)
+            outcome = self._put_after_winners(state, writer)
         except RowmergeError:
             # Certainly not in. After anything else, an interrupt in the middle of the put for one, the commit may stand on these files.
             writer.discard()
             raise
         if isinstance(outcome, Conflicted):
             writer.discard()
+        elif isinstance(outcome, Committed):
+            writer.discard_superseded()
         return outcome
 
-    def _put_after_winners(self, state: State, fixed: list[Action], writer: FileWriter) -> Outcome:
-        ours = self._ours(writer)
+    def _put_after_winners(self, state: State, writer: FileWriter) -> Outcome:
+        deleted = dict(self.change.files.deleted)
+        fixed = writer.actions(state, deleted)
+        ours: Ours | None = None
+        rebases = 0
         while True:
             version = state.version + 1
             actions = [*self._small(state, version), *fixed]
@@ -69,31 +76,39 @@ class Commit:
             if isinstance(put, Unknown):
                 return put
             if put is Put.CREATED:
-                return Committed(version)
+                return Committed(version, rebases)
             try:
                 (document,) = read_documents(self.storage, [commit_path(version)])
             except RowmergeError as error:
                 # A store may repeat a put by itself and find what its first try wrote.
                 return Unknown(error.message)
             if self._is_own(document):
-                return Committed(version)
+                return Committed(version, rebases)
             if self.base is None:
                 operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
                 return Conflicted(MetadataChanged(self.table, version, operation, "the table exists now"))
-            winner = winner_of(document, version, self.storage.location, self.base.metadata.stored_partition_columns)
+            winner = winner_of(document, version, self.storage, self.base.metadata.stored_partition_columns)
+            ours = ours or self._ours(self.base)
             if (conflict := find_conflict(winner, ours)) is not None:
                 return Conflicted(conflict)
             state = advance(state, [document], document.path)
+            if again := winner.added_again(deleted):
+                deleted |= {path: deleted[path] | (winner.newly_deleted(path) or Positions()) for path in again}
+                fixed = writer.actions(state, deleted)
+                rebases += 1
 
-    def _ours(self, writer: FileWriter) -> Ours:
-        before = self.metadata if self.base is None else self.base.metadata
+    def _ours(self, base: DeltaSnapshot) -> Ours:
         transaction = self.change.transaction
+        files = self.change.files
+        known = base.deleted_positions(list(files.deleted)) if files.deleted else {}
         return Ours(
             table=self.table,
             location=self.storage.location,
-            metadata=before,
+            metadata=base.metadata,
             reads=self.change.reads,
-            touched=writer.touched,
+            # A replacement takes out whatever is there by then.
+            removed=frozenset() if self.change.replace else frozenset(files.removed),
+            deleted={path: rows - known.get(path, Positions()) for path, rows in files.deleted.items()},
             data_change=self.change.data_change,
             # A replacement takes every file out, so an append cannot be thought to have come after it.
             serializable=self.change.replace or serializable(self.metadata.configuration),

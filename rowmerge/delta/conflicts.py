@@ -1,21 +1,20 @@
 """Whether a commit that was made meanwhile can go together with ours: one small rule for each way it cannot.
 
-The rules follow delta-spark's conflict checker, in its order; what it decides by partition alone is decided here by statistics too.
+The rules follow delta-spark's conflict checker, in its order; what it decides by partition alone is decided here by statistics too, and
+what it decides by file is decided by row. Both commits stand when ours would have done the same had it begun after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata
 from rowmerge.delta.listing import list_files
-from rowmerge.delta.ndjson import Document, file_actions, other_actions
-from rowmerge.delta.paths import absolute_paths
+from rowmerge.delta.winners import Winner
 from rowmerge.errors import (
     CommitConflict,
     ConcurrentAppend,
@@ -25,68 +24,28 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
+from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Reads
 
 
 @dataclass(frozen=True)
-class Winner:
-    """A commit that took a version before us. Paths are absolute and plain; `added` and `removed` are rows of `rowmerge.delta.columns`."""
-
-    version: int
-    info: Mapping[str, Any]
-    protocol: bool
-    metadata: bool
-    domains: frozenset[str]
-    applications: frozenset[str]
-    added: pa.Table
-    added_paths: pa.ChunkedArray
-    removed_paths: frozenset[str]
-
-    @property
-    def operation(self) -> str:
-        return str(self.info.get("operation", "a commit"))
-
-    @property
-    def blind_append(self) -> bool:
-        """Whether it only added files, without looking at the table."""
-        return bool(self.info.get("isBlindAppend")) and not self.removed_paths
-
-
-@dataclass(frozen=True)
 class Ours:
-    """What the rules need to know of our own commit. `touched` are the files that we remove or mark."""
+    """What the rules need to know of our own commit: the files that we remove, and the rows that we delete in files that stay."""
 
     table: str
     location: str
     metadata: Metadata
     reads: Reads
-    touched: frozenset[str]
+    removed: frozenset[str]
+    deleted: Mapping[str, Positions]
     data_change: bool
     serializable: bool
     domains: frozenset[str] = frozenset()
     application: str | None = None
 
-
-def winner_of(document: Document, version: int, location: str, partition_columns: tuple[str, ...]) -> Winner:
-    """What a commit did. Raises CorruptLog."""
-    actions = other_actions(document)
-    files = file_actions([document], partition_columns)
-    return Winner(
-        version=version,
-        info=commit_info(actions),
-        protocol=any("protocol" in action for action in actions),
-        metadata=any("metaData" in action for action in actions),
-        domains=frozenset(action["domainMetadata"]["domain"] for action in actions if "domainMetadata" in action),
-        applications=frozenset(action["txn"]["appId"] for action in actions if "txn" in action),
-        added=files.adds,
-        added_paths=absolute_paths(location, files.adds["path"]),
-        removed_paths=frozenset(absolute_paths(location, files.removes["path"]).to_pylist()),
-    )
-
-
-def commit_info(actions: list[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The fields of a commit's `commitInfo`, empty without one."""
-    return next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
+    @property
+    def touched(self) -> frozenset[str]:
+        return self.removed | self.deleted.keys()
 
 
 def find_conflict(winner: Winner, ours: Ours) -> CommitConflict | None:
@@ -126,18 +85,35 @@ def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
     if not news.num_rows:
         return None
     listing = list_files(news, ours.location, ours.metadata, reads.columns)
-    hits = listing["path"].filter(pc.fill_null(reads.may_match(listing), True))
-    return _conflict(ConcurrentAppend, winner, ours, _named(frozenset(hits.to_pylist()))) if len(hits) else None
+    hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
+    if hits.num_rows and reads.matching is not None and not pc.any(pc.greater(hits["deleted"], 0)).as_py():
+        hits = hits.filter(reads.matching(hits))
+    return _conflict(ConcurrentAppend, winner, ours, _named(hits["path"].to_pylist())) if hits.num_rows else None
 
 
 def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
-    gone = ours.reads.paths & winner.removed_paths
-    return _conflict(ConcurrentDeleteRead, winner, ours, _named(gone)) if gone else None
+    """No file is gone of which a row mattered to us, and no such row from a file that stays."""
+    reads = ours.reads
+    for path in sorted(reads.paths & winner.removed_paths):
+        gone = winner.newly_deleted(path)
+        mattered = None if reads.rows is None else reads.rows.get(path, Positions())
+        if gone is None:
+            if mattered is None or mattered or path in ours.touched:
+                return _conflict(ConcurrentDeleteRead, winner, ours, path)
+        elif rows := gone if mattered is None else gone & mattered:
+            return _conflict(ConcurrentDeleteRead, winner, ours, _rows(rows, path), "deleted or updated rows that this statement read")
+    return None
 
 
 def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | None:
-    twice = ours.touched & winner.removed_paths
-    return _conflict(ConcurrentDeleteDelete, winner, ours, _named(twice)) if twice else None
+    """No file that we remove is gone or has lost rows, and no row that we delete in a file that stays."""
+    for path in sorted(ours.touched & winner.removed_paths):
+        gone = winner.newly_deleted(path)
+        if gone is None or path in ours.removed:
+            return _conflict(ConcurrentDeleteDelete, winner, ours, path)
+        if rows := gone & ours.deleted[path]:
+            return _conflict(ConcurrentDeleteDelete, winner, ours, _rows(rows, path), "deleted or updated rows that this statement changes")
+    return None
 
 
 RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
@@ -151,10 +127,15 @@ RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
 )
 
 
-def _conflict(kind: type[CommitConflict], winner: Winner, ours: Ours, detail: str = "") -> CommitConflict:
-    return kind(ours.table, winner.version, winner.operation, detail)
+def _conflict(kind: type[CommitConflict], winner: Winner, ours: Ours, detail: str = "", rule: str = "") -> CommitConflict:
+    return kind(ours.table, winner.version, winner.operation, detail, rule)
 
 
-def _named(paths: frozenset[str]) -> str:
+def _named(paths: Collection[str]) -> str:
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return f"{min(paths)}{more}"
+
+
+def _rows(rows: Positions, path: str) -> str:
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"row {rows.min()}{more} of {path}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,15 +16,18 @@ import pyarrow.parquet as pq
 from rowmerge.delta.actions import Action, Metadata
 from rowmerge.delta.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
-from rowmerge.delta.paths import log_path
+from rowmerge.delta.paths import absolute_paths, log_path
+from rowmerge.delta.replay import State
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import Leaf, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
-from rowmerge.errors import CorruptLog, MissingDataFile, TypeMismatch
+from rowmerge.errors import CorruptLog, MissingDataFile, StorageError, TypeMismatch
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import AddedFile
+from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.schema import Field
 from rowmerge.table.snapshot import Change
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 10_000
 _FOOTER_TAIL = 8
@@ -41,20 +45,24 @@ class FileWriter:
             metadata.schema, metadata.stored_schema, metadata.partition_columns, metadata.configuration, clustering
         )
         self._vectors = VectorFiles({}, ())
+        self._superseded: list[str] = []
         self.touched = frozenset(change.files.removed) | frozenset(change.files.deleted)
 
-    def actions(self) -> list[Action]:
-        """All file actions but the removals of a replacement. Writes the deletion vectors.
+    def actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
+        """All file actions but the removals of a replacement, for the version after `state`. Writes the deletion vectors.
 
-        Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the base does not have.
+        `deleted`: all positions that are now deleted in the files that stay, those that `state` has among them.
+        Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the state does not have.
         """
+        self._superseded += self._vectors.paths
+        self._vectors = VectorFiles({}, ())
         partition = self._metadata.schema.select(self._metadata.partition_columns).fields
         actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
         actions += [self._change_rows(file, partition) for file in self._change.files.change_rows]
         if self.touched and not self._change.replace:
-            rows = self._touched_rows()
+            rows = self._touched_rows(state)
             actions += [self._removed(row) for row in rows.values()]
-            actions += self._marked(rows)
+            actions += self._marked(rows, deleted)
         return actions
 
     def removal_of(self, files: pa.Table) -> list[Action]:
@@ -63,7 +71,16 @@ class FileWriter:
 
     def discard(self) -> None:
         """Delete the vectors that were written: no version refers to them."""
-        self._storage.delete(list(self._vectors.paths))
+        self._storage.delete([*self._superseded, *self._vectors.paths])
+
+    def discard_superseded(self) -> None:
+        """Delete the vectors of earlier attempts, after the last one is committed."""
+        if not self._superseded:
+            return
+        try:
+            self._storage.delete(self._superseded)
+        except StorageError as error:
+            logger.warning("Deletion vectors that no version needs are left behind, until the next VACUUM: %s", error)
 
     def _partition_texts(self, file: AddedFile, partition: Sequence[Field]) -> dict[str, str | None]:
         values: dict[str, str | None] = {}
@@ -101,19 +118,18 @@ class FileWriter:
         lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
         return replace(file, lower=lower, upper=upper, nulls=nulls)
 
-    def _touched_rows(self) -> dict[str, dict[str, Any]]:
-        assert self._base is not None
-        wanted = pc.is_in(self._base.absolute_paths, value_set=pa.array(sorted(self.touched), pa.string()))
-        paths = self._base.absolute_paths.filter(wanted).to_pylist()
-        rows = dict(zip(paths, self._base.state.files.filter(wanted).to_pylist(), strict=True))
+    def _touched_rows(self, state: State) -> dict[str, dict[str, Any]]:
+        known = absolute_paths(self._storage.location, state.files["path"])
+        wanted = pc.is_in(known, value_set=pa.array(sorted(self.touched), pa.string()))
+        rows = dict(zip(known.filter(wanted).to_pylist(), state.files.filter(wanted).to_pylist(), strict=True))
         if unknown := self.touched - rows.keys():
-            raise ValueError(f"{min(unknown)} is no data file of version {self._base.version} of {self._base.name}")
+            raise ValueError(f"{min(unknown)} is no data file of version {state.version} of {self._storage.location}")
         return rows
 
-    def _marked(self, rows: Mapping[str, dict[str, Any]]) -> list[Action]:
+    def _marked(self, rows: Mapping[str, dict[str, Any]], deleted: Mapping[str, Positions]) -> list[Action]:
         """The files that stay, with their new vectors; a file whose rows are all deleted does not stay."""
-        records = {path: self._records(path, rows[path]) for path in self._change.files.deleted}
-        staying = {path: positions for path, positions in self._change.files.deleted.items() if len(positions) < records[path]}
+        records = {path: self._records(path, rows[path]) for path in deleted}
+        staying = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
         self._vectors = write_vectors(self._storage, staying)
         return [self._readded(rows[path], self._vectors.descriptors[path], records[path]) for path in staying]
 

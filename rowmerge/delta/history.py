@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from rowmerge.delta.actions import Metadata, Protocol, text
-from rowmerge.delta.conflicts import commit_info
 from rowmerge.delta.features import is_on
 from rowmerge.delta.log import LogListing, commit_path, read_documents
-from rowmerge.delta.ndjson import other_actions
+from rowmerge.delta.ndjson import Document, other_actions
 from rowmerge.delta.properties import IN_COMMIT_TIMESTAMPS
+from rowmerge.delta.winners import commit_info
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshot import HistoryEntry
 
@@ -19,14 +20,26 @@ _BATCH = 100
 
 def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
     """Newest first. Raises CorruptLog, StorageError."""
-    versions = sorted(listing.commits, reverse=True)[:limit]
-    entries: list[HistoryEntry] = []
+    commits = islice(_newest_first(storage, listing), limit)
+    return [_entry(version, commit_info(other_actions(document)), listing.modified(version)) for version, document in commits]
+
+
+def find_transaction(storage: Storage, listing: LogListing, application: str, number: int) -> int | None:
+    """The newest version whose commit has this version of an application, or an older one of it. Raises CorruptLog, StorageError."""
+    for version, document in _newest_first(storage, listing):
+        if b'"txn"' not in document.data:
+            continue
+        for action in other_actions(document):
+            if (fields := action.get("txn")) and fields["appId"] == application and fields["version"] <= number:
+                return version
+    return None
+
+
+def _newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
+    versions = sorted(listing.commits, reverse=True)
     for start in range(0, len(versions), _BATCH):
         batch = versions[start : start + _BATCH]
-        documents = read_documents(storage, [commit_path(version) for version in batch])
-        for version, document in zip(batch, documents, strict=True):
-            entries.append(_entry(version, commit_info(other_actions(document)), listing.modified(version)))
-    return entries
+        yield from zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True)
 
 
 def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:

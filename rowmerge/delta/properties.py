@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import WriteMode
 
 WRITE_MODE = "rowmerge.write.mode"
@@ -92,6 +93,7 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
     evolves(properties)
     checkpoint_interval(properties)
     serializable(properties)
+    RetryPolicy.of(properties)
 
 
 def write_mode(properties: Mapping[str, str]) -> WriteMode:

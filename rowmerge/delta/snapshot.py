@@ -126,5 +126,9 @@ class DeltaSnapshot:
             found = list(readers.map(lambda descriptor: read_vector(self._storage, descriptor), descriptors))
         return dict(zip(names, found, strict=True))
 
+    def has_transaction(self, application: str, version: int) -> bool:
+        known = self.state.transactions.get(application)
+        return known is not None and known.version >= version
+
     def check_writable(self) -> None:
         check_writable(self.name, self.protocol, self.metadata)

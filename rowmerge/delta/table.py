@@ -11,7 +11,7 @@ from rowmerge.delta.actions import Metadata
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
 from rowmerge.delta.features import check_readable
-from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info, read_history, version_at
+from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
 from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.vacuum import Vacuum
@@ -106,6 +106,10 @@ class DeltaTable:
         if not isinstance(base, DeltaSnapshot):
             raise TypeError(f"{base!r} is no snapshot of a Delta table")
         return self._run(next_commit(self._storage, self._name, base, change))
+
+    def version_of_transaction(self, application: str, version: int) -> int | None:
+        """By the newest commit with a `txn` of the application that is no newer. Raises CorruptLog, StorageError."""
+        return find_transaction(self._storage, list_log(self._storage), application, version)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first. Raises TableNotFound, CorruptLog, StorageError."""

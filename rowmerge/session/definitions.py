@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS, CommitOptions
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.result import ChangeResult
 from rowmerge.changes.table_change import change_definition, create_table
@@ -95,6 +96,7 @@ class Definitions:
         name: TableName,
         definition: TableDefinition,
         rows: NewRows | None,
+        options: CommitOptions = AS_THE_TABLE_SAYS,
         *,
         or_replace: bool,
         location: str | None = None,
@@ -119,7 +121,7 @@ class Definitions:
             return opened
         if not definition.schema:
             raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
-        result = create_table(table, f"{schema}.{table_name}", definition, rows, replace=or_replace, base=base)
+        result = create_table(table, f"{schema}.{table_name}", definition, rows, options, or_replace=or_replace, base=base)
         if location is not None and relation is None:
             self.catalog.register(schema, table_name, location)
         return result

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowmerge.changes.result import RowChanges
+from rowmerge.changes.result import ChangeResult, RowChanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +17,9 @@ class StatementResult:
     """The outcome of one statement.
 
     `frame`: its rows (lazy for a query, small and local else); `changes`: None unless it may change rows; `version`: the table's version
-    afterwards, where one table was written; `seconds`: by stage (`plan`, `spark`, `commit`), for statements that write.
+    afterwards, where one table was written; `seconds`: by stage (`plan`, `spark`, `commit`, `wait`), for statements that write.
+    `attempts`: how often it was planned and run, more than once after lost races; `rebases`: commits that came first and changed other
+    rows of the same files; `replayed`: it was done before under the same idempotency key, in `version`, and nothing now.
     """
 
     frame: DataFrame
@@ -25,12 +27,31 @@ class StatementResult:
     changes: RowChanges | None = None
     version: int | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
+    attempts: int = 1
+    rebases: int = 0
+    replayed: bool = False
+
+    @classmethod
+    def of(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
+        """The outcome of a statement that changed a table."""
+        return cls(
+            frame,
+            operation,
+            result.changes,
+            result.version,
+            result.timings.seconds,
+            attempts=result.attempts,
+            rebases=result.rebases,
+            replayed=result.replayed,
+        )
 
     @property
     def message(self) -> str:
         """One line for a person."""
         if self.changes is None:
             return self.operation
+        if self.replayed:
+            return f"{self.operation}: done before, in version {self.version}; nothing was done now"
         counts = self.changes
         rows = [(counts.inserted, "inserted"), (counts.updated, "updated"), (counts.deleted, "deleted")]
         told = [f"{number:,} {what}" for number, what in rows if number] or ["no rows changed"]
@@ -39,4 +60,6 @@ class StatementResult:
         parts = [", ".join(told)] + ([f"files: {changed}"] if changed else [])
         if self.version is not None:
             parts.append(f"version {self.version}")
+        if self.attempts > 1:
+            parts.append(f"{self.attempts} attempts")
         return f"{self.operation}: {'; '.join(parts)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite, replace_using, replace_where
 from rowmerge.changes.result import ChangeResult
 from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
@@ -37,12 +38,11 @@ class RowStatements:
     spark: SparkSession
     binder: Binder
 
-    def run(self, command: RowCommand) -> StatementResult:
+    def run(self, command: RowCommand, options: CommitOptions) -> StatementResult:
         """The counts and what was done. Raises what planning, Spark and the commit raise; then nothing was written."""
         operation = type(command).__name__.upper()
-        result = self._run(command)
-        frame = answers.row_counts(self.spark, operation, result.changes)
-        return StatementResult(frame, operation, result.changes, result.version, result.timings.seconds)
+        result = self._run(command, options)
+        return StatementResult.of(answers.row_counts(self.spark, operation, result.changes), operation, result)
 
     def plan(self, command: RowCommand) -> RowPlan:
         """What EXPLAIN shows. Raises UnsupportedStatement for INSERT and TRUNCATE, which have no conditions to plan."""
@@ -55,17 +55,17 @@ class RowStatements:
             "EXPLAIN takes MERGE, UPDATE and DELETE. For the query of an INSERT, EXPLAIN the query", text=str(command.target)
         )
 
-    def _run(self, command: RowCommand) -> ChangeResult:
+    def _run(self, command: RowCommand, options: CommitOptions) -> ChangeResult:
         table = self.binder.table(command.target)
         match command:
             case Merge():
-                return change_rows(self.spark, table, MergePlanner(self.binder, command, self._case_sensitive).plan)
+                return change_rows(self.spark, table, MergePlanner(self.binder, command, self._case_sensitive).plan, options)
             case Update() | Delete():
-                return change_rows(self.spark, table, partial(self._target_plan, command))
+                return change_rows(self.spark, table, partial(self._target_plan, command), options)
             case Insert():
-                return self._insert(command, table)
+                return self._insert(command, table, options)
             case Truncate():
-                return truncate(table)
+                return truncate(table, options)
 
     def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> Planned:
         names = self.binder.statement(snapshot)
@@ -77,17 +77,17 @@ class RowStatements:
             plan = plan_update(update, snapshot, case_sensitive=self._case_sensitive)
         return Planned(plan, None, snapshot.location in names.read)
 
-    def _insert(self, command: Insert, table: Table) -> ChangeResult:
+    def _insert(self, command: Insert, table: Table, options: CommitOptions) -> ChangeResult:
         rows_for = partial(self._new_rows, command)
         if command.replace_using:
-            return replace_using(self.spark, table, rows_for, command.replace_using)
+            return replace_using(self.spark, table, rows_for, command.replace_using, options)
         if command.replace_where is not None:
-            return replace_where(self.spark, table, rows_for, command.replace_where.text)
+            return replace_where(self.spark, table, rows_for, command.replace_where.text, options)
         if command.overwrite:
             mode = str(self.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC")).upper()
             dynamic = mode == "DYNAMIC" or any(value is None for _, value in command.partition)
-            return overwrite(table, rows_for, dynamic=dynamic)
-        return append(table, rows_for)
+            return overwrite(table, rows_for, options, dynamic=dynamic)
+        return append(table, rows_for, options)
 
     def _new_rows(self, command: Insert, snapshot: Snapshot) -> NewRows:
         static = {name: value.text for name, value in command.partition if value is not None}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
@@ -46,30 +47,45 @@ def connect(
     schema: str = "default",
     default_format: str = "delta",
     storage_options: Mapping[str, Any] | None = None,
+    commit_retries: int | None = None,
 ) -> Session:
     """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
 
     `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
-    unqualified names are looked up. `storage_options` go to obstore.
+    unqualified names are looked up. `storage_options` go to obstore. `commit_retries`: how often a statement begins again after it lost a
+    race for a table's next version, 0 for never; without it the tables' properties say.
     Raises StorageError for a location that is a file or not writable, ConfigurationError for wrong arguments or a missing Java.
     """
     if spark is not None and spark_config:
         raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
     if default_format != "delta":
         raise ConfigurationError(f"default_format {default_format!r} is not supported. Use 'delta'.")
+    if commit_retries is not None and commit_retries < 0:
+        raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     catalog = DirectoryCatalog(Storage(location, storage_options))
     if spark is not None:
         check_pyspark(spark.version)
-    return Session(catalog, spark or start_spark(spark_config), schema, default_format, owns_spark=spark is None)
+    owned = spark is None
+    return Session(catalog, spark or start_spark(spark_config), schema, default_format, owns_spark=owned, commit_retries=commit_retries)
 
 
 class Session:
     """Runs SQL on the tables of a warehouse. Several threads may use one session."""
 
-    def __init__(self, catalog: DirectoryCatalog, spark: SparkSession, schema: str, default_format: str, *, owns_spark: bool) -> None:
+    def __init__(
+        self,
+        catalog: DirectoryCatalog,
+        spark: SparkSession,
+        schema: str,
+        default_format: str,
+        *,
+        owns_spark: bool,
+        commit_retries: int | None = None,
+    ) -> None:
         self._catalog = catalog
         self._spark = spark
         self._owns_spark = owns_spark
+        self._options = CommitOptions(retries=commit_retries)
         self._binder = Binder(spark, catalog, schema)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
         self._rows = RowStatements(spark, self._binder)
@@ -95,7 +111,7 @@ class Session:
                     plan = str(self._rows.plan(explained))
                     return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
-                    return self._rows.run(command)
+                    return self._rows.run(command, self._options)
                 case Vacuum():
                     return self._maintenance.run(command)
                 case _:
@@ -139,15 +155,15 @@ class Session:
                     raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 definition = TableDefinition(columns, tuple(partitioned_by), dict(properties or {}), comment)
-                result = self._definitions.create(command.name, definition, rows, or_replace=True)
+                result = self._definitions.create(command.name, definition, rows, self._options, or_replace=True)
             elif mode == "append":
-                result = append(self._binder.table(command.name), rows_for)
+                result = append(self._binder.table(command.name), rows_for, self._options)
             elif mode == "overwrite":
-                result = overwrite(self._binder.table(command.name), rows_for, dynamic=False)
+                result = overwrite(self._binder.table(command.name), rows_for, self._options, dynamic=False)
             else:
                 raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
             frame = answers.row_counts(self._spark, "INSERT", result.changes)
-        return StatementResult(frame, "INSERT", result.changes, result.version, result.timings.seconds)
+        return StatementResult.of(frame, "INSERT", result)
 
     def schemas(self) -> list[str]:
         """The names of all schemas."""

@@ -18,8 +18,8 @@ from rowmerge.spark.source import ORDINAL, Source
 from rowmerge.spark.types import frame_of
 from rowmerge.table.schema import backquote, string_literal
 
-_BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
-_TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
+BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
+TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
 _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 
 
@@ -51,8 +51,8 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
 
 def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False) -> DataFrame:
     """The outcome rows of the join, with `before` the target rows as they were too."""
-    cases: list[Guarded] = [(_BOTH, clause) for clause in plan.of(Match.MATCHED)]
-    cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
+    cases: list[Guarded] = [(BOTH, clause) for clause in plan.of(Match.MATCHED)]
+    cases += [(TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
     return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched, before=before)

@@ -42,11 +42,12 @@ class OutcomeColumns:
 
 @dataclass
 class TaskMessage:
-    """What one task did. `positions` and `sources` are serialized 64-bit roaring bitmaps, by file and as a whole."""
+    """What one task did. `positions`, `reads` and `sources` are serialized 64-bit roaring bitmaps, by file and as a whole."""
 
     files: list[FileMessage] = field(default_factory=list)
     change_rows: list[FileMessage] = field(default_factory=list)
     positions: dict[str, bytes] = field(default_factory=dict)
+    reads: dict[str, bytes] = field(default_factory=dict)
     repeated: int = 0
     sources: bytes | None = None
     updated: int = 0
@@ -127,6 +128,7 @@ class OutcomeTask:
         self._columns, self._writer, self._changes = columns, writer, changes
         self._message = TaskMessage()
         self._positions: dict[str, BitMap64] = {}
+        self._reads: dict[str, BitMap64] = {}
         self._sources = BitMap64()
 
     def take(self, table: pa.Table) -> None:
@@ -137,6 +139,7 @@ class OutcomeTask:
             self._sources.update(pc.drop_null(table[columns.source]).to_numpy())
         touched = pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE))
         if columns.file is not None:
+            self._note_reads(table, action)
             first = self._mark(table, touched)
             if self._changes is not None and columns.before:
                 kind = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
@@ -160,6 +163,7 @@ class OutcomeTask:
         if self._changes is not None:
             message.change_rows = self._changes.close()
         message.positions = {path: bitmap.serialize() for path, bitmap in self._positions.items()}
+        message.reads = {path: bitmap.serialize() for path, bitmap in self._reads.items()}
         message.sources = self._sources.serialize() if self._sources else None
         return message
 
@@ -168,6 +172,14 @@ class OutcomeTask:
         self._writer.abort()
         if self._changes is not None:
             self._changes.abort()
+
+    def _note_reads(self, table: pa.Table, action: pa.Array) -> None:
+        """Note the positions of rows that met a source row and stay as they are: they keep it from being inserted."""
+        if self._columns.source is None:
+            return
+        met = pc.and_(pc.equal(action, NONE), pc.is_valid(table[self._columns.source].combine_chunks()))
+        for path, _, rows in _by_file(table.select([self._columns.file, self._columns.position]).filter(met)):
+            self._reads.setdefault(path, BitMap64()).update(rows)
 
     def _mark(self, table: pa.Table, touched: pa.Array) -> pa.Array:
         """Note the positions of touched rows; true for those that were not noted before."""

@@ -35,13 +35,15 @@ REWRITTEN_HERE = 8 * 1024 * 1024
 class Written:
     """What the tasks of a job did, put together.
 
-    `change_rows` are files of the rows that changed; `positions` are by path as Spark spells it; `repeated` counts positions that were
-    set more than once; `sources` are the ordinals of source rows that matched.
+    `change_rows` are files of the rows that changed; `positions` of changed rows are by path as Spark spells it; `repeated` counts
+    positions that were set more than once; `sources` are the ordinals of source rows that matched; `reads` the positions of rows that met
+    a source row and stay as they are.
     """
 
     files: list[AddedFile] = field(default_factory=list)
     change_rows: list[AddedFile] = field(default_factory=list)
     positions: dict[str, Positions] = field(default_factory=dict)
+    reads: dict[str, Positions] = field(default_factory=dict)
     sources: BitMap64 = field(default_factory=BitMap64)
     repeated: int = 0
     updated: int = 0
@@ -53,6 +55,8 @@ class Written:
         self.change_rows += other.change_rows
         for path, bitmap in other.positions.items():
             self._mark(path, bitmap)
+        for path, bitmap in other.reads.items():
+            self.reads[path] = self.reads.get(path, Positions()) | bitmap
         self.sources |= other.sources
         self.repeated += other.repeated
         self.updated += other.updated
@@ -210,6 +214,7 @@ def _together(messages: pa.Table) -> Written:
             files=[_added(fields) for fields in message["files"]],
             change_rows=[_added(fields) for fields in message["change_rows"]],
             positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
+            reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
             sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
             repeated=message["repeated"],
             updated=message["updated"],

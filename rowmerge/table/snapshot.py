@@ -95,6 +95,9 @@ class Snapshot(Protocol):
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         """The deleted rows of these files, only of those that have any."""
 
+    def has_transaction(self, application: str, version: int) -> bool:
+        """Whether an application has written this version of its own, or a later one (`Change.transaction`)."""
+
     def check_writable(self) -> None:
         """Raises UnsupportedTableFeature when a commit on this table would have to honour what we do not."""
 
@@ -119,6 +122,12 @@ class Reads:
     """Which files that others add would have been read too; None: none (a blind append)."""
     columns: tuple[str, ...] = ()
     """Columns whose bounds `may_match` looks at."""
+    rows: Mapping[str, Positions] | None = None
+    """Of the files in `paths`, the rows that decided what the command does without being changed by it; a file that is not named has
+    none. None: every row of every file did."""
+    matching: FileMask | None = None
+    """Of the files that `may_match`, those that do hold rows which the command would have read: it reads them. They have no deleted
+    rows. None: it cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +147,18 @@ class Change:
     transaction: tuple[str, int] | None = None
     """(application id, version) for exactly-once writers."""
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the table would be the same after it."""
+        return self.files.empty and self.definition is None and not self.replace
+
 
 @dataclass(frozen=True)
 class Committed:
+    """`rebases`: how many of the commits that came first changed files that this one marks too, deleting other rows in them."""
+
     version: int
+    rebases: int = 0
 
 
 @dataclass(frozen=True)
@@ -214,6 +231,9 @@ class Table(Protocol):
 
         Raises RowmergeError only when it is certain that nothing was committed: callers then delete the files of the change. `create` too.
         """
+
+    def version_of_transaction(self, application: str, version: int) -> int | None:
+        """The version of the table that an application's transaction made; None when the history does not reach back to it."""
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first."""

@@ -1,0 +1,106 @@
+"""Attempts after lost races: how many, how long apart, and what is told when they were not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rowmerge.changes.commit import Attempt, CommitOptions, commit_with_retry
+from rowmerge.changes.result import ChangeResult, RowChanges, Timings
+from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.retries import RetryPolicy
+from rowmerge.table.snapshot import Change, Reads, TableDefinition
+from tests.unit.delta.small_tables import Lake, committed
+
+QUICK = {"rowmerge.commit.retry.min-wait-ms": "1", "rowmerge.commit.retry.max-wait-ms": "2"}
+
+
+def lake_of(folder: Path, **properties: str) -> Lake:
+    lake = Lake(folder)
+    named = {f"rowmerge.commit.retry.{name.replace('_', '-')}": value for name, value in properties.items()}
+    committed(lake.create(lake.file(range(20)), properties={**QUICK, **named}))
+    return lake
+
+
+def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Callable[[int], object] | None = None) -> ChangeResult:
+    """Delete the file's next row; the first so many attempts are each overtaken by a commit that deletes the same row."""
+    turns = [0]
+
+    def attempt() -> Attempt:
+        snapshot = lake.table.snapshot()
+        (path,) = snapshot.files()["path"].to_pylist()
+        known = snapshot.deleted_positions([path]).get(path, Positions())
+        row = next(n for n in range(20) if n not in known)
+        if turns[0] < overtaken:
+            turns[0] += 1
+            committed(lake.commit("UPDATE", deleted={path: known | Positions([row])}, reads=Reads()))
+        change = Change("DELETE", files=FileChanges(deleted={path: known | Positions([row])}), reads=Reads(frozenset({path})))
+        return Attempt(snapshot, change, RowChanges(deleted=1))
+
+    return commit_with_retry(lake.table, attempt, Timings(), options)
+
+
+def test_the_result_tells_the_attempts(tmp_path: Path) -> None:
+    result = delete_first(lake_of(tmp_path), 3, CommitOptions())
+    assert (result.attempts, result.version) == (4, 4)
+    assert 0 < result.timings.seconds["wait"] < 5
+
+
+def test_who_allows_no_retry_hears_of_the_first_conflict(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    with pytest.raises(ConcurrentDeleteRead) as caught:
+        delete_first(lake, 1, CommitOptions(retries=0))
+    error = caught.value
+    assert (error.table, error.operation, error.version, error.earlier) == ("s.t", "UPDATE", 1, ())
+    assert error.message.endswith("Nothing was written; run the statement again.")
+    assert lake.table.snapshot().version == 1
+
+
+def test_who_gives_up_tells_the_whole_story(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path, num_retries="2")
+    with pytest.raises(ConcurrentDeleteRead) as caught:
+        delete_first(lake, 9, CommitOptions())
+    message = caught.value.message
+    assert message.startswith("ConcurrentDeleteRead on s.t: UPDATE committed version 3 first and deleted or updated rows")
+    assert "attempt 3, and the last. Attempt 1: ConcurrentDeleteRead, UPDATE committed version 1 first" in message
+    assert "Attempt 2: ConcurrentDeleteRead, UPDATE committed version 2 first" in message
+    assert message.endswith("run the statement again, or allow more attempts: 'rowmerge.commit.retry.num-retries'.")
+    assert [error.version for error in caught.value.earlier] == [1, 2]
+    assert lake.ids() == list(range(3, 20))
+
+
+def test_a_caller_may_ask_for_more_than_the_table_says(tmp_path: Path) -> None:
+    assert delete_first(lake_of(tmp_path, num_retries="0"), 2, CommitOptions(retries=2)).attempts == 3
+
+
+def test_a_changed_definition_is_planned_for_again(tmp_path: Path) -> None:
+    lake = lake_of(tmp_path)
+    others = [Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**QUICK, "owner": "me"}))]
+
+    def attempt() -> Attempt:
+        snapshot = lake.table.snapshot()
+        if others:
+            committed(lake.table.commit(snapshot, others.pop()))
+        return Attempt(snapshot, Change("WRITE", files=FileChanges((lake.file([50]),))), RowChanges(inserted=1))
+
+    result = commit_with_retry(lake.table, attempt, Timings())
+    assert (result.attempts, result.version) == (2, 2)
+    others.append(Change("COMMENT ON", definition=TableDefinition(description="new")))
+    with pytest.raises(MetadataChanged):
+        commit_with_retry(lake.table, attempt, Timings(), CommitOptions(retries=0))
+
+
+def test_waits_double_up_to_the_longest_and_are_never_the_same() -> None:
+    policy = RetryPolicy(min_wait=100, max_wait=1_000)
+    for lost, longest in ((1, 0.1), (2, 0.2), (4, 0.8), (5, 1.0), (200, 1.0)):
+        waits = [policy.wait(lost) for _ in range(50)]
+        assert longest / 2 <= min(waits) < max(waits) <= longest
+
+
+@pytest.mark.parametrize("value", ["-1", "many", "1.5", ""])
+def test_a_property_that_is_no_number_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"rowmerge\.commit\.retry\.num-retries is .*whole number"):
+        lake_of(tmp_path, num_retries=value)
