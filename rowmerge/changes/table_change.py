@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
@@ -14,20 +14,7 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.write import Written, discard
 from rowmerge.table.files import FileChanges
-from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
-
-
-@dataclass(frozen=True)
-class NewTable:
-    """A table that is about to be made, as the writer needs to know it."""
-
-    name: str
-    location: str
-    schema: Struct
-    partition_columns: tuple[str, ...]
-    stored_schema: Struct
-    by_field_id: bool
 
 
 def create_table(
@@ -51,8 +38,10 @@ def create_table(
         if not or_replace:
             raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
         return _replace(table, definition, rows, base, options)
+    shape = table.shape(definition)
+    definition = replace(definition, schema=shape.schema)
     with timings.measure("spark"):
-        written = _write(table, name, definition, rows)
+        written = rows.write(shape) if rows is not None else Written()
     change = Change(
         "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
         parameters=_parameters(definition),
@@ -137,8 +126,9 @@ def _replace(
     def attempt() -> Attempt:
         with timings.measure("plan"):
             snapshot = base if base is not None and stale else table.snapshot()
+            shape = table.shape(definition, snapshot, replace=True)
         with timings.measure("spark"):
-            written = _write(table, snapshot.name, definition, rows)
+            written = rows.write(shape) if rows is not None else Written()
         listing = snapshot.files()
         change = Change(
             "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
@@ -146,19 +136,12 @@ def _replace(
             metrics=_metrics(written, rows),
             files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
             reads=Reads(frozenset(listing["path"].to_pylist()), everything) if stale else Reads(),
-            definition=definition,
+            definition=replace(definition, schema=shape.schema),
             replace=True,
         )
         return Attempt(snapshot, change, _changes(written, listing.num_rows), tuple(written.files))
 
     return commit_with_retry(table, attempt, timings, replace(options, retries=0) if stale else options)
-
-
-def _write(table: Table, name: str, definition: TableDefinition, rows: NewRows | None) -> Written:
-    if rows is None:
-        return Written()
-    assert definition.schema is not None
-    return rows.write(NewTable(name, table.location, definition.schema, definition.partition_columns or (), definition.schema, False))
 
 
 def _changes(written: Written, removed: int = 0) -> RowChanges:

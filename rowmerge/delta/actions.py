@@ -30,6 +30,7 @@ READER_FEATURES = frozenset(
         "vacuumProtocolCheck",
         "catalogManaged",
         "typeWidening",
+        "typeWidening-preview",
         "variantType",
         "variantShredding",
     }

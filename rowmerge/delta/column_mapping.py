@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from rowmerge.delta.statistics import Leaf, indexed_leaves, leaves
@@ -12,6 +14,70 @@ MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
 ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
+NESTED_IDS = "delta.columnMapping.nested.ids"
+_KEYS = frozenset({ID, PHYSICAL_NAME, NESTED_IDS})
+
+
+def assigned(schema: Struct, last: int, *, keep_names: bool) -> tuple[Struct, int]:
+    """The schema with an id and a physical name for every field that has none, ids from `last` + 1 on, and the last id.
+
+    With `keep_names` a field's physical name is its name: files that are there have it by that.
+    """
+    fields = []
+    for field in schema:
+        metadata = dict(field.metadata)
+        if ID not in metadata:
+            last += 1
+            metadata[ID] = last
+        if PHYSICAL_NAME not in metadata:
+            metadata[PHYSICAL_NAME] = field.name if keep_names else f"col-{uuid.uuid4()}"
+        type_, last = _assigned_type(field.type, last, keep_names)
+        fields.append(replace(field, type=type_, metadata=metadata))
+    return Struct(tuple(fields)), last
+
+
+def _assigned_type(type_: DataType, last: int, keep_names: bool) -> tuple[DataType, int]:
+    match type_:
+        case Struct():
+            return assigned(type_, last, keep_names=keep_names)
+        case Array():
+            element, last = _assigned_type(type_.element, last, keep_names)
+            return replace(type_, element=element), last
+        case Map():
+            key, last = _assigned_type(type_.key, last, keep_names)
+            value, last = _assigned_type(type_.value, last, keep_names)
+            return replace(type_, key=key, value=value), last
+    return type_, last
+
+
+def highest_id(type_: DataType) -> int:
+    """The highest id of any field, 0 for none."""
+    match type_:
+        case Struct(fields):
+            own: list[int] = [n for f in fields for n in (f.metadata.get(ID, 0), *(f.metadata.get(NESTED_IDS) or {}).values())]
+            return max([0, *own, *(highest_id(f.type) for f in fields)])
+        case Array(element, _):
+            return highest_id(element)
+        case Map(key, value, _):
+            return max(highest_id(key), highest_id(value))
+    return 0
+
+
+def unmapped(schema: Struct) -> Struct:
+    """The schema without ids and physical names, on every level."""
+    kept = [(f, {key: value for key, value in f.metadata.items() if key not in _KEYS}) for f in schema]
+    return Struct(tuple(replace(f, type=_unmapped_type(f.type), metadata=metadata) for f, metadata in kept))
+
+
+def _unmapped_type(type_: DataType) -> DataType:
+    match type_:
+        case Struct():
+            return unmapped(type_)
+        case Array():
+            return replace(type_, element=_unmapped_type(type_.element))
+        case Map():
+            return replace(type_, key=_unmapped_type(type_.key), value=_unmapped_type(type_.value))
+    return type_
 
 
 def stored_fields(schema: Struct) -> Struct:

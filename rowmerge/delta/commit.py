@@ -12,7 +12,7 @@ from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
 from rowmerge.delta.conflicts import Ours, find_conflict
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_writable, is_on
-from rowmerge.delta.file_changes import FileWriter
+from rowmerge.delta.file_changes import FileWriter, clustering_columns
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import commit_path, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
@@ -199,7 +199,8 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
             check_writable(table, protocol, metadata)
         if change.definition is not None:
             # What stands in the way of writing may just be what is being unset.
-            protocol, metadata = changed_table(table, protocol, metadata, change.definition)
+            clustering = tuple(clustering_columns(base.state.domains))
+            protocol, metadata = changed_table(table, protocol, metadata, change.definition, clustering)
     if change.data_change and _removes(change) and protocol.supports("appendOnly") and is_on(base.metadata, "delta.appendOnly"):
         raise TableError(
             f"{change.operation} on {table} would remove rows, and the table is append-only. "

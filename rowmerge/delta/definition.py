@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rowmerge.delta.actions import Metadata, Protocol, schema_text
+from rowmerge.delta.column_mapping import MAX_ID, MODE, assigned, highest_id, unmapped
 from rowmerge.delta.features import HONOURED, check_writable, fields_of, keeps_change_rows
 from rowmerge.delta.properties import (
     CHANGE_DATA_FEED,
@@ -20,9 +21,10 @@ from rowmerge.delta.properties import (
     check_properties,
     write_mode,
 )
-from rowmerge.delta.statistics import indexed_leaves
-from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
-from rowmerge.table.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type, sql_name
+from rowmerge.delta.schema_changes import SchemaChange, check_schema, renamed_leaf
+from rowmerge.delta.statistics import INDEXED_COLUMNS, Leaf, indexed_leaves, named_leaves
+from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
+from rowmerge.table.schema import Primitive, Struct, backquote
 from rowmerge.table.snapshot import TableDefinition, WriteMode
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -44,8 +46,6 @@ _COLUMN_METADATA = {
     "delta.identity.start": "identityColumns",
     "delta.invariants": "invariants",
 }
-# Characters that Delta does not allow in the names of columns without column mapping.
-_FORBIDDEN = " ,;{}()\n\t="
 _ICT_KEPT = (IN_COMMIT_TIMESTAMPS, "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 
@@ -67,18 +67,19 @@ def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definitio
     return _complete(table, protocol, metadata, definition)
 
 
-def changed_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
+def changed_table(
+    table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition, clustering: tuple[Leaf, ...] = ()
+) -> tuple[Protocol, Metadata]:
     """The protocol and metadata after ALTER TABLE; what the definition leaves out stays.
 
-    Raises PlanError for a schema that loses a column or changes its type, ConfigurationError, UnsupportedTableFeature.
+    `clustering`: the clustering columns, as they are stored. Raises PlanError for a schema that the table cannot get in place,
+    ConfigurationError, UnsupportedTableFeature.
     """
     if definition.partition_columns not in (None, metadata.partition_columns):
         raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
     changed = metadata
     if definition.schema is not None:
-        _check_evolution(table, metadata.schema, definition.schema)
-        _check_schema(table, definition.schema, metadata.partition_columns, old=metadata.schema)
-        changed = replace(changed, schema_string=schema_text(definition.schema))
+        changed = _with_schema(table, metadata, definition.schema, clustering)
     if definition.description is not None:
         changed = replace(changed, description=definition.description or None)
     asked: Mapping[str, str] = {}
@@ -87,8 +88,44 @@ def changed_table(table: str, protocol: Protocol, metadata: Metadata, definition
         check_properties(asked, metadata.configuration)
         _refuse_late_timestamps(table, metadata.configuration, asked)
         marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
-        changed = replace(changed, configuration=_stored(asked, marks=marks))
-    return _with_protocol(table, protocol, changed, asked, action="change")
+        changed = replace(changed, configuration=_stored(asked, marks=marks), mapping_supported=True)
+        _check_mapping_change(table, metadata, changed)
+    return _with_protocol(table, protocol, _mapped(changed, keep_names=metadata.mapping_mode == "none"), asked, action="change")
+
+
+def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[Leaf, ...]) -> Metadata:
+    """The metadata with another schema, and with what names columns elsewhere following it."""
+    change = SchemaChange(table, metadata, clustering)
+    schema = change.checked(schema)
+    partition, configuration = change.partition_columns(schema), dict(metadata.configuration)
+    check_schema(table, schema, partition, mapped=change.mapped, old=metadata.schema)
+    if change.mapped and INDEXED_COLUMNS in configuration:
+        leaves = [renamed_leaf(leaf, metadata.schema, schema) for leaf in named_leaves(configuration[INDEXED_COLUMNS])]
+        configuration[INDEXED_COLUMNS] = ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
+    return replace(metadata, schema_string=schema_text(schema), partition_columns=partition, configuration=configuration)
+
+
+def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
+    before, after = old.mapping_mode, new.mapping_mode
+    if before != after and (before, after) != ("none", "name"):
+        advice = (
+            f"A table that is there can only be changed from none to name. Leave {MODE} as it is, or write the table anew with "
+            f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MODE}' = '{after}') AS SELECT."
+        )
+        raise ConfigurationError(f"The table property {MODE} of {table} cannot be changed from {before} to {after}. {advice}")
+    if old.configuration.get(MAX_ID) != new.configuration.get(MAX_ID):
+        raise ConfigurationError(f"The table property {MAX_ID} of {table} is kept by the table itself. Leave it out.")
+
+
+def _mapped(metadata: Metadata, *, keep_names: bool, last: int = 0) -> Metadata:
+    """The metadata with an id and a physical name for every column that has none yet, if its columns are mapped."""
+    if metadata.mapping_mode == "none":
+        return metadata
+    # Where columns were not mapped before, what their metadata says of it means nothing.
+    schema = unmapped(metadata.schema) if keep_names else metadata.schema
+    last = max(last, int(metadata.configuration.get(MAX_ID, "0")), highest_id(schema))
+    schema, last = assigned(schema, last, keep_names=keep_names)
+    return replace(metadata, schema_string=schema_text(schema), configuration={**metadata.configuration, MAX_ID: str(last)})
 
 
 def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
@@ -97,21 +134,31 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
     partition = definition.partition_columns or ()
     asked = definition.properties or {}
     check_properties(asked)
-    _check_schema(table, definition.schema, partition)
+    if MAX_ID in asked:
+        raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
     metadata = replace(
         old,
         schema_string=schema_text(definition.schema),
         partition_columns=tuple(partition),
         configuration=_stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE),
         description=definition.description or None,
+        mapping_supported=True,
     )
+    mapped = metadata.mapping_mode != "none"
+    check_schema(table, definition.schema, partition, mapped=mapped)
+    if mapped:
+        # Ids are never given twice, not even after a replacement.
+        metadata = _mapped(metadata, keep_names=False, last=int(old.configuration.get(MAX_ID, "0")))
     return _with_protocol(table, protocol, metadata, asked, action="create")
 
 
 def _with_protocol(
     table: str, protocol: Protocol, metadata: Metadata, asked: Mapping[str, str], *, action: str
 ) -> tuple[Protocol, Metadata]:
-    protocol = _at_least(protocol, asked).with_features(_needed(table, metadata, asked))
+    needed = set(_needed(table, metadata, asked))
+    if protocol.supports("typeWidening-preview"):
+        needed.discard("typeWidening")
+    protocol = _at_least(protocol, asked).with_features(needed)
     if keeps_change_rows(protocol, metadata):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
@@ -141,7 +188,7 @@ def _needed(table: str, metadata: Metadata, asked: Mapping[str, str]) -> Iterato
             yield _SWITCHES[name]
         if name.startswith(CONSTRAINT_PREFIX):
             yield "checkConstraints"
-        if name == "delta.columnMapping.mode" and value != "none":
+        if name == MODE and value.strip().lower() != "none":
             yield "columnMapping"
         if name == "delta.checkpointPolicy" and value == "v2":
             yield "v2Checkpoint"
@@ -194,93 +241,3 @@ def _refuse_late_timestamps(table: str, old: Mapping[str, str], new: Mapping[str
     if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
         advice = f"Set {IN_COMMIT_TIMESTAMPS} when a table is created, not later."
         raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)
-
-
-def _check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, old: Struct | None = None) -> None:
-    """Raises PlanError, UnknownColumn, UnsupportedTableFeature for a schema that a Delta table cannot have."""
-    _check_names(table, schema, frozenset(field.name for field in fields_of(old)) if old is not None else frozenset())
-    if not len(schema):
-        raise PlanError(f"{table} needs at least one column. List its columns.")
-    for name in partition:
-        field = schema.find(name, case_sensitive=True)
-        if field is None:
-            raise UnknownColumn(name, schema.names, where="PARTITIONED BY")
-        if not isinstance(field.type, Primitive | Decimal):
-            raise PlanError(f"{table} cannot be partitioned by {name}, a {sql_name(field.type)}. Partition by a column of a simple type.")
-    if len(set(partition)) < len(partition):
-        raise PlanError(f"PARTITIONED BY of {table} names a column twice. Name each once.")
-    if partition and len(partition) == len(schema):
-        raise PlanError(f"{table} cannot be partitioned by all of its columns. Leave at least one out of PARTITIONED BY.")
-    for field in schema:
-        for inner in fields_of(Struct((field,))):
-            _check_type(table, field.name, inner.type)
-
-
-def _check_type(table: str, column: str, type_: DataType) -> None:
-    if isinstance(type_, Array | Map | Struct):
-        return
-    try:
-        arrow_type(type_)
-    except ValueError:
-        advice = f"Cast the column {column} to a type that Delta tables can hold, for example to string."
-        raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
-
-
-def _check_names(table: str, schema: Struct, kept: frozenset[str]) -> None:
-    """Names differ in more than case at each level; `kept` are names that the table has anyway."""
-    seen: set[str] = set()
-    for field in schema:
-        if field.name.lower() in seen:
-            raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
-        seen.add(field.name.lower())
-        if field.name not in kept and any(character in field.name for character in _FORBIDDEN):
-            raise PlanError(
-                f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
-                f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column."
-            )
-        for inner in _structs(field.type):
-            _check_names(table, inner, kept)
-
-
-def _structs(type_: DataType) -> Iterator[Struct]:
-    """The structs of a type that are not inside another struct of it."""
-    match type_:
-        case Struct():
-            yield type_
-        case Array(element, _):
-            yield from _structs(element)
-        case Map(key, value, _):
-            yield from _structs(key)
-            yield from _structs(value)
-
-
-def _check_evolution(table: str, old: Struct, new: Struct, above: str = "") -> None:
-    """Old columns stay, with their types; new ones may be null. Fields of structs likewise."""
-    for field in old:
-        name = f"{above}{field.name}"
-        kept = new.find(field.name, case_sensitive=True)
-        if kept is None:
-            raise PlanError(f"The column {name} of {table} cannot be dropped or renamed in place. Use CREATE OR REPLACE TABLE … AS SELECT.")
-        if field.nullable and not kept.nullable:
-            raise PlanError(f"The column {name} of {table} may hold NULL, so it cannot become NOT NULL. Use CREATE OR REPLACE TABLE.")
-        _check_type_kept(table, name, field.type, kept.type)
-    for field in new:
-        if old.find(field.name, case_sensitive=True) is None and not field.nullable:
-            name = f"{above}{field.name}"
-            raise PlanError(f"The new column {name} of {table} cannot be NOT NULL: older rows have no value. Leave NOT NULL out.")
-
-
-def _check_type_kept(table: str, name: str, old: DataType, new: DataType) -> None:
-    match old, new:
-        case Struct(), Struct():
-            _check_evolution(table, old, new, f"{name}.")
-        case Array(inner, _), Array(other, _):
-            _check_type_kept(table, f"{name}.element", inner, other)
-        case Map(key, value, _), Map(other_key, other_value, _):
-            _check_type_kept(table, f"{name}.key", key, other_key)
-            _check_type_kept(table, f"{name}.value", value, other_value)
-        case _ if old != new:
-            raise PlanError(
-                f"The column {name} of {table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place. "
-                f"Use CREATE OR REPLACE TABLE … AS SELECT with a cast."
-            )

@@ -10,7 +10,17 @@ from rowmerge.delta.properties import CHANGE_DATA_FEED
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
 
-READABLE = frozenset({"deletionVectors", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "columnMapping"})
+READABLE = frozenset(
+    {
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
+        "v2Checkpoint",
+        "vacuumProtocolCheck",
+    }
+)
 
 HONOURED = READABLE | frozenset(
     {"appendOnly", "domainMetadata", "clustering", "inCommitTimestamp", "checkpointProtection", "changeDataFeed"}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from rowmerge.delta.column_mapping import MAX_ID, MODE
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import WriteMode
@@ -53,8 +54,8 @@ _NAMES = (
         "delta.autoOptimize.optimizeWrite",
         "delta.checkpointInterval",
         "delta.checkpointPolicy",
-        "delta.columnMapping.maxColumnId",
-        "delta.columnMapping.mode",
+        MAX_ID,
+        MODE,
         "delta.compatibility.symlinkFormatManifest.enabled",
         "delta.dataSkippingNumIndexedCols",
         "delta.dataSkippingStatsColumns",
@@ -87,6 +88,8 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
             raise ConfigurationError(f"There is no table property {name}. {_near(name)}")
         if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
             raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
+        if name == MODE and value.strip().lower() not in ("none", "name", "id"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
         if name in _INTERVALS:
             milliseconds(name, value)
     write_mode(properties)

@@ -18,9 +18,10 @@ from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import DELETION_VECTORS, evolves, write_mode
 from rowmerge.delta.replay import State
+from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
-from rowmerge.table.schema import Struct
+from rowmerge.table.schema import DataType, Struct
 from rowmerge.table.snapshot import TableDefinition, WriteMode
 
 CHANGE_ROWS = "_change_data"
@@ -71,6 +72,9 @@ class DeltaSnapshot:
     @property
     def by_field_id(self) -> bool:
         return self.metadata.mapping_mode == "id"
+
+    def can_widen(self, old: DataType, new: DataType) -> bool:
+        return widens(self.metadata) and is_wider(new, old)
 
     @property
     def partition_columns(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct
 Leaf = tuple[str, ...]
 """A column, or a field inside structs, by its names from the top."""
 
+INDEXED_COLUMNS = "delta.dataSkippingStatsColumns"
 DEFAULT_INDEXED = 32
 PREFIX = 32
 """Length of string bounds in UTF-16 units, delta-spark's default."""
@@ -46,12 +47,17 @@ def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties:
     """
     partition = set(partition_columns)
     every = list(leaves(field for field in schema if field.name not in partition))
-    named = properties.get("delta.dataSkippingStatsColumns")
+    named = properties.get(INDEXED_COLUMNS)
     if named is not None:
-        chosen = [_names(column) for column in _split(named)]
+        chosen = named_leaves(named)
     else:
         chosen = every[: indexed_count(properties)]
     return frozenset(leaf for leaf in every if any(leaf[: len(prefix)] == prefix for prefix in chosen))
+
+
+def named_leaves(text: str) -> list[Leaf]:
+    """The columns that `delta.dataSkippingStatsColumns` names. Raises ConfigurationError."""
+    return [_names(column) for column in _split(text)]
 
 
 def indexed_count(properties: Mapping[str, str]) -> int | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from rowmerge.delta.actions import Metadata
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
+from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
 from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
@@ -26,6 +27,7 @@ from rowmerge.table.snapshot import (
     Outcome,
     Snapshot,
     TableDefinition,
+    TableShape,
     Vacuumed,
     VacuumOptions,
 )
@@ -90,6 +92,19 @@ class DeltaTable:
         with self._lock:
             known = self._opened if self._opened is not None and self._opened.is_in(listing) else None
             return self._open(listing, version, known).snapshot
+
+    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+        """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
+        if base is None:
+            _, metadata = new_table(self._name, definition, 0)
+        elif isinstance(base, DeltaSnapshot):
+            change = replaced_table if replace else changed_table
+            _, metadata = change(self._name, base.protocol, base.metadata, definition)
+        else:
+            raise TypeError(f"{base!r} is no snapshot of a Delta table")
+        return TableShape(
+            self._name, self.location, metadata.schema, metadata.partition_columns, metadata.stored_schema, metadata.mapping_mode == "id"
+        )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:
         """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""

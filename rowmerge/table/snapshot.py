@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.schema import Struct
+from rowmerge.table.schema import DataType, Struct
 
 FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
 """Given rows of a file listing, true for each file that may hold rows of interest."""
@@ -54,6 +54,9 @@ class Snapshot(Protocol):
     @property
     def by_field_id(self) -> bool:
         """Whether columns are found in data files by their FIELD_ID alone, whatever their names there."""
+
+    def can_widen(self, old: DataType, new: DataType) -> bool:
+        """Whether a column or field of type `old` (a leaf) may become one of type `new` here, its files staying as they are."""
 
     @property
     def partition_columns(self) -> tuple[str, ...]: ...
@@ -110,6 +113,18 @@ class TableDefinition:
     partition_columns: tuple[str, ...] | None = None
     properties: Mapping[str, str] | None = None
     description: str | None = None
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What the writer of data files must know of a table that a new definition is about to make."""
+
+    name: str
+    location: str
+    schema: Struct
+    partition_columns: tuple[str, ...]
+    stored_schema: Struct
+    by_field_id: bool
 
 
 @dataclass(frozen=True)
@@ -222,6 +237,13 @@ class Table(Protocol):
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
         """A version by number, or the newest one committed at or before a time (ms since the epoch). Raises VersionNotFound."""
+
+    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+        """The table as a definition will make it: a new one, or `base` changed, or with `replace` replaced.
+
+        Its schema says how columns are held in files, so what is committed after files were written must be this one. Raises what
+        `create` and `commit` raise of a definition.
+        """
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:
         """The first commit of a table that does not exist. Conflicted when somebody else created it first."""

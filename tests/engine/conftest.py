@@ -43,11 +43,15 @@ def assert_independent_readers_agree(session: rowmerge.Session) -> None:
     for schema in session.schemas():
         for relation in session.relations(schema):
             if relation.kind == "table":
-                location = session.describe(schema, relation.name).location
+                described = session.describe(schema, relation.name)
                 name = f"{backquote(schema)}.{backquote(relation.name)}"
-                ours = _comparable(session.table(name).toArrow())
-                assert _comparable(read_with_delta_rs(location)) == ours, f"delta-rs reads other rows in {name}"
-                assert _comparable(read_with_duckdb(location)) == ours, f"DuckDB reads other rows in {name}"
+                ours = session.table(name).toArrow()
+                assert _comparable(read_with_delta_rs(described.location)) == _comparable(ours), f"delta-rs reads other rows in {name}"
+                theirs = read_with_duckdb(described.location)
+                if described.properties.get("delta.columnMapping.mode", "none") != "none":
+                    # DuckDB looks partition values up by the column's name, and finds none where the physical name is another.
+                    ours, theirs = (rows.drop_columns(list(described.partition_columns)) for rows in (ours, theirs))
+                assert _comparable(theirs) == _comparable(ours), f"DuckDB reads other rows in {name}"
 
 
 def _comparable(rows: pa.Table) -> list[str]:

@@ -147,9 +147,7 @@ def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTabl
     ("properties", "feature"),
     [
         ({"delta.constraints.c": "id > 0"}, "checkConstraints"),
-        ({"delta.columnMapping.mode": "name"}, "columnMapping"),
         ({"delta.enableRowTracking": "true"}, "rowTracking"),
-        ({"delta.enableTypeWidening": "true"}, "typeWidening"),
         ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
         ({"delta.feature.rowTracking": "supported"}, "rowTracking"),
         ({"delta.feature.invented": "supported"}, "invented"),
@@ -277,7 +275,6 @@ def test_columns_and_fields_can_be_added_and_moved(table: DeltaTable) -> None:
     [
         (Struct((Field("id", LONG),)), "column name .* cannot be dropped"),
         (Struct((Field("id", Primitive("integer")), Field("name", Primitive("string")))), "bigint and cannot become a int"),
-        (Struct((Field("id", LONG, nullable=False), Field("name", Primitive("string")))), "cannot become NOT NULL"),
         (Struct((*ID_NAME.fields, Field("x", LONG, nullable=False))), "new column x .* cannot be NOT NULL"),
         (Struct((Field("ID", LONG), Field("name", Primitive("string")))), "column id .* cannot be dropped"),
     ],

@@ -41,7 +41,7 @@ def test_honoured_features_are_read_and_written(name: str) -> None:
     check_writable("s.t", features(reader=(name,)), metadata())
 
 
-@pytest.mark.parametrize("name", ["typeWidening", "variantType", "catalogManaged", "somethingNew"])
+@pytest.mark.parametrize("name", ["variantShredding", "variantType", "catalogManaged", "somethingNew"])
 def test_an_unknown_reader_feature_is_refused_by_name(name: str) -> None:
     refused = refused_reading(features(reader=("deletionVectors", name)), metadata())
     assert refused.feature == name
