@@ -86,12 +86,26 @@ class MultipleSourceRowsMatch(RowError):
 
 
 class ConstraintViolated(RowError):
-    """A row breaks a constraint of the table (`constraint`: its name or expression)."""
+    """A row breaks a constraint of the table (`constraint`: its name and expression; `sample`: one such row, shortened).
 
-    def __init__(self, table: str, constraint: str, sample: str = "") -> None:
-        self.table, self.constraint, self.sample = table, constraint, sample
+    `existing`: so many rows of the table break a constraint that it was about to get.
+    """
+
+    def __init__(self, table: str, constraint: str, sample: str = "", *, existing: int = 0) -> None:
+        self.table, self.constraint, self.sample, self.existing = table, constraint, sample, existing
+        whose = f"{existing} row(s) of {table}" if existing else f"Rows for {table}"
         row = f" A row that breaks it: {sample}." if sample else ""
-        super().__init__(f"Rows for {table} break the constraint {constraint}.{row} Nothing was written; mend or filter these rows.")
+        done = "Nothing was changed; mend or delete these rows first." if existing else "Nothing was written; mend or filter these rows."
+        super().__init__(f"{whose} break the constraint {constraint}.{row} {done}")
+
+
+class ConstraintNotFound(PlanError):
+    """A constraint that the table does not have; `candidates` are those it has."""
+
+    def __init__(self, table: str, constraint: str, candidates: Sequence[str]) -> None:
+        self.table, self.constraint, self.candidates = table, constraint, tuple(candidates)
+        near = _near(constraint, candidates) or "It has none."
+        super().__init__(f"{table} has no constraint `{constraint}`. {near} Name one of these, or add IF EXISTS.")
 
 
 class ValueOutOfRange(RowError):
@@ -123,6 +137,17 @@ class SchemaNotFound(TableError):
 
 class AlreadyExists(TableError):
     """A table, view or schema of this name exists already."""
+
+
+class AppendOnly(TableError):
+    """The table takes new rows only (`operation`: what would have removed or changed rows)."""
+
+    def __init__(self, table: str, operation: str) -> None:
+        self.table, self.operation = table, operation
+        super().__init__(
+            f"{operation} on {table} would remove or change rows, and the table is append-only. Only insert into it, "
+            f"or allow more first: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
+        )
 
 
 class VersionNotFound(TableError):

@@ -14,17 +14,17 @@ from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
-from rowmerge.errors import PlanError
+from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN, insert_values, plan_delete, plan_insert, plan_replace_using
 from rowmerge.plan.pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
-from rowmerge.spark.assignment import REPLACE_WHERE
 from rowmerge.spark.outcomes import new_rows
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, Written, write_outcomes
 from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.schema import backquote, string_literal
+from rowmerge.table.rules import Check
+from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class NewRows:
             before = schema
             schema = after_insert(schema, schema_of(self.frame), self.columns, tuple(self.static), by_name=self.by_name)
         values = insert_values(schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=table.name)
-        return plan_insert(table.name, schema, values, self.source.columns, evolved_from=before)
+        return plan_insert(table.name, schema, values, self.source.columns, table.rules, evolved_from=before)
 
     def write(self, table: Writable) -> Written:
         """Write the rows as data files of the table."""
@@ -114,9 +114,9 @@ def replace_where(
 
     def plan(snapshot: Snapshot) -> Planned:
         rows = rows_for(snapshot)
-        checked = replace(rows, frame=_checked(rows, rows.plan(snapshot), condition), columns=None, by_name=True, static={})
         delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
-        insert = checked.plan(snapshot)
+        insert = rows.plan(snapshot)
+        fulfilled = Check(f"REPLACE WHERE {condition}", condition)
         both = replace(
             delete,
             operation="WRITE",
@@ -126,18 +126,11 @@ def replace_where(
             parameters={"mode": "Overwrite", "predicate": [condition]},
             schema=insert.schema,
             evolved_from=insert.evolved_from,
+            rules=replace(insert.rules, checks=(*insert.rules.checks, fulfilled)),
         )
-        return Planned(both, SourceRowsOnce(checked.source, SOURCE), rows.reads_table)
+        return Planned(both, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
     return change_rows(spark, table, plan, options)
-
-
-def _checked(rows: NewRows, plan: RowPlan, condition: str) -> DataFrame:
-    """The new rows under the table's names; one for which the condition is not true stops the statement."""
-    columns = plan.clauses[0].values
-    named = rows.source.alias(SOURCE).selectExpr(*(f"{text} as {backquote(name)}" for name, text in columns.items()))
-    stop = f"raise_error(concat({string_literal(f'{REPLACE_WHERE} {backquote(condition)} ')}, to_json(struct(*))))"
-    return named.where(f"if(coalesce(({condition}), false), true, {stop})")
 
 
 def _insert(
@@ -153,6 +146,8 @@ def _insert(
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
+            if mode == "Overwrite" and snapshot.rules.append_only:
+                raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
             rows = rows_for(snapshot)
             plan = rows.plan(snapshot)
             table_after = snapshot if plan.new_schema is None else snapshot.evolved(plan.new_schema)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.write import Written, discard
 from rowmerge.table.files import FileChanges
@@ -73,6 +73,8 @@ def truncate(table: Table, options: CommitOptions = AS_THE_TABLE_SAYS) -> Change
 
     def change(snapshot: Snapshot) -> tuple[Change, RowChanges]:
         snapshot.check_writable()
+        if snapshot.rules.append_only:
+            raise AppendOnly(snapshot.name, "TRUNCATE")
         listing = snapshot.files()
         deleted = (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
         paths = tuple(listing["path"].to_pylist())
@@ -90,14 +92,20 @@ def change_definition(
     parameters: dict[str, object],
     definition_for: Callable[[Snapshot], TableDefinition | None],
     options: CommitOptions = AS_THE_TABLE_SAYS,
+    *,
+    reads_rows: bool = False,
 ) -> ChangeResult:
-    """Commit a new definition made from the newest one; None: nothing to change."""
+    """Commit a new definition made from the newest one; None: nothing to change.
+
+    `reads_rows`: the definition was held against every row, so rows that come in meanwhile are a conflict, and it is made again.
+    """
 
     def change(snapshot: Snapshot) -> tuple[Change, RowChanges] | None:
         definition = definition_for(snapshot)
         if definition is None:
             return None
-        return Change(operation, parameters=parameters, definition=definition), RowChanges()
+        reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything) if reads_rows else Reads()
+        return Change(operation, parameters=parameters, definition=definition, reads=reads), RowChanges()
 
     return _by_metadata(table, change, options)
 

@@ -10,8 +10,19 @@ from rowmerge.commands.names import SqlText, TableName
 
 
 @dataclass(frozen=True)
+class CheckConstraint:
+    """`[CONSTRAINT name] CHECK (expression)`."""
+
+    name: str | None
+    expression: SqlText
+
+
+@dataclass(frozen=True)
 class ColumnDefinition:
-    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS (…)]`; the type is text (nested names keep their quotes)."""
+    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS (…)] [[CONSTRAINT …] CHECK (…)]`.
+
+    The type is text (nested names keep their quotes).
+    """
 
     name: str
     type: SqlText
@@ -20,6 +31,7 @@ class ColumnDefinition:
     default: SqlText | None = None
     generated: SqlText | None = None
     identity: bool = False
+    checks: tuple[CheckConstraint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +53,8 @@ class CreateTable:
     location: str | None = None
     or_replace: bool = False
     if_not_exists: bool = False
+    checks: tuple[CheckConstraint, ...] = ()
+    """Those of the table and of its columns."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +102,41 @@ class AddColumns:
     name: TableName
     columns: tuple[ColumnDefinition, ...]
     positions: Mapping[str, str | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AddConstraint:
+    """ALTER TABLE … ADD [CONSTRAINT name] CHECK (expression)."""
+
+    name: TableName
+    check: CheckConstraint
+
+
+@dataclass(frozen=True)
+class DropConstraint:
+    """ALTER TABLE … DROP CONSTRAINT [IF EXISTS] constraint."""
+
+    name: TableName
+    constraint: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class SetDefault:
+    """ALTER TABLE … ALTER COLUMN column SET DEFAULT value; DROP DEFAULT is None."""
+
+    name: TableName
+    column: str
+    value: SqlText | None
+
+
+@dataclass(frozen=True)
+class SetNullable:
+    """ALTER TABLE … ALTER COLUMN column DROP NOT NULL; SET NOT NULL when false."""
+
+    name: TableName
+    column: tuple[str, ...]
+    nullable: bool
 
 
 @dataclass(frozen=True)
@@ -176,6 +225,10 @@ DefinitionCommand = (
     | DropSchema
     | Drop
     | AddColumns
+    | AddConstraint
+    | DropConstraint
+    | SetDefault
+    | SetNullable
     | SetProperties
     | UnsetProperties
     | CommentOn

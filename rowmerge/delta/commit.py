@@ -20,7 +20,7 @@ from rowmerge.delta.properties import DELETION_VECTORS, serializable
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.winners import commit_info, winner_of
-from rowmerge.errors import MetadataChanged, RowmergeError, StorageError, TableError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
@@ -111,7 +111,8 @@ class Commit:
             deleted={path: rows - known.get(path, Positions()) for path, rows in files.deleted.items()},
             data_change=self.change.data_change,
             # A replacement takes every file out, so an append cannot be thought to have come after it.
-            serializable=self.change.replace or serializable(self.metadata.configuration),
+            # Nor can one to a table whose new definition was held against every row.
+            serializable=self.change.replace or _definition_alone(self.change) or serializable(self.metadata.configuration),
             domains=frozenset({_CLUSTERING}) if self.change.replace else frozenset(),
             application=transaction[0] if transaction else None,
         )
@@ -190,7 +191,7 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
-    """A commit on a version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError for an append-only table."""
+    """A commit on a version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
     protocol, metadata = base.protocol, base.metadata
     if change.replace:
         protocol, metadata = replaced_table(table, protocol, metadata, change.definition or TableDefinition())
@@ -202,10 +203,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
             clustering = tuple(clustering_columns(base.state.domains))
             protocol, metadata = changed_table(table, protocol, metadata, change.definition, clustering)
     if change.data_change and _removes(change) and protocol.supports("appendOnly") and is_on(base.metadata, "delta.appendOnly"):
-        raise TableError(
-            f"{change.operation} on {table} would remove rows, and the table is append-only. "
-            f"Only insert into it, or allow more first: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
-        )
+        raise AppendOnly(table, change.operation)
     if change.files.deleted and not (protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS)):
         advice = (
             f"Switch them on with ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read'), or rewrite the files."
@@ -216,6 +214,10 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
 
 def _removes(change: Change) -> bool:
     return bool(change.replace or change.files.removed or change.files.deleted)
+
+
+def _definition_alone(change: Change) -> bool:
+    return change.definition is not None and change.files.empty
 
 
 def _now() -> int:

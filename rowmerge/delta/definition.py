@@ -21,10 +21,12 @@ from rowmerge.delta.properties import (
     check_properties,
     write_mode,
 )
+from rowmerge.delta.rules import GENERATION_EXPRESSION
 from rowmerge.delta.schema_changes import SchemaChange, check_schema, renamed_leaf
 from rowmerge.delta.statistics import INDEXED_COLUMNS, Leaf, indexed_leaves, named_leaves
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
-from rowmerge.table.schema import Primitive, Struct, backquote
+from rowmerge.table.rules import GENERATED
+from rowmerge.table.schema import Field, Primitive, Struct, backquote, quote
 from rowmerge.table.snapshot import TableDefinition, WriteMode
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
@@ -42,7 +44,7 @@ _SWITCHES = {
 }
 _COLUMN_METADATA = {
     "CURRENT_DEFAULT": "allowColumnDefaults",
-    "delta.generationExpression": "generatedColumns",
+    GENERATION_EXPRESSION: "generatedColumns",
     "delta.identity.start": "identityColumns",
     "delta.invariants": "invariants",
 }
@@ -87,9 +89,12 @@ def changed_table(
         asked = definition.properties
         check_properties(asked, metadata.configuration)
         _refuse_late_timestamps(table, metadata.configuration, asked)
+        _refuse_new_constraints(table, metadata.configuration, asked)
         marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
         changed = replace(changed, configuration=_stored(asked, marks=marks), mapping_supported=True)
         _check_mapping_change(table, metadata, changed)
+    if definition.checks is not None:
+        changed = replace(changed, configuration=_with_checks(changed.configuration, definition.checks))
     return _with_protocol(table, protocol, _mapped(changed, keep_names=metadata.mapping_mode == "none"), asked, action="change")
 
 
@@ -136,11 +141,12 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
     check_properties(asked)
     if MAX_ID in asked:
         raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
+    stored = _stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE)
     metadata = replace(
         old,
-        schema_string=schema_text(definition.schema),
+        schema_string=schema_text(_stored_schema(definition.schema)),
         partition_columns=tuple(partition),
-        configuration=_stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE),
+        configuration={**stored, **_constraints(definition.checks or {})},
         description=definition.description or None,
         mapping_supported=True,
     )
@@ -181,12 +187,44 @@ def _stored(asked: Mapping[str, str], *, marks: bool) -> dict[str, str]:
     return stored
 
 
+def _stored_schema(schema: Struct) -> Struct:
+    """The columns with generation expressions where Delta keeps them."""
+
+    def stored(field: Field) -> Field:
+        if GENERATED not in field.metadata:
+            return field
+        others = {key: value for key, value in field.metadata.items() if key != GENERATED}
+        return replace(field, metadata={**others, GENERATION_EXPRESSION: field.metadata[GENERATED]})
+
+    return Struct(tuple(map(stored, schema)))
+
+
+def _with_checks(configuration: Mapping[str, str], checks: Mapping[str, str]) -> dict[str, str]:
+    """The properties with these CHECK constraints and no others; names of constraints are in lower case there."""
+    others = {name: value for name, value in configuration.items() if not name.lower().startswith(CONSTRAINT_PREFIX)}
+    return others | _constraints(checks)
+
+
+def _constraints(checks: Mapping[str, str]) -> dict[str, str]:
+    return {f"{CONSTRAINT_PREFIX}{name.lower()}": expression for name, expression in checks.items()}
+
+
+def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """A constraint that is set as a property would not be checked against the rows that are there."""
+    for name, expression in new.items():
+        if name.lower().startswith(CONSTRAINT_PREFIX) and old.get(name) != expression:
+            raise ConfigurationError(
+                f"{name} is no property to set. Use ALTER TABLE {table} ADD CONSTRAINT {quote(name[len(CONSTRAINT_PREFIX) :])} "
+                f"CHECK ({expression}), which looks at the rows that are there."
+            )
+
+
 def _needed(table: str, metadata: Metadata, asked: Mapping[str, str]) -> Iterator[str]:
     """The features that the schema and the properties ask for."""
     for name, value in metadata.configuration.items():
         if name in _SWITCHES and value.lower() == "true":
             yield _SWITCHES[name]
-        if name.startswith(CONSTRAINT_PREFIX):
+        if name.lower().startswith(CONSTRAINT_PREFIX):
             yield "checkConstraints"
         if name == MODE and value.strip().lower() != "none":
             yield "columnMapping"
@@ -195,6 +233,8 @@ def _needed(table: str, metadata: Metadata, asked: Mapping[str, str]) -> Iterato
     for field in fields_of(metadata.schema):
         if field.type == Primitive("timestamp_ntz"):
             yield "timestampNtz"
+        if not field.nullable:
+            yield "invariants"
         yield from (_COLUMN_METADATA[key] for key in field.metadata if key in _COLUMN_METADATA)
     for name, value in asked.items():
         if name.startswith(FEATURE_PREFIX):

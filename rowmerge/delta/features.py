@@ -23,7 +23,17 @@ READABLE = frozenset(
 )
 
 HONOURED = READABLE | frozenset(
-    {"appendOnly", "domainMetadata", "clustering", "inCommitTimestamp", "checkpointProtection", "changeDataFeed"}
+    {
+        "allowColumnDefaults",
+        "appendOnly",
+        "changeDataFeed",
+        "checkConstraints",
+        "checkpointProtection",
+        "clustering",
+        "domainMetadata",
+        "generatedColumns",
+        "inCommitTimestamp",
+    }
 )
 """Writer features that every commit honours. `checkpointProtection` forbids what is never done here: cleaning the log up."""
 
@@ -122,10 +132,20 @@ def _column(keys: tuple[str, ...], what: str) -> Callable[[Metadata], str]:
     return use
 
 
-def _constraints(metadata: Metadata) -> str:
-    prefix = "delta.constraints."
-    named = [key[len(prefix) :] for key in metadata.configuration if key.startswith(prefix)]
-    return f"Drop the constraint first: ALTER TABLE … DROP CONSTRAINT {named[0]} (in the engine that added it)." if named else ""
+def _invariants(metadata: Metadata) -> str:
+    """Those of columns and fields of structs are kept; inside arrays and maps there is no row to hold them against."""
+    for name in _in_collections(metadata.schema):
+        return f"The field {name} inside an array or a map has an invariant: copy the rows into a table without."
+    return ""
+
+
+def _in_collections(type_: DataType) -> Iterator[str]:
+    match type_:
+        case Struct(fields):
+            for field in fields:
+                yield from _in_collections(field.type)
+        case Array() | Map():
+            yield from (field.name for field in fields_of(type_) if "delta.invariants" in field.metadata)
 
 
 def _row_tracking(metadata: Metadata) -> str:
@@ -138,11 +158,8 @@ def _row_tracking(metadata: Metadata) -> str:
 
 
 _USE: dict[str, Callable[[Metadata], str]] = {
-    "invariants": _column(("delta.invariants",), "an invariant"),
-    "checkConstraints": _constraints,
-    "generatedColumns": _column(("delta.generationExpression",), "a generation expression"),
+    "invariants": _invariants,
     "identityColumns": _column(("delta.identity.",), "identity values"),
-    "allowColumnDefaults": _column(("CURRENT_DEFAULT",), "a default value"),
     "rowTracking": _row_tracking,
     "icebergCompatV1": _property("delta.enableIcebergCompatV1"),
     "icebergCompatV2": _property("delta.enableIcebergCompatV2"),

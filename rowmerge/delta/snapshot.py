@@ -18,9 +18,11 @@ from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import DELETION_VECTORS, evolves, write_mode
 from rowmerge.delta.replay import State
+from rowmerge.delta.rules import rules_of
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
 from rowmerge.table.snapshot import TableDefinition, WriteMode
 
@@ -83,6 +85,10 @@ class DeltaSnapshot:
     @property
     def properties(self) -> Mapping[str, str]:
         return self.metadata.configuration
+
+    @cached_property
+    def rules(self) -> Rules:
+        return rules_of(self.name, self.protocol, self.metadata)
 
     @property
     def description(self) -> str | None:

@@ -14,6 +14,7 @@ from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
 from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
+from rowmerge.delta.rules import rules_of
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.vacuum import Vacuum
 from rowmerge.delta.versions import read_state
@@ -96,14 +97,20 @@ class DeltaTable:
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
         if base is None:
-            _, metadata = new_table(self._name, definition, 0)
+            protocol, metadata = new_table(self._name, definition, 0)
         elif isinstance(base, DeltaSnapshot):
             change = replaced_table if replace else changed_table
-            _, metadata = change(self._name, base.protocol, base.metadata, definition)
+            protocol, metadata = change(self._name, base.protocol, base.metadata, definition)
         else:
             raise TypeError(f"{base!r} is no snapshot of a Delta table")
         return TableShape(
-            self._name, self.location, metadata.schema, metadata.partition_columns, metadata.stored_schema, metadata.mapping_mode == "id"
+            self._name,
+            self.location,
+            metadata.schema,
+            metadata.partition_columns,
+            metadata.stored_schema,
+            metadata.mapping_mode == "id",
+            rules_of(self._name, protocol, metadata),
         )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:

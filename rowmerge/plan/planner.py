@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertAction, Match, Merge, Update, UpdateAction, When
-from rowmerge.errors import PlanError, UnknownColumn, UnsupportedStatement
+from rowmerge.errors import AppendOnly, PlanError, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.conditions import Condition, Side, analyse, nondeterministic
+from rowmerge.plan.moment import rules_at
 from rowmerge.plan.pruning import everything, exact_partition_mask, file_mask, nothing
 from rowmerge.plan.qualification import qualify, replace_qualifiers
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field, Struct, backquote, string_literal
 from rowmerge.table.snapshot import Snapshot
 
 TARGET = "target"
 SOURCE = "source"
 VALUE_COLUMN = "__rowmerge_value_%d"
+_COMPUTED = ""
+"""Stands for the value of a generated column that is given as DEFAULT; no expression is empty."""
 _EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA EVOLUTION INTO."
 _EVOLVE_INSERT = (
     "To add new columns to the table, write INSERT WITH SCHEMA EVOLUTION INTO; in session.write, say schema_evolution=True; "
@@ -41,8 +46,10 @@ def plan_merge(
     if function := nondeterministic(merge.on.text):
         raise _nondeterministic(merge.on, function, "the ON condition")
     on = analyse(replace_qualifiers(merge.on.text, (target, source)), target, source, case_sensitive=case_sensitive)
-    columns_of = _Columns(before, schema, evolves=source_schema is not None)
+    rules = _rules(snapshot.rules, schema)
+    columns_of = _Columns(before, schema, rules, evolves=source_schema is not None)
     clauses = tuple(_clause(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
+    _keep_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     mask, columns = file_mask(() if by_source else on.target_only, target, snapshot.schema, snapshot.partition_columns)
     return RowPlan(
@@ -58,14 +65,16 @@ def plan_merge(
         bound_columns=columns,
         parameters=_merge_parameters(merge, clauses),
         evolved_from=None if source_schema is None else before,
+        rules=rules,
     )
 
 
 def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
     """UPDATE: one clause over target rows alone. Raises UnknownColumn, PlanError."""
     target = side_of(update.alias or update.target.parts[-1], update.target.parts, snapshot.schema.names, update.alias)
-    values = _assigned(update.assignments, target, target, _Columns(snapshot.schema, snapshot.schema), case_sensitive)
-    return _target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive)
+    rules = _rules(snapshot.rules, snapshot.schema)
+    values = _assigned(update.assignments, target, target, _Columns(snapshot.schema, snapshot.schema, rules), case_sensitive)
+    return replace(_target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive), rules=rules)
 
 
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
@@ -75,12 +84,13 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
 
 
 def plan_insert(
-    table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str], *, evolved_from: Struct | None = None
+    table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str], rules: Rules, *, evolved_from: Struct | None = None
 ) -> RowPlan:
     """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`.
 
     `evolved_from`: the table's schema before, where the INSERT may change it.
     """
+    rules = _rules(rules, schema)
     return RowPlan(
         operation="WRITE",
         table=table,
@@ -88,17 +98,19 @@ def plan_insert(
         target=Side(TARGET, (), schema.names),
         source=Side(SOURCE, (), tuple(columns)),
         on=None,
-        clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, values),),
+        clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, {**rules.defaults, **values}),),
         source_rows=SourceRows.ALL,
         files=nothing,
         bound_columns=(),
         parameters={"mode": "Append"},
         evolved_from=evolved_from,
+        rules=rules,
     )
 
 
 def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str]) -> RowPlan:
     """INSERT … REPLACE USING: rows whose keys a new row has leave, every new row comes in, in one commit."""
+    _keep_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
     values = insert.clauses[0].values
     conditions = []
     for key in keys:
@@ -158,6 +170,7 @@ def _target_plan(
     condition: SqlText | None,
     case_sensitive: bool,
 ) -> RowPlan:
+    _keep_append_only(snapshot, operation, {effect})
     where: str | None = None
     conjuncts: tuple[str, ...] = ()
     if condition is not None:
@@ -192,6 +205,7 @@ class _Columns:
 
     before: Struct
     after: Struct
+    rules: Rules
     evolves: bool = False
 
 
@@ -216,7 +230,7 @@ def _clause(when: When, target: Side, source: Side, columns: _Columns, case_sens
             return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=columns.evolves and assignments is None)
         case InsertAction(assignments):
             if assignments is None:
-                values = _star(columns, source, f"{when.match.value} THEN INSERT *", case_sensitive)
+                values = {**columns.rules.defaults, **_star(columns, source, f"{when.match.value} THEN INSERT *", case_sensitive)}
             else:
                 values = _inserted(assignments, source, columns, case_sensitive)
             return Clause(when.match, Effect.INSERT, condition, values)
@@ -233,6 +247,8 @@ def _star(columns: _Columns, source: Side, where: str, case_sensitive: bool) -> 
     values = {}
     for field in columns.after:
         found = [name for name in source.columns if name == field.name or (not case_sensitive and name.lower() == field.name.lower())]
+        if not found and field.name in columns.rules.generated:
+            continue
         if not found and columns.evolves:
             if other := next((name for name in source.columns if name.lower() == field.name.lower()), None):
                 raise PlanError(
@@ -262,8 +278,8 @@ def _inserted(assignments: tuple[Assignment, ...], source: Side, columns: _Colum
         ).name
         if name in values:
             raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
-        values[name] = _value(assignment.value, source, source, None, case_sensitive)
-    return values
+        values[name] = _value(assignment, name, columns.rules, source, source, None, case_sensitive)
+    return {**columns.rules.defaults, **_without_computed(values)}
 
 
 def _assigned(
@@ -283,9 +299,11 @@ def _assigned(
             path = path[1:]
         field = _column(columns.after, path[0], case_sensitive, "the SET list", _allowing(columns, source, path))
         fields[field.name] = field
-        _place(trees, field, path, _value(assignment.value, visible, target, source, case_sensitive), case_sensitive)
+        column = field.name if len(path) == 1 else None
+        _place(trees, field, path, _value(assignment, column, columns.rules, visible, target, source, case_sensitive), case_sensitive)
     alias = backquote(target.alias)
-    return {name: _render(tree, fields[name], columns.before.find(name), f"{alias}.{backquote(name)}") for name, tree in trees.items()}
+    rendered = {name: _render(tree, fields[name], columns.before.find(name), f"{alias}.{backquote(name)}") for name, tree in trees.items()}
+    return _without_computed(rendered)
 
 
 def _place(trees: dict[str, dict[str, object] | str], field: Field, path: tuple[str, ...], value: str, case_sensitive: bool) -> None:
@@ -324,10 +342,33 @@ def _render(tree: object, field: Field, before: Field | None, current: str) -> s
     return f"named_struct({', '.join(parts)})"
 
 
-def _value(value: SqlText, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool) -> str:
-    if value.text.strip().upper() == "DEFAULT":
-        return "NULL"
-    return _settle(value.text, visible, target, source, case_sensitive)
+def _value(
+    assignment: Assignment, column: str | None, rules: Rules, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool
+) -> str:
+    """The text of a value; `column` is the exact name of the column that it is for, None for a field inside one.
+
+    DEFAULT is the column's default value, NULL where it has none; of a generated column, what is computed.
+    """
+    text = assignment.value.text
+    if text.strip().upper() != "DEFAULT":
+        return _settle(text, visible, target, source, case_sensitive)
+    if column in rules.generated:
+        return _COMPUTED
+    return rules.defaults.get(column, "NULL") if column is not None else "NULL"
+
+
+def _without_computed(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in values.items() if text != _COMPUTED}
+
+
+def _rules(rules: Rules, schema: Struct) -> Rules:
+    """The rules of a statement that begins now."""
+    return rules_at(rules, time.time_ns() // 1000, schema.names)
+
+
+def _keep_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
+    if snapshot.rules.append_only and effects - {Effect.INSERT}:
+        raise AppendOnly(snapshot.name, operation)
 
 
 def _column(schema: Struct, name: str, case_sensitive: bool, where: str, advice: str = "") -> Field:

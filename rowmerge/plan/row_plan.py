@@ -9,6 +9,7 @@ from enum import Enum
 from rowmerge.commands.rows import Match
 from rowmerge.plan.conditions import Condition, Side
 from rowmerge.plan.schema_evolution import new_columns
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import FileMask
 
@@ -33,8 +34,9 @@ class SourceRows(Enum):
 class Clause:
     """One WHEN clause, its names settled.
 
-    `values` maps exact column names of the table to SQL text over the aliases of the plan's sides. A column that is absent keeps its
-    value (UPDATE) or is NULL (INSERT). With `keeps_fields`, so do the fields that the value of a struct column lacks.
+    `values` maps exact column names of the table to SQL text over the aliases of the plan's sides. A generated column that is absent is
+    computed, another one keeps its value (UPDATE) or is NULL (INSERT). With `keeps_fields`, so do the fields that the value of a struct
+    column lacks.
     """
 
     match: Match
@@ -71,6 +73,8 @@ class RowPlan:
     whole_files: FileMask | None = None
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     evolved_from: Struct | None = None
+    rules: Rules = field(default_factory=Rules)
+    """What each row that the command writes must satisfy."""
 
     @property
     def new_schema(self) -> Struct | None:

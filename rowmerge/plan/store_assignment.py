@@ -88,8 +88,6 @@ def _struct(source: Struct, target: Struct) -> str | None:
         return "it has two fields of one name"
     for field in target:
         found = given[field.name.lower()]
-        if found.nullable and not field.nullable:
-            return f"its field `{field.name}` may be NULL"
         if reason := _inside(f"its field `{field.name}`", found.type, field.type):
             return reason
     return None

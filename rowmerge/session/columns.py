@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import AddColumns, SetProperties, UnsetProperties
-from rowmerge.errors import PlanError, TableError, UnknownColumn
+from rowmerge.errors import PlanError, TableError, UnknownColumn, UnsupportedStatement
 from rowmerge.spark.types import check_storable, schema_of
+from rowmerge.table.rules import DEFAULT, GENERATED
 from rowmerge.table.schema import Field, Struct
 from rowmerge.table.snapshot import Snapshot
 
@@ -49,6 +50,12 @@ def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Stru
     for field in added:
         if Struct(tuple(fields)).find(field.name):
             raise PlanError(f"{snapshot.name} has the column `{field.name}` already. Choose another name.")
+        if GENERATED in field.metadata or DEFAULT in field.metadata:
+            what = "GENERATED" if GENERATED in field.metadata else "a DEFAULT"
+            advice = "Create the table anew with it" if what == "GENERATED" else "Add it without, then ALTER COLUMN … SET DEFAULT"
+            raise UnsupportedStatement(
+                f"The new column `{field.name}` is {what}, and the rows that are there would not have its value. {advice}", text=field.name
+            )
         if not field.nullable:
             raise PlanError(
                 f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."

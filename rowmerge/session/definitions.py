@@ -12,6 +12,7 @@ from rowmerge.changes.result import ChangeResult
 from rowmerge.changes.table_change import change_definition, create_table
 from rowmerge.commands.definitions import (
     AddColumns,
+    AddConstraint,
     CommentOn,
     CreateSchema,
     CreateTable,
@@ -20,7 +21,10 @@ from rowmerge.commands.definitions import (
     Describe,
     Detail,
     Drop,
+    DropConstraint,
     DropSchema,
+    SetDefault,
+    SetNullable,
     SetProperties,
     ShowColumns,
     ShowProperties,
@@ -34,9 +38,11 @@ from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFo
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.columns import commented, new_properties, partition_columns, query_columns, renamed, with_columns
+from rowmerge.session.constraints import Constraints, checks_by_name
 from rowmerge.session.description import RelationDescription, describe
 from rowmerge.session.results import StatementResult
 from rowmerge.spark.columns import fields_of
+from rowmerge.spark.definition_rules import check_rules
 from rowmerge.spark.types import check_storable
 from rowmerge.table.schema import quote
 from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
@@ -75,6 +81,9 @@ class Definitions:
                 return self._properties(command)
             case CommentOn():
                 return self._comment(command)
+            case AddConstraint() | DropConstraint() | SetDefault() | SetNullable():
+                result = Constraints(self.spark, self.binder).run(command)
+                return StatementResult(answers.nothing(self.spark), "ALTER TABLE", None, result.version, result.timings.seconds)
             case Describe() | ShowSchemas() | ShowTables() | ShowProperties() | ShowColumns():
                 return self._told(command)
             case UseSchema(name):
@@ -121,6 +130,7 @@ class Definitions:
             return opened
         if not definition.schema:
             raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
+        check_rules(self.spark, f"{schema}.{table_name}", definition.schema, table.shape(definition).rules)
         result = create_table(table, f"{schema}.{table_name}", definition, rows, options, or_replace=or_replace, base=base)
         if location is not None and relation is None:
             self.catalog.register(schema, table_name, location)
@@ -157,7 +167,9 @@ class Definitions:
         else:
             columns = fields_of(self.spark, command.columns)
             check_storable(columns)
-        definition = TableDefinition(columns, partition_columns(columns, command.partitioned_by), command.properties, command.comment)
+        partitioned_by = partition_columns(columns, command.partitioned_by)
+        checks = checks_by_name(command.checks, name)
+        definition = TableDefinition(columns, partitioned_by, command.properties, command.comment, checks or None)
         result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location, base=base)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
         return StatementResult(

@@ -1,28 +1,36 @@
-"""SQL text of values as they are stored: cast as ANSI store assignment says, checked for NOT NULL and length."""
+"""SQL text of values as they are stored: cast as ANSI store assignment says, checked for range and length."""
 
 from __future__ import annotations
 
+import json
 import re
+from enum import Enum
 from functools import partial
 
 from rowmerge.errors import TypeMismatch
 from rowmerge.plan.schema_evolution import completed, evolved_type
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.nested import Known, reshaped
-from rowmerge.table.schema import DataType, Field, backquote, sql_name, string_literal
+from rowmerge.table.schema import DataType, Field, sql_name
 
-NOT_NULL = "rowmerge-not-null"
-OUT_OF_RANGE = "rowmerge-out-of-range"
-TOO_LONG = "rowmerge-too-long"
-REPLACE_WHERE = "rowmerge-replace-where"
+STOP = "rowmerge-stop"
+"""What the message of an expression that stops the statement begins with."""
+
+
+class Stop(Enum):
+    """Why a statement is stopped while its rows are made."""
+
+    OUT_OF_RANGE = "out of range"
+    TOO_LONG = "too long"
+    CONSTRAINT = "constraint"
 
 
 def stored(text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, kept: Known | None = None) -> str:
     """The value `text` of type `type_` as the column `field` stores it.
 
     With `evolves`, fields that a struct lacks are NULL, or what they are in `kept`, the old value (see `reshaped`).
-    Raises TypeMismatch when ANSI store assignment does not allow it (Spark's `Cast.canANSIStoreAssign`); overflow, a NULL in a NOT NULL
-    column and an over-long string stop the statement when it runs.
+    Raises TypeMismatch when ANSI store assignment does not allow it (Spark's `Cast.canANSIStoreAssign`); overflow and an over-long
+    string stop the statement when it runs.
     """
     value = text
     if type_ != field.type or kept is not None:
@@ -31,16 +39,22 @@ def stored(text: str, type_: DataType, field: Field, table: str, *, evolves: boo
                 f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
                 f"{reason}. {_advice(type_, field, evolves=evolves)}."
             )
-        value = reshaped(text, type_, field.type, partial(_cast, field), kept=kept)
-    value = _length(value, field)
-    if not field.nullable:
-        value = f"coalesce({value}, {_stop(NOT_NULL, field, None)})"
-    return value
+        value = reshaped(text, type_, field.type, partial(_cast, field, table), kept=kept)
+    return _length(value, field, table)
 
 
-def unchanged(text: str, type_: DataType, field: Field) -> str:
+def unchanged(text: str, type_: DataType, field: Field, table: str) -> str:
     """The column's own value, as it was before the table's schema became another one: new fields of structs are NULL."""
-    return reshaped(text, type_, field.type, partial(_cast, field))
+    return reshaped(text, type_, field.type, partial(_cast, field, table))
+
+
+def stop(why: Stop, table: str, told: str, shown: str) -> str:
+    """An expression that stops the statement; spark/failures.py reads what it says. `told` is text, `shown` SQL for one more text.
+
+    All of it travels as hexadecimal digits: Spark's own words around the message cannot be mistaken for parts of it.
+    """
+    known = json.dumps([why.value, table, told]).encode().hex()
+    return f"raise_error(concat('{STOP} {known} ', hex(coalesce(cast({shown} as string), 'NULL')), '.'))"
 
 
 def _advice(type_: DataType, field: Field, *, evolves: bool) -> str:
@@ -50,25 +64,23 @@ def _advice(type_: DataType, field: Field, *, evolves: bool) -> str:
     return f"{cast}, or let its fields go by name and new ones be added: write MERGE or INSERT WITH SCHEMA EVOLUTION"
 
 
-def _cast(field: Field, text: str, given: DataType, wanted: DataType) -> str:
+def _cast(field: Field, table: str, text: str, given: DataType, wanted: DataType) -> str:
     target = sql_name(wanted)
     if is_lossless(given, wanted):
         return f"cast({text} as {target})"
     shown = field if wanted == field.type else Field(field.name, wanted)
-    return f"coalesce(try_cast({text} as {target}), if({text} is null, null, {_stop(OUT_OF_RANGE, shown, text)}))"
+    return f"coalesce(try_cast({text} as {target}), if({text} is null, null, {_stop(Stop.OUT_OF_RANGE, shown, table, text)}))"
 
 
-def _length(value: str, field: Field) -> str:
+def _length(value: str, field: Field, table: str) -> str:
     declared = re.fullmatch(r"(var)?char\(\s*(\d+)\s*\)", field.sql_type, re.IGNORECASE)
     if declared is None:
         return value
     length = int(declared[2])
     # As in the SQL standard, trailing spaces beyond the length are cut, anything else is an error; char is padded.
-    cut = f"if(char_length(rtrim({value})) > {length}, {_stop(TOO_LONG, field, value)}, substring({value}, 1, {length}))"
+    cut = f"if(char_length(rtrim({value})) > {length}, {_stop(Stop.TOO_LONG, field, table, value)}, substring({value}, 1, {length}))"
     return cut if declared[1] else f"rpad({cut}, {length}, ' ')"
 
 
-def _stop(rule: str, field: Field, value: str | None) -> str:
-    """An expression that stops the statement; spark/failures.py reads what it says."""
-    shown = f", ' ', cast({value} as string)" if value is not None else ""
-    return f"raise_error(concat({string_literal(f'{rule} {backquote(field.name)} {field.sql_type}')}{shown}))"
+def _stop(why: Stop, field: Field, table: str, value: str) -> str:
+    return stop(why, table, f"the column `{field.name}` of {table} ({field.sql_type})", value)

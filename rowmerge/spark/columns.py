@@ -12,11 +12,15 @@ from pyspark.sql import SparkSession
 from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, UnsupportedStatement
 from rowmerge.spark.types import schema_of
+from rowmerge.table.rules import DEFAULT, GENERATED
 from rowmerge.table.schema import CHAR_VARCHAR, Struct, backquote
 
 
 def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
-    """The fields of column definitions, in order. Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type."""
+    """The fields of column definitions, in order; what a column is generated from and its default go into its metadata, as in Spark.
+
+    Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
+    """
     names = [column.name.lower() for column in columns]
     for column in columns:
         if names.count(column.name.lower()) > 1:
@@ -34,6 +38,10 @@ def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struc
             metadata[CHAR_VARCHAR] = declared
         if column.comment is not None:
             metadata["comment"] = column.comment
+        if column.generated is not None:
+            metadata[GENERATED] = column.generated.text
+        if column.default is not None:
+            metadata[DEFAULT] = column.default.text
         fields.append(replace(field, nullable=column.nullable, metadata=metadata))
     return Struct(tuple(fields))
 
@@ -46,19 +54,11 @@ def _bare(text: str) -> tuple[str, str | None]:
 
 
 def _refuse(column: ColumnDefinition) -> None:
-    where = {"text": column.type.text, "line": 1, "column": 1}
     if column.identity:
         raise UnsupportedStatement(
-            f"The column `{column.name}` is an identity column, which is not supported. Make keys with row_number() or uuid() in the query",
-            **where,  # type: ignore[arg-type]
+            f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported. "
+            f"Make keys in the query, with row_number() or uuid()",
+            text=column.type.text,
         )
-    if column.generated is not None:
-        raise UnsupportedStatement(
-            f"The column `{column.name}` is GENERATED, which is not supported. Compute it in the statement that writes",
-            **where,  # type: ignore[arg-type]
-        )
-    if column.default is not None:
-        raise UnsupportedStatement(
-            f"The column `{column.name}` has a DEFAULT, which is not supported. Write the value in the statement",
-            **where,  # type: ignore[arg-type]
-        )
+    if column.generated is not None and column.default is not None:
+        raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Leave one of the two out.")

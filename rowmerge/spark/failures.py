@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from rowmerge.errors import (
     Unparsable,
     ValueOutOfRange,
 )
-from rowmerge.spark.assignment import NOT_NULL, OUT_OF_RANGE, REPLACE_WHERE, TOO_LONG
+from rowmerge.spark.assignment import STOP, Stop
 
 
 @contextmanager
@@ -39,8 +40,8 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
     message = str(error)
     if isinstance(error, ParseException):
         return _unparsable(error, text)
-    if stopped := re.search(rf"({NOT_NULL}|{OUT_OF_RANGE}|{TOO_LONG}|{REPLACE_WHERE}) `((?:[^`]|``)*)` ([^\n]*)", message):
-        return _stopped(stopped[1], stopped[2].replace("``", "`"), stopped[3], table)
+    if stopped := re.search(rf"{STOP} ([0-9a-f]+) ([0-9A-F]*)\.", message):
+        return _stopped(bytes.fromhex(stopped[1]), bytes.fromhex(stopped[2]))
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
         proposed = [_plain(part) for part in (parameters.get("proposal") or "").split(", ") if part]
@@ -62,20 +63,21 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
     return SparkFailed(f"Spark stopped the statement: {_first_line(message)} Nothing was written.")
 
 
-def _stopped(rule: str, column: str, rest: str, table: str) -> RowmergeError:
-    rest = re.split(r" SQLSTATE| at org\.apache|\x1b", rest)[0].strip()
-    if rule == NOT_NULL:
-        return ConstraintViolated(table, f"NOT NULL of column `{column}`")
-    if rule == REPLACE_WHERE:
-        return ConstraintViolated(table, f"REPLACE WHERE {column}", rest)
-    type_, _, value = rest.partition(" ")
-    if rule == TOO_LONG:
-        return ValueOutOfRange(
-            f"The value {value!r} is too long for the column `{column}` of {table} ({type_}). Shorten it in the statement."
-        )
-    return ValueOutOfRange(
-        f"The value {value} does not fit the column `{column}` of {table} ({type_}). Nothing was written; mend it or widen the column."
-    )
+def _stopped(known: bytes, shown: bytes) -> RowmergeError:
+    """The error of an expression that `rowmerge.spark.assignment.stop` made."""
+    why, table, told = json.loads(known)
+    value = shown.decode("utf-8", "replace")
+    match Stop(why):
+        case Stop.CONSTRAINT:
+            return ConstraintViolated(table, told, value)
+        case Stop.TOO_LONG:
+            return ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {told}. Shorten it in the statement.")
+        case Stop.OUT_OF_RANGE:
+            return ValueOutOfRange(f"The value {_shortened(value)} does not fit {told}. Nothing was written; mend it or widen the column.")
+
+
+def _shortened(value: str) -> str:
+    return value if len(value) <= 200 else f"{value[:200]}…"
 
 
 def _unparsable(error: ParseException, text: str) -> Unparsable:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored, unchanged
+from rowmerge.spark.rules import ruled
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.sink import OutcomeColumns
 from rowmerge.spark.source import ORDINAL
@@ -43,11 +44,16 @@ def outcome_rows(
     if ordinals:
         columns.append(F.col(ORDINAL))
     writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
-    if writing:
-        columns += _written(rows, plan, writing, len(cases))
     if before:
         columns += [F.expr(_as_it_was(plan, field)).alias(old_column(position)) for position, field in enumerate(plan.schema)]
-    return rows.select(*columns)
+    if not writing:
+        return rows.select(*columns)
+    written = rows.select(*columns, *_written(rows, plan, writing, len(cases)), F.col(CLAUSE))
+    technical, positional = written.columns[: len(columns)], written.columns[len(columns) : -1]
+    if plan.rules.checks or plan.rules.generated:
+        named = written.toDF(*technical, *plan.schema.names, CLAUSE)
+        written = ruled(named, plan, writing, CLAUSE, ACTION).toDF(*technical, *positional, CLAUSE)
+    return written.drop(CLAUSE)
 
 
 def output_column(position: int) -> str:
@@ -95,7 +101,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
             if text is None:
                 value = stored("null", field.type, field, plan.table)
             elif clause.effect is Effect.UPDATE and field.name not in clause.values:
-                value = text if old is None else unchanged(text, old.type, field)
+                value = text if old is None else unchanged(text, old.type, field, plan.table)
             else:
                 kept = (_current(plan, old), old.type) if clause.keeps_fields and old is not None else None
                 value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept)
@@ -124,7 +130,7 @@ def _current(plan: RowPlan, field: Field) -> str:
 def _as_it_was(plan: RowPlan, field: Field) -> str:
     """The target row's value of a column, in the type that the column has after the command."""
     old = (plan.evolved_from or plan.schema).find(field.name)
-    value = "null" if old is None else unchanged(_current(plan, old), old.type, field)
+    value = "null" if old is None else unchanged(_current(plan, old), old.type, field, plan.table)
     return value if old == field else f"cast({value} as {sql_name(field.type)})"
 
 

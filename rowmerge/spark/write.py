@@ -20,6 +20,7 @@ from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table.files import AddedFile, Positions
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, bare
 
 # Executors need not have rowmerge installed: what they run travels with the job.
@@ -102,6 +103,9 @@ class Writable(Protocol):
 
     @property
     def partition_columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def rules(self) -> Rules: ...
 
 
 def write_spec(table: Writable) -> WriteSpec:

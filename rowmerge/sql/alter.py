@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from rowmerge.commands.definitions import AddColumns, ColumnDefinition, CommentOn, SetProperties, UnsetProperties
+from rowmerge.commands.definitions import (
+    AddColumns,
+    AddConstraint,
+    ColumnDefinition,
+    CommentOn,
+    DropConstraint,
+    SetDefault,
+    SetNullable,
+    SetProperties,
+    UnsetProperties,
+)
 from rowmerge.commands.names import TableName
-from rowmerge.sql.columns import column_definition, properties, property_keys
+from rowmerge.sql.columns import begins_constraint, column_definition, constraint, properties, property_keys
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.definitions import CATALOGS
+from rowmerge.sql.expressions import last_expression
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
-_CONSTRAINT = "Test the rows instead, or refuse them in the query that writes them"
+
+Alteration = AddColumns | AddConstraint | DropConstraint | SetDefault | SetNullable | SetProperties | UnsetProperties | CommentOn
+
 _UNSUPPORTED = {
     ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
     ("RENAME", "COLUMN"): ("RENAME COLUMN", _REWRITE),
@@ -17,13 +30,11 @@ _UNSUPPORTED = {
     ("DROP", "COLUMNS"): ("DROP COLUMNS", _REWRITE),
     ("REPLACE", "COLUMNS"): ("REPLACE COLUMNS", _REWRITE),
     ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new place with CREATE TABLE … LOCATION"),
-    ("ADD", "CONSTRAINT"): ("ADD CONSTRAINT", _CONSTRAINT),
-    ("DROP", "CONSTRAINT"): ("DROP CONSTRAINT", _CONSTRAINT),
     ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or write the table anew with PARTITIONED BY"),
 }
 
 
-def alter(cursor: Cursor) -> AddColumns | SetProperties | UnsetProperties | CommentOn | None:
+def alter(cursor: Cursor) -> Alteration | None:
     """The forms of ALTER TABLE and ALTER VIEW that change no data; the others are refused by name. None for other things of Spark's."""
     cursor.expect("ALTER")
     kind = cursor.accept_any("TABLE", "VIEW")
@@ -43,6 +54,8 @@ def alter(cursor: Cursor) -> AddColumns | SetProperties | UnsetProperties | Comm
     if kind == "TABLE" and cursor.sees("ADD") and cursor.key(1) in ("COLUMN", "COLUMNS"):
         cursor.at += 2
         return _add_columns(cursor, name)
+    if kind == "TABLE" and (made := _constraint(cursor, name)):
+        return made
     if kind == "TABLE" and cursor.accept_any("ALTER", "CHANGE"):
         return _alter_column(cursor, name)
     cursor.at = begin
@@ -90,12 +103,41 @@ def _add_columns(cursor: Cursor, name: TableName) -> AddColumns:
     return AddColumns(name, columns, positions)
 
 
-def _alter_column(cursor: Cursor, name: TableName) -> CommentOn:
+def _constraint(cursor: Cursor, name: TableName) -> AddConstraint | DropConstraint | None:
+    """`ADD [CONSTRAINT name] CHECK (…)` and `DROP CONSTRAINT [IF EXISTS] name`; None for everything else."""
+    if cursor.accept("DROP", "CONSTRAINT"):
+        if_exists = cursor.accept("IF", "EXISTS")
+        dropped = cursor.identifier("a constraint's name")
+        cursor.accept_any("RESTRICT", "CASCADE")
+        cursor.finish("the constraint's name")
+        return DropConstraint(name, dropped, if_exists)
+    if not cursor.accept("ADD"):
+        return None
+    if not (cursor.sees("CONSTRAINT") or begins_constraint(cursor)):
+        cursor.at -= 1
+        return None
+    check = constraint(cursor)
+    cursor.finish("the constraint")
+    return AddConstraint(name, check)
+
+
+def _alter_column(cursor: Cursor, name: TableName) -> CommentOn | SetDefault | SetNullable:
     if cursor.sees("COLUMN") and cursor.token(1).is_name:
         cursor.at += 1
     column = cursor.path("a column's name")
-    if not cursor.accept("COMMENT"):
-        raise cursor.unsupported(f"Of a column only the comment can be altered, not its type, name, place or default. {_REWRITE}")
+    if (verb := cursor.accept_any("SET", "DROP")) and cursor.accept("DEFAULT"):
+        if len(column) > 1:
+            raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
+        value = last_expression(cursor, "a default value") if verb == "SET" else None
+        cursor.finish("DEFAULT")
+        return SetDefault(name, column[0], value)
+    if verb and cursor.accept("NOT", "NULL"):
+        cursor.finish("NOT NULL")
+        return SetNullable(name, column, verb == "DROP")
+    if verb or not cursor.accept("COMMENT"):
+        raise cursor.unsupported(
+            f"Of a column only the comment, the default and NOT NULL can be altered, not its type, name or place. {_REWRITE}"
+        )
     comment = cursor.string("a comment")
     if cursor.sees(","):
         raise cursor.unsupported("ALTER COLUMN takes one column. Write one statement for each")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from rowmerge.commands.definitions import ColumnDefinition
+from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition
 from rowmerge.commands.names import SqlText
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import data_type, expression, until_comma
@@ -20,22 +20,49 @@ class _Options:
     default: SqlText | None = None
     generated: SqlText | None = None
     identity: bool = False
+    checks: list[CheckConstraint] = field(default_factory=list)
 
 
 def column_definition(cursor: Cursor) -> ColumnDefinition:
-    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS …]`, the options in any order."""
-    if cursor.key() in _CONSTRAINTS and (cursor.key(1) in ("KEY", "(") or cursor.key(2) in _CONSTRAINTS):
-        raise _refused_constraint(cursor)
+    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS …] [[CONSTRAINT …] CHECK (…)]`, the options in any order."""
     name = cursor.identifier("a column's name")
     if cursor.sees("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
     type_ = data_type(cursor)
     options, seen = _Options(), set[str]()
     while option := _option(cursor, options):
-        if option in seen:
+        if option in seen and option != "CHECK":
             raise cursor.error(f"The column `{name}` has {option} twice. Keep one", cursor.token(-1))
         seen.add(option)
-    return ColumnDefinition(name, type_, options.nullable, options.comment, options.default, options.generated, options.identity)
+    return ColumnDefinition(
+        name, type_, options.nullable, options.comment, options.default, options.generated, options.identity, tuple(options.checks)
+    )
+
+
+def begins_constraint(cursor: Cursor) -> bool:
+    """Whether a constraint of the table, not a column, is defined here."""
+    return cursor.key() in _CONSTRAINTS and (cursor.key(1) in ("KEY", "(") or cursor.key(2) in _CONSTRAINTS)
+
+
+def constraint(cursor: Cursor) -> CheckConstraint:
+    """`[CONSTRAINT name] CHECK (expression) [ENFORCED]`; keys, which no table here enforces, are refused by name."""
+    name = cursor.identifier("a constraint's name") if cursor.accept("CONSTRAINT") else None
+    if not cursor.sees("CHECK"):
+        if cursor.key() not in _CONSTRAINTS:
+            raise cursor.expected("CHECK")
+        word = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
+        raise cursor.unsupported(
+            f"{word} is not supported: nothing would enforce it. Leave it out; NOT NULL and CHECK are enforced, "
+            f"and a MERGE keeps its keys unique"
+        )
+    cursor.expect("CHECK", "(")
+    expression_ = expression(cursor, "a condition", lambda c: False)
+    cursor.expect(")")
+    if cursor.sees("NOT", "ENFORCED"):
+        raise cursor.unsupported("A CHECK constraint is always enforced. Leave NOT ENFORCED out")
+    while cursor.accept_any("ENFORCED", "RELY", "NORELY"):
+        pass
+    return CheckConstraint(name, expression_)
 
 
 def _option(cursor: Cursor, options: _Options) -> str:
@@ -53,7 +80,8 @@ def _option(cursor: Cursor, options: _Options) -> str:
         _generated(cursor, options)
         return "GENERATED"
     if cursor.key() in _CONSTRAINTS:
-        raise _refused_constraint(cursor)
+        options.checks.append(constraint(cursor))
+        return "CHECK"
     return ""
 
 
@@ -62,7 +90,7 @@ def _option_follows(cursor: Cursor) -> bool:
         return cursor.key(1) != "("
     if cursor.sees("NOT", "NULL"):
         return cursor.key(-1) != "IS"
-    return cursor.sees("COMMENT") and cursor.token(1).kind is Kind.STRING
+    return begins_constraint(cursor) or (cursor.sees("COMMENT") and cursor.token(1).kind is Kind.STRING)
 
 
 def _generated(cursor: Cursor, options: _Options) -> None:
@@ -77,12 +105,6 @@ def _generated(cursor: Cursor, options: _Options) -> None:
     cursor.expect("(")
     options.generated = expression(cursor, "an expression", lambda c: False)
     cursor.expect(")")
-
-
-def _refused_constraint(cursor: Cursor) -> Exception:
-    word = cursor.key()
-    word += " KEY" if word in ("PRIMARY", "FOREIGN") else ""
-    return cursor.unsupported(f"{word} in a table's definition is not supported, only NOT NULL is. Leave it out, test the column instead")
 
 
 # ------------------------------------------------------------------ properties

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rowmerge.commands.definitions import ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
+from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
 from rowmerge.commands.names import SqlText
-from rowmerge.sql.columns import column_definition, options, properties
+from rowmerge.sql.columns import begins_constraint, column_definition, constraint, options, properties
 from rowmerge.sql.cursor import CLOSING, Cursor
 from rowmerge.sql.expressions import begins_query
 
@@ -77,6 +77,7 @@ class _Table:
     location: str | None = None
     properties: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
+    checks: list[CheckConstraint] = field(default_factory=list)
 
 
 def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
@@ -89,7 +90,7 @@ def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
     table = _Table()
     listed = cursor.token()
     if cursor.sees("(") and not begins_query(cursor):
-        table.columns += cursor.listed(lambda: column_definition(cursor))
+        cursor.listed(lambda: _element(cursor, table))
     defined = bool(table.columns)
     _clauses(cursor, table)
     query = None
@@ -111,7 +112,16 @@ def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
         table.location,
         replace,
         if_not_exists,
+        (*table.checks, *(check for column in table.columns for check in column.checks)),
     )
+
+
+def _element(cursor: Cursor, table: _Table) -> None:
+    """A column, or a constraint of the table."""
+    if begins_constraint(cursor):
+        table.checks.append(constraint(cursor))
+    else:
+        table.columns.append(column_definition(cursor))
 
 
 def _clauses(cursor: Cursor, table: _Table) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
 from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
 
 FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
@@ -65,6 +66,10 @@ class Snapshot(Protocol):
     def properties(self) -> Mapping[str, str]: ...
 
     @property
+    def rules(self) -> Rules:
+        """What every written row must satisfy. Raises UnsupportedTableFeature for a rule that is not understood."""
+
+    @property
     def description(self) -> str | None: ...
 
     @property
@@ -113,6 +118,8 @@ class TableDefinition:
     partition_columns: tuple[str, ...] | None = None
     properties: Mapping[str, str] | None = None
     description: str | None = None
+    checks: Mapping[str, str] | None = None
+    """CHECK constraints, SQL text by name: all that there are to be."""
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,7 @@ class TableShape:
     partition_columns: tuple[str, ...]
     stored_schema: Struct
     by_field_id: bool
+    rules: Rules
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,6 @@ def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTabl
 @pytest.mark.parametrize(
     ("properties", "feature"),
     [
-        ({"delta.constraints.c": "id > 0"}, "checkConstraints"),
         ({"delta.enableRowTracking": "true"}, "rowTracking"),
         ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
         ({"delta.feature.rowTracking": "supported"}, "rowTracking"),
@@ -164,13 +163,33 @@ def test_a_table_is_not_created_with_what_could_not_be_written(table: DeltaTable
 
 
 @pytest.mark.parametrize(
-    ("key", "feature"),
-    [("CURRENT_DEFAULT", "allowColumnDefaults"), ("delta.generationExpression", "generatedColumns"), ("delta.invariants", "invariants")],
+    ("key", "stored", "feature"),
+    [
+        ("CURRENT_DEFAULT", "CURRENT_DEFAULT", "allowColumnDefaults"),
+        ("GENERATION_EXPRESSION", "delta.generationExpression", "generatedColumns"),
+    ],
 )
-def test_a_column_is_not_created_with_what_could_not_be_kept(table: DeltaTable, key: str, feature: str) -> None:
-    with pytest.raises(UnsupportedTableFeature) as refused:
-        create(table, None, Struct((Field("id", LONG, metadata={key: "1"}), Field("x", LONG))))
-    assert refused.value.feature == feature
+def test_a_rule_of_a_column_goes_into_the_log_and_the_protocol(table: DeltaTable, key: str, stored: str, feature: str) -> None:
+    snapshot = create(table, None, Struct((Field("id", LONG, metadata={key: "1"}), Field("x", LONG))))
+    assert snapshot.schema.fields[0].metadata == {stored: "1"}
+    assert snapshot.protocol.supports(feature)
+
+
+def test_constraints_are_properties_in_lower_case_and_all_are_replaced(table: DeltaTable) -> None:
+    snapshot = create(table, {"delta.constraints.Old": "id > 0", "x": "y"})
+    assert snapshot.properties["delta.constraints.Old"] == "id > 0"
+    changed = alter(table, checks={"New One": "id > 1"})
+    constraints = {name: value for name, value in changed.properties.items() if "constraints" in name}
+    assert constraints == {"delta.constraints.new one": "id > 1"}
+    assert changed.properties["x"] == "y"
+    assert changed.protocol.supports("checkConstraints")
+    assert [check.told for check in changed.rules.checks] == ["new one CHECK (id > 1)"]
+
+
+def test_a_constraint_is_not_set_as_a_property(table: DeltaTable) -> None:
+    create(table)
+    with pytest.raises(ConfigurationError, match="ADD CONSTRAINT c CHECK"):
+        alter(table, properties={"delta.constraints.c": "id > 0"})
 
 
 def test_in_commit_timestamps_are_not_switched_on_later(table: DeltaTable) -> None:

@@ -67,15 +67,25 @@ def test_legacy_versions_are_written_where_nothing_of_theirs_is_used(protocol: P
 
 EXPRESSION = '{"expression":{"expression":"c > 0"}}'
 ACTIVE = [
-    ("invariants", Protocol(1, 2), metadata(**{"delta.invariants": EXPRESSION}), "c"),
-    ("checkConstraints", Protocol(1, 3), metadata({"delta.constraints.positive": "c > 0"}), "positive"),
-    ("generatedColumns", Protocol(1, 4), metadata(**{"delta.generationExpression": "1"}), "c"),
     ("identityColumns", Protocol(1, 6), metadata(**{"delta.identity.start": 1}), "c"),
-    ("allowColumnDefaults", features("allowColumnDefaults"), metadata(CURRENT_DEFAULT="1"), "c"),
     ("rowTracking", features("rowTracking"), metadata({"delta.enableRowTracking": "true"}), "delta.rowTrackingSuspended"),
     ("rowTracking", features("rowTracking"), metadata(), "delta.rowTrackingSuspended"),
     ("icebergCompatV2", features("icebergCompatV2"), metadata({"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
 ]
+
+
+KEPT = [
+    ("invariants", Protocol(1, 2), metadata(**{"delta.invariants": EXPRESSION})),
+    ("checkConstraints", Protocol(1, 3), metadata({"delta.constraints.positive": "c > 0"})),
+    ("generatedColumns", Protocol(1, 4), metadata(**{"delta.generationExpression": "1"})),
+    ("allowColumnDefaults", features("allowColumnDefaults"), metadata(CURRENT_DEFAULT="1")),
+]
+
+
+@pytest.mark.parametrize(("name", "protocol", "found"), KEPT)
+def test_rules_for_rows_are_kept_by_legacy_versions_and_by_name(name: str, protocol: Protocol, found: Metadata) -> None:
+    check_writable("s.t", protocol, found)
+    check_writable("s.t", features(name), found)
 
 
 @pytest.mark.parametrize(("name", "protocol", "found", "told"), ACTIVE)
@@ -101,7 +111,7 @@ def test_suspended_row_tracking_is_no_reason() -> None:
     check_writable("s.t", features("rowTracking", "domainMetadata"), metadata({"delta.rowTrackingSuspended": "true"}))
 
 
-def test_an_invariant_deep_inside_is_found() -> None:
+def test_an_invariant_inside_an_array_is_refused() -> None:
     inner = {"type": "struct", "fields": [{"name": "deep", "type": "long", "nullable": True, "metadata": {"delta.invariants": EXPRESSION}}]}
     found = metadata(type_={"type": "array", "elementType": inner, "containsNull": True})
     assert "deep" in refused_writing(Protocol(1, 2), found).message

@@ -45,7 +45,6 @@ def test_the_null_type_goes_everywhere() -> None:
         (Struct((Field("a", LONG),)), Struct((Field("a", LONG), Field("b", LONG))), "it lacks the field `b`"),
         (Struct((Field("a", LONG), Field("b", LONG))), Struct((Field("a", LONG),)), "it has the field `b` too much"),
         (Struct((Field("a", LONG),)), Struct((Field("b", LONG),)), "it lacks the field `b`"),
-        (Struct((Field("a", LONG),)), Struct((Field("a", LONG, False),)), "its field `a` may be NULL"),
         (Struct((Field("a", LONG), Field("A", LONG))), Struct((Field("a", LONG),)), "it has two fields of one name"),
         (Struct((Field("a", STRING),)), Struct((Field("a", LONG),)), "in its field `a`, string is no bigint"),
     ],

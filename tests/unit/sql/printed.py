@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from rowmerge.commands.definitions import ColumnDefinition
+from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, UpdateAction, When
 from rowmerge.errors import StatementError
@@ -86,6 +86,8 @@ def _shown(value: Any) -> str:
             return f"{'.'.join(map(quote, column))} = {_shown(item)}"
         case ColumnDefinition():
             return _column(value)
+        case CheckConstraint(name, expression):
+            return f"{'' if name is None else f'CONSTRAINT {quote(name)} '}CHECK {_shown(expression)}"
     return repr(value)
 
 
@@ -104,4 +106,4 @@ def _column(column: ColumnDefinition) -> str:
     said += [f"COMMENT {column.comment!r}"] * (column.comment is not None)
     said += [f"DEFAULT {_shown(column.default)}"] * (column.default is not None)
     said += [f"GENERATED {_shown(column.generated)}"] * (column.generated is not None)
-    return " ".join(said)
+    return " ".join([*said, *map(_shown, column.checks)])
