@@ -1,0 +1,298 @@
+"""The conflict matrix: every command as winner and as loser of a race, made by real commits on real files.
+
+The table has three files: the ids 1 to 4 and 11 to 14 in partition `a`, 21 to 24 in `b`. A command works on the keys r and r + 100; r is
+a row that exists, r + 100 one that does not. The loser's r is 3; the winner's r makes the relation of the two.
+`python -m tests.unit.delta.conflict_matrix` prints docs/conflicts.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from rowmerge.delta.log import commit_path
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.errors import (
+    CommitConflict,
+    ConcurrentAppend,
+    ConcurrentDeleteDelete,
+    ConcurrentDeleteRead,
+    MetadataChanged,
+    ProtocolChanged,
+)
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, TableDefinition
+from tests.unit.delta.small_tables import Lake, committed, live_rows
+
+PAGE = Path(__file__).with_name("conflicts_page.md")
+LEVELS = ("WriteSerializable", "Serializable")
+RELATIONS = {"other partition": 21, "same partition": 11, "same file": 1, "same rows": 3}
+"""What winner and loser have in common at most, and the winner's r."""
+LOSER = 3
+FILES = {1: "a", 11: "a", 21: "b"}
+"""The first id of each file, and its partition."""
+
+Rows = list[tuple[int, str, str]]
+"""Id, partition and last writer."""
+
+
+def keys(r: int) -> tuple[int, int]:
+    return r, r + 100
+
+
+def file_of(r: int) -> int:
+    return max(first for first in FILES if first <= r)
+
+
+@dataclass(frozen=True)
+class Command:
+    """What a command makes of the rows, and of the files. `rewrites`: copy-on-write rather than a deletion vector."""
+
+    name: str
+    rows: Callable[[Rows, int, str], Rows]
+    change: Callable[[Race, DeltaSnapshot, int, str, bool], Change]
+    rewrites: bool = False
+
+
+# ------------------------------------------------------------------ what commands make of rows
+
+
+def _appended(rows: Rows, r: int, who: str) -> Rows:
+    return [*rows, (r + 100, FILES[file_of(r)], who)]
+
+
+def _inserted(rows: Rows, r: int, who: str) -> Rows:
+    there = {row[0] for row in rows}
+    return [*rows, *((key, FILES[file_of(r)], who) for key in keys(r) if key not in there)]
+
+
+def _merged(rows: Rows, r: int, who: str) -> Rows:
+    return _inserted(_updated(rows, r, who), r, who)
+
+
+def _updated(rows: Rows, r: int, who: str) -> Rows:
+    return [(id_, partition, who if id_ in keys(r) else writer) for id_, partition, writer in rows]
+
+
+def _deleted(rows: Rows, r: int, who: str) -> Rows:
+    return [row for row in rows if row[0] not in keys(r)]
+
+
+def _overwritten(rows: Rows, r: int, who: str) -> Rows:
+    return _appended([row for row in rows if row[1] != FILES[file_of(r)]], r, who)
+
+
+def _replaced(rows: Rows, r: int, who: str) -> Rows:
+    return _appended([], r, who)
+
+
+def _unchanged(rows: Rows, r: int, who: str) -> Rows:
+    return rows
+
+
+# ------------------------------------------------------------------ what they make of files
+
+
+@dataclass
+class Race:
+    """One table, and the hands that write its files."""
+
+    lake: Lake
+    paths: Mapping[int, str]
+    properties: Mapping[str, str]
+
+    def file(self, r: int, who: str, *ids: int) -> AddedFile:
+        partition = FILES[file_of(r)]
+        rows = pa.table({"id": pa.array(ids, pa.int64()), "who": pa.array([who] * len(ids), pa.string())})
+        return self.lake.write(rows, f"p={partition}", {"p": partition})
+
+    def append(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        return Change("WRITE", files=FileChanges((self.file(r, who, r + 100),)))
+
+    def insert_only(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        """The row of r keeps its source row from being inserted."""
+        reads = replace(self.looked_for(r), rows={self.paths[file_of(r)]: Positions([r - file_of(r)])})
+        return Change("MERGE", files=FileChanges((self.file(r, who, r + 100),)), reads=reads)
+
+    def merge(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        return self.by_row("MERGE", r, who, rewrites, [r, r + 100])
+
+    def update(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        return self.by_row("UPDATE", r, who, rewrites, [r])
+
+    def delete(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        return self.by_row("DELETE", r, who, rewrites, [])
+
+    def by_row(self, operation: str, r: int, who: str, rewrites: bool, written: list[int]) -> Change:
+        first = file_of(r)
+        added = (self.file(r, who, *written),) if written else ()
+        if rewrites:
+            rest = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r))
+            files = FileChanges((*added, rest), (self.paths[first],))
+        else:
+            files = FileChanges(added, deleted={self.paths[first]: Positions([r - first])})
+        return Change(operation, files=files, reads=self.looked_for(r))
+
+    def looked_for(self, r: int) -> Reads:
+        """What a command that looks for the keys of r has read: files by their bounds, and of added files the rows themselves."""
+        wanted = pa.array(keys(r), pa.int64())
+
+        def may_match(listing: pa.Table) -> pa.Array:
+            low, high = (pc.struct_field(listing[side].combine_chunks(), ["id"]) for side in ("lower", "upper"))
+            hits = [pc.and_(pc.less_equal(low, key), pc.greater_equal(high, key)) for key in keys(r)]
+            return pc.or_(*hits)
+
+        def matching(files: pa.Table) -> pa.Array:
+            read = [pq.read_table(path[len("file://") :], partitioning=None)["id"] for path in files["path"].to_pylist()]
+            return pa.array([pc.any(pc.is_in(ids, value_set=wanted)).as_py() for ids in read], pa.bool_())
+
+        return Reads(frozenset({self.paths[file_of(r)]}), may_match, ("id",), {}, matching)
+
+    def overwrite(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        partition = FILES[file_of(r)]
+        leaving = [path for first, path in self.paths.items() if FILES[first] == partition]
+
+        def same_partition(listing: pa.Table) -> pa.Array:
+            return pc.equal(pc.struct_field(listing["partition"].combine_chunks(), ["p"]), partition)
+
+        files = FileChanges((self.file(r, who, r + 100),), tuple(leaving))
+        return Change("WRITE", files=files, reads=Reads(frozenset(leaving), same_partition))
+
+    def replace(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        definition = TableDefinition(SCHEMA, ("p",), self.properties)
+        files = FileChanges((self.file(r, who, r + 100),), tuple(self.paths.values()))
+        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+
+    def compact(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        first = file_of(r)
+        files = FileChanges((self.file(r, "base", *range(first, first + 4)),), (self.paths[first],))
+        return Change("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
+
+    def set_property(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.properties, "owner": who}))
+
+    def upgrade(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+        feature = {"winner": {"delta.checkpointPolicy": "v2"}, "loser": {"delta.feature.vacuumProtocolCheck": "supported"}}[who]
+        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.properties, **feature}))
+
+
+SCHEMA = Struct((Field("id", Primitive("long")), Field("who", Primitive("string")), Field("p", Primitive("string"))))
+COMMANDS = (
+    Command("append", _appended, Race.append),
+    Command("insert-only merge", _inserted, Race.insert_only),
+    Command("merge", _merged, Race.merge),
+    Command("update", _updated, Race.update),
+    Command("delete", _deleted, Race.delete),
+    Command("copy-on-write", _updated, Race.update, rewrites=True),
+    Command("overwrite", _overwritten, Race.overwrite),
+    Command("replace", _replaced, Race.replace),
+    Command("compaction", _unchanged, Race.compact),
+    Command("metadata", _unchanged, Race.set_property),
+    Command("protocol", _unchanged, Race.upgrade),
+)
+"""merge, update and delete mark rows in deletion vectors; `copy-on-write` is an update that rewrites its file, as all three would."""
+
+# ------------------------------------------------------------------ races
+
+
+def begun(folder: Path, level: str) -> Race:
+    """A new table."""
+    lake = Lake(folder, SCHEMA, ("p",))
+    properties = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "true"}
+    race = Race(lake, {}, properties)
+    files = {first: race.file(first, "base", *range(first, first + 4)) for first in FILES}
+    committed(lake.create(*files.values(), properties=properties))
+    return replace(race, paths={first: file.path for first, file in files.items()})
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a race ended: the sign of the table, the rows that are there then, and those of winner, loser and of loser, winner."""
+
+    sign: str
+    rows: Rows
+    in_order: Rows
+    other_order: Rows
+
+
+def endings(folder: Path, winner: Command, level: str, relation: str) -> dict[str, Ending]:
+    """By loser, how it ends. The winner commits once; each loser, planned before, comes after it, and is taken out of the log again."""
+    race, r = begun(folder, level), RELATIONS[relation]
+    base = race.lake.table.snapshot()
+    committed(race.lake.table.commit(base, winner.change(race, base, r, "winner", winner.rewrites)))
+    before = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4)]
+    after = sorted(winner.rows(before, r, "winner"))
+    found = {}
+    for loser in COMMANDS:
+        outcome = race.lake.table.commit(base, loser.change(race, base, LOSER, "loser", loser.rewrites))
+        if isinstance(outcome, Committed):
+            rows = sorted((row["id"], row["p"], row["who"]) for row in live_rows(Lake(folder).table.snapshot()).to_pylist())
+            other = sorted(winner.rows(loser.rows(before, LOSER, "loser"), r, "winner"))
+            found[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(after, LOSER, "loser")), other)
+            (folder / commit_path(2)).unlink()
+        else:
+            assert isinstance(outcome, Conflicted), outcome
+            assert not (folder / commit_path(2)).exists()
+            found[loser.name] = Ending(SIGNS[type(outcome.conflict)], after, after, after)
+    return found
+
+
+SIGNS: dict[type[CommitConflict], str] = {
+    ConcurrentAppend: "A",
+    ConcurrentDeleteRead: "R",
+    ConcurrentDeleteDelete: "D",
+    MetadataChanged: "M",
+    ProtocolChanged: "P",
+}
+
+# ------------------------------------------------------------------ what must come of them
+
+WRITE_SERIALIZABLE = """
+append            .... .... .... .... .... .... .... .... .... .... ....
+insert-only merge .... ...A ...A ...A ...A ...A .AAA .... .... .... ....
+merge             .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... ....
+update            .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... ....
+delete            .... ...R ..+D ..+D ..+D ..DD .RRR .... ..RR .... ....
+copy-on-write     .... ..AA ..AA ..AA ..AA ..AA .AAA .... ..RR .... ....
+overwrite         .... .RRA .RRA .RRA .RRA .RRA .AAA .... .RRR .... ....
+replace           .... RRRA RRRA RRRA RRRA RRRA RAAA .... RRRR .... ....
+compaction        .... ..RR ..RR ..RR ..RR ..RR .RRR .... ..RR .... ....
+metadata          MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
+protocol          PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP
+"""
+SERIALIZABLE = """
+append            .... ...A ...A ...A ...A ...A .AAA .... .... .... ....
+"""
+"""The winner that makes a difference; all others end as under WriteSerializable."""
+
+
+def expected(level: str, winner: str) -> dict[str, str]:
+    """By loser, the four signs, a relation each."""
+    lines = {line[:18].strip(): line[18:].split() for line in WRITE_SERIALIZABLE.strip().splitlines()}
+    if level == "Serializable":
+        lines |= {line[:18].strip(): line[18:].split() for line in SERIALIZABLE.strip().splitlines()}
+    return dict(zip((command.name for command in COMMANDS), lines[winner], strict=True))
+
+
+def document() -> str:
+    """The text of docs/conflicts.md."""
+    names = [command.name for command in COMMANDS]
+    tables = []
+    for level, winners in (("WriteSerializable (default)", names), ("Serializable", names[:1])):
+        lines = [f"### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+        for winner in winners:
+            cells = expected(level.split()[0], winner)
+            lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
+        tables.append("\n".join(lines))
+    return PAGE.read_text(encoding="utf-8").replace("{tables}", "\n\n".join(tables))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

@@ -1,0 +1,48 @@
+"""Every pair of commands as winner and loser of a race, on what they may have in common, under both isolation levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowmerge.delta import conflicts
+from tests.unit.delta.conflict_matrix import COMMANDS, LEVELS, RELATIONS, Command, document, endings, expected
+
+BY_NAME = {command.name: command for command in COMMANDS}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("winner", COMMANDS, ids=lambda command: command.name)
+def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(tmp_path: Path, winner: Command, level: str) -> None:
+    found = dict.fromkeys(BY_NAME, "")
+    for relation in RELATIONS:
+        for loser, ending in endings(tmp_path / relation, winner, level, relation).items():
+            found[loser] += ending.sign
+            orders = [ending.in_order]
+            if level == "WriteSerializable" and winner.name == "append":
+                orders.append(ending.other_order)
+            assert ending.rows in orders, f"{winner.name}, then {loser}, {relation}"
+    assert found == expected(level, winner.name)
+
+
+@pytest.mark.parametrize(
+    ("rule", "winner", "loser", "relation", "without"),
+    [
+        ("protocol_stays", "protocol", "append", "other partition", "M"),
+        ("metadata_stays", "metadata", "append", "other partition", "."),
+        ("nothing_read_was_added", "insert-only merge", "insert-only merge", "same rows", "."),
+        ("nothing_read_was_removed", "delete", "insert-only merge", "same rows", "."),
+        ("nothing_was_removed_twice", "delete", "delete", "same rows", "+"),
+    ],
+)
+def test_no_rule_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, winner: str, loser: str, relation: str, without: str
+) -> None:
+    monkeypatch.setattr(conflicts, "RULES", [known for known in conflicts.RULES if known.__name__ != rule])
+    assert endings(tmp_path, BY_NAME[winner], "WriteSerializable", relation)[loser].sign == without
+
+
+def test_the_page_about_conflicts_is_made_from_this_table() -> None:
+    page = Path(__file__).parents[3] / "docs" / "conflicts.md"
+    assert page.read_text(encoding="utf-8") == document(), "run: python -m tests.unit.delta.conflict_matrix > docs/conflicts.md"
