@@ -1,0 +1,162 @@
+"""Commands as they reach a table, Spark's part done without Spark: real Parquet files, written by the writer of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.result import RowChanges, Timings
+from rowmerge.delta import DeltaTable
+from rowmerge.spark.data_files import FileMessage, PartitionedWriter
+from rowmerge.spark.sink import rewrite_file
+from rowmerge.spark.write import write_spec
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, Reads, Snapshot, TableDefinition, VacuumOptions
+from tests.unit.changes.faulty_storage import Fault, FaultyStorage, serve
+from tests.unit.delta.small_tables import ID_NAME, live_rows
+
+NOW = VacuumOptions(retain_hours=0, check_retention=False)
+
+
+def opened(folder: str, fault: Fault | None = None) -> DeltaTable:
+    return DeltaTable(Storage(folder) if fault is None else FaultyStorage(folder, fault), "s.t")
+
+
+def rows(table: DeltaTable) -> list[tuple[object, ...]]:
+    """What the table holds, read from its Parquet files."""
+    return sorted(tuple(row.values()) for row in live_rows(table.snapshot()).to_pylist())
+
+
+def built(folder: str) -> None:
+    """Twenty rows in two files less one deleted row, a removed file, an old deletion vector and a file of nobody."""
+    definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"}, None)
+    table = opened(folder)
+    assert isinstance(table.create(definition, Change("CREATE TABLE")), Committed)
+    for ids in (range(10), range(10, 20), range(20, 25)):
+        _committed(table, lambda snapshot, ids=ids: Change("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
+    marked, _, gone = sorted(_paths(table.snapshot()), key=lambda path: _ids(path)[0])
+    for positions in (Positions([0]), Positions([0, 1])):
+        files = FileChanges(removed=(gone,) if len(positions) == 1 else (), deleted={marked: positions})
+        _committed(table, lambda snapshot, files=files: Change("DELETE", files=files, reads=Reads(frozenset({marked}))))  # type: ignore[misc]
+    Path(folder, "part-of-nobody.parquet").write_bytes(b"PAR1")
+
+
+def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
+    """Data files with a row for each id."""
+    writer = PartitionedWriter(write_spec(snapshot))
+    writer.write(pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}))
+    return tuple(_added(file) for file in writer.close())
+
+
+# ------------------------------------------------------------------ operations
+
+
+def merge_on_read(table: DeltaTable) -> None:
+    """Rows 5 and 15 are updated, row 100 is inserted: two vectors and a file."""
+
+    def change(snapshot: Snapshot) -> Change:
+        paths = _paths(snapshot)
+        known = snapshot.deleted_positions(paths)
+        deleted = {path: Positions([*known.get(path, ()), 5]) for path in paths}
+        return Change("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
+
+    _committed(table, change)
+
+
+def copy_on_write(table: DeltaTable) -> None:
+    """The same, both files written again."""
+
+    def change(snapshot: Snapshot) -> Change:
+        paths = _paths(snapshot)
+        known = snapshot.deleted_positions(paths)
+        spec = write_spec(snapshot)
+        again = [rewrite_file(spec, path, Positions([*known.get(path, ()), 5]), {}) for path in paths]
+        added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
+        return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
+
+    _committed(table, change)
+
+
+def overwrite(table: DeltaTable) -> None:
+    _committed(
+        table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads())
+    )
+
+
+def replace(table: DeltaTable) -> None:
+    """CREATE OR REPLACE TABLE … AS, with one more column."""
+    definition = TableDefinition(Struct((*ID_NAME.fields, Field("more", Primitive("string")))), (), {}, None)
+
+    def change(snapshot: Snapshot) -> Change:
+        files = FileChanges(written(snapshot, (1, 2)), tuple(_paths(snapshot)))
+        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+
+    _committed(table, change)
+
+
+def add_column(table: DeltaTable) -> None:
+    definition = TableDefinition(schema=Struct((*ID_NAME.fields, Field("more", Primitive("string")))))
+    _committed(table, lambda snapshot: Change("ADD COLUMNS", definition=definition))
+
+
+def append_with_checkpoint(table: DeltaTable) -> None:
+    """An append after which a checkpoint is due."""
+    _committed(
+        table, lambda snapshot: Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"delta.checkpointInterval": "1"}))
+    )
+    _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+
+
+def append(table: DeltaTable) -> None:
+    _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+
+
+def vacuum(table: DeltaTable) -> None:
+    table.vacuum(NOW)
+
+
+OPERATIONS: dict[str, Callable[[DeltaTable], None]] = {
+    operation.__name__: operation
+    for operation in (merge_on_read, copy_on_write, overwrite, replace, add_column, append_with_checkpoint, vacuum)
+}
+
+
+def run(operation: str, folder: str, fault: Fault) -> None:
+    """One operation on the table in a folder."""
+    OPERATIONS[operation](opened(folder, fault))
+
+
+# ------------------------------------------------------------------ inside
+
+
+def _committed(table: DeltaTable, change_for: Callable[[Snapshot], Change]) -> None:
+    def attempt() -> Attempt:
+        snapshot = table.snapshot()
+        change = change_for(snapshot)
+        return Attempt(snapshot, change, RowChanges(), change.files.added)
+
+    commit_with_retry(table, attempt, Timings())
+
+
+def _paths(snapshot: Snapshot) -> list[str]:
+    paths: list[str] = snapshot.files()["path"].to_pylist()
+    return paths
+
+
+def _ids(path: str) -> list[int]:
+    ids: list[int] = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
+    return ids
+
+
+def _added(file: FileMessage) -> AddedFile:
+    return AddedFile(file.path, file.size, file.records, file.partition, file.lower, file.upper, file.nulls)
+
+
+if __name__ == "__main__":
+    serve(run)

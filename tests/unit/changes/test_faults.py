@@ -1,0 +1,169 @@
+"""A process that dies, or storage that fails, at any call: the table is at the old version or the new one, and goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta.vacuum import referenced
+from rowmerge.errors import CommitStateUnknown, RowmergeError
+from rowmerge.storage.store import Storage
+from tests.unit.changes import operations
+from tests.unit.changes.faulty_storage import Fault, Kind
+from tests.unit.changes.operations import NOW, OPERATIONS, opened, rows
+
+logger = logging.getLogger(__name__)
+ROOT = Path(__file__).parents[3]
+
+
+class Executioner:
+    """A process whose children do the work and die of it."""
+
+    def __init__(self) -> None:
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.unit.changes.operations"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def run(self, operation: str, folder: Path, kind: Kind, at: int) -> dict[str, Any]:
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        request = {"operation": operation, "folder": str(folder), "kind": kind.name, "at": at}
+        self._server.stdin.write(json.dumps(request) + "\n")
+        self._server.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._server.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        assert self._server.stdin is not None
+        self._server.stdin.close()
+        assert self._server.wait(10) == 0
+
+
+@pytest.fixture(scope="module")
+def executioner() -> Iterator[Executioner]:
+    executioner = Executioner()
+    yield executioner
+    executioner.close()
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("original") / "t"
+    operations.built(str(folder))
+    return folder
+
+
+@pytest.fixture
+def copies(original: Path, tmp_path: Path) -> Iterator[Path]:
+    """Fresh copies of the table, one after the other."""
+
+    def made() -> Iterator[Path]:
+        for number in range(1000):
+            folder = tmp_path / str(number)
+            shutil.copytree(original, folder)
+            yield folder
+            shutil.rmtree(folder)
+
+    return made()
+
+
+def expected(operation: str, copies: Iterator[Path]) -> tuple[list[Any], list[Any], list[str]]:
+    """The rows before and after, and the calls that the operation makes."""
+    folder = next(copies)
+    before = rows(opened(str(folder)))
+    fault = Fault()
+    operations.run(operation, str(folder), fault)
+    return before, rows(opened(str(folder))), fault.calls
+
+
+def check_that_it_goes_on(folder: Path) -> None:
+    """The next merge is accepted, and VACUUM then leaves exactly what the newest version needs."""
+    before = rows(opened(str(folder)))
+    operations.append(opened(str(folder)))
+    time.sleep(0.005)
+    opened(str(folder)).vacuum(NOW)
+    on_disk = {o.path for o in Storage(str(folder)).list() if not o.path.startswith("_delta_log/")}
+    assert on_disk == referenced(opened(str(folder)).snapshot())
+    assert len(rows(opened(str(folder)))) == len(before) + 2
+
+
+@pytest.mark.parametrize("kind", [Kind.KILLED, Kind.TORN], ids=lambda kind: kind.name.lower())
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_killed_at_any_call_the_table_is_old_or_new(operation: str, kind: Kind, copies: Iterator[Path], executioner: Executioner) -> None:
+    before, after, calls = expected(operation, copies)
+    points = [at for at, call in enumerate(calls, 1) if kind is Kind.KILLED or call.startswith("put")]
+    seen = []
+    for at in points:
+        folder = next(copies)
+        assert executioner.run(operation, folder, kind, at)["killed"]
+        found = rows(opened(str(folder)))
+        assert found in (before, after), f"killed at call {at}, {calls[at - 1]}"
+        seen.append(found)
+        check_that_it_goes_on(folder)
+    assert executioner.run(operation, next(copies), kind, len(calls) + 1)["calls"] == len(calls)
+    logger.info("%s: %s at %d of %d calls", operation, kind.value, len(points), len(calls))
+    assert before in seen
+
+
+@pytest.mark.parametrize("kind", [Kind.FAILED, Kind.LIED, Kind.LOST], ids=lambda kind: kind.name.lower())
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_call_that_fails_ends_in_success_or_in_an_error_and_the_table_as_it_was(
+    operation: str, kind: Kind, copies: Iterator[Path]
+) -> None:
+    before, after, calls = expected(operation, copies)
+    succeeded = 0
+    for at, call in enumerate(calls, 1):
+        folder = next(copies)
+        possible = [after]
+        try:
+            operations.run(operation, str(folder), Fault(kind, at))
+            succeeded += 1
+        except CommitStateUnknown:
+            possible = [before, after]
+        except RowmergeError:
+            possible = [before]
+        assert rows(opened(str(folder))) in possible, f"call {at}, {call}"
+    logger.info("%s: %s at %d calls, of which %d did no harm", operation, kind.value, len(calls), succeeded)
+
+
+PUTTING = """
+import sys
+from rowmerge.storage.store import Storage
+storage = Storage(sys.argv[1])
+for number in range(10_000):
+    storage.put_if_absent(f"{number}.json", bytes(8_000_000))
+    storage.put("replaced.json", bytes([number % 256]) * 8_000_000)
+"""
+
+
+def test_an_object_that_has_its_name_is_whole_whenever_the_writer_is_killed(tmp_path: Path) -> None:
+    """A disk's put writes elsewhere and then gives the name: a partial commit or checkpoint cannot be."""
+    for turn in range(3):
+        folder = tmp_path / str(turn)
+        writer = subprocess.Popen([sys.executable, "-c", PUTTING, str(folder)], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        while not (folder / "1.json").exists():
+            time.sleep(0.01)
+        time.sleep(0.013 * turn)
+        writer.kill()
+        writer.wait()
+        named = [path for path in folder.iterdir() if "#" not in path.name]
+        assert len(named) > 1
+        for path in named:
+            content = path.read_bytes()
+            assert len(content) == 8_000_000
+            assert content == content[:1] * len(content)
