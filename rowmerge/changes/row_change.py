@@ -24,7 +24,7 @@ from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, repea
 from rowmerge.spark.outcomes import outcome_rows
 from rowmerge.spark.scan import read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
-from rowmerge.spark.write import Written, discard, rewrite_files, write_outcomes
+from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
 
@@ -246,8 +246,7 @@ class RowChange:
         """Deleted positions to removed, marked and rewritten files. Also the number of rows copied by rewriting."""
         removed: list[str] = whole["path"].to_pylist()
         marked: dict[str, Positions] = {}
-        rewrite: dict[str, Positions] = {}
-        partitions: dict[str, Mapping[str, object]] = {}
+        rewrites: list[Rewrite] = []
         touched = _touched_files(files, written)
         before = self.snapshot.deleted_positions([row["path"] for row in touched if row["deleted"]]) if touched else {}
         copied = 0
@@ -261,17 +260,15 @@ class RowChange:
                 case Strategy.MARK:
                     marked[path] = gone
                 case Strategy.REWRITE:
-                    rewrite[path] = gone
-                    partitions[path] = row["partition"] or {}
+                    rewrites.append(Rewrite({path: gone}, row["partition"] or {}, row["size"]))
                 case Strategy.KEEP:
                     pass
         added = list(written.files)
-        if rewrite:
-            size = sum(row["size"] for row in touched if row["path"] in rewrite)
-            again = rewrite_files(self.spark, self.snapshot, rewrite, partitions, size)
+        if rewrites:
+            again = rewrite_files(self.spark, self.snapshot, rewrites)
             copied = sum(file.records for file in again.files)
             added += again.files
-            removed += list(rewrite)
+            removed += [path for rewrite in rewrites for path in rewrite.deleted]
         return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
 
     def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:

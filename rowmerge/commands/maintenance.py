@@ -1,10 +1,10 @@
-"""Statements that keep a table in shape: VACUUM."""
+"""Statements that keep a table in shape: VACUUM, OPTIMIZE, REORG and RESTORE."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import SqlText, TableName
 
 
 @dataclass(frozen=True)
@@ -16,4 +16,29 @@ class Vacuum:
     dry_run: bool = False
 
 
-MaintenanceCommand = Vacuum
+@dataclass(frozen=True)
+class Optimize:
+    """OPTIMIZE table [WHERE condition], the condition about partition columns."""
+
+    target: TableName
+    condition: SqlText | None = None
+
+
+@dataclass(frozen=True)
+class Reorg:
+    """REORG TABLE table [WHERE condition] APPLY (PURGE)."""
+
+    target: TableName
+    condition: SqlText | None = None
+
+
+@dataclass(frozen=True)
+class Restore:
+    """RESTORE TABLE table TO VERSION AS OF n, or TO TIMESTAMP AS OF an expression."""
+
+    target: TableName
+    version: int | None = None
+    timestamp: SqlText | None = None
+
+
+MaintenanceCommand = Vacuum | Optimize | Reorg | Restore

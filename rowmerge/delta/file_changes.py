@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +18,7 @@ from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
 from rowmerge.delta.paths import absolute_paths, log_path
 from rowmerge.delta.replay import State
 from rowmerge.delta.snapshot import DeltaSnapshot
-from rowmerge.delta.statistics import Leaf, parsed_text, statistics_json, with_wide_bounds
+from rowmerge.delta.statistics import Leaf, clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
 from rowmerge.errors import CorruptLog, MissingDataFile, StorageError, TypeMismatch
 from rowmerge.storage.store import Storage
@@ -185,14 +184,6 @@ class FileWriter:
             raise MissingDataFile(self._base.name if self._base else path, path) from error
         except (OSError, pa.ArrowException) as error:
             raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
-
-
-def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
-    """The columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
-    try:
-        return [tuple(column) for column in json.loads(domains["delta.clustering"])["clusteringColumns"]]
-    except (KeyError, ValueError, TypeError):
-        return []
 
 
 def _common(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,7 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
     checkpoint_interval(properties)
     serializable(properties)
     RetryPolicy.of(properties)
+    target_file_size(properties)
 
 
 def write_mode(properties: Mapping[str, str]) -> WriteMode:
@@ -137,6 +138,17 @@ def tombstone_retention(properties: Mapping[str, str]) -> int:
     """`delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
     name = "delta.deletedFileRetentionDuration"
     return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
+
+
+def target_file_size(properties: Mapping[str, str]) -> int | None:
+    """`delta.targetFileSize` in bytes (`104857600`, `100mb`), None when it is not set. Raises ConfigurationError."""
+    value = properties.get("delta.targetFileSize")
+    if value is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d*)\s*([kmgt]?)b?", value.strip().lower())
+    if not found:
+        raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Write bytes, or a size like '100mb'.")
+    return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
 
 
 def milliseconds_of_hours(hours: float) -> int:

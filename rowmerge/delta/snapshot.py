@@ -16,9 +16,10 @@ from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
-from rowmerge.delta.properties import DELETION_VECTORS, evolves, write_mode
+from rowmerge.delta.properties import DELETION_VECTORS, evolves, target_file_size, write_mode
 from rowmerge.delta.replay import State
 from rowmerge.delta.rules import rules_of
+from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
@@ -115,6 +116,14 @@ class DeltaSnapshot:
         protocol, metadata = changed_table(self.name, self.protocol, self.metadata, definition)
         state = replace(self.state, protocol=protocol, metadata=metadata)
         return DeltaSnapshot(self._storage, self._name, state, self._timestamp)
+
+    @property
+    def target_file_size(self) -> int | None:
+        return target_file_size(self.properties)
+
+    @property
+    def clustered_by(self) -> tuple[str, ...]:
+        return tuple(".".join(column) for column in clustering_columns(self.state.domains))
 
     @cached_property
     def absolute_paths(self) -> pa.ChunkedArray:

@@ -41,6 +41,14 @@ def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
             yield (*above, field.name)
 
 
+def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
+    """The columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
+    try:
+        return [tuple(column) for column in json.loads(domains["delta.clustering"])["clusteringColumns"]]
+    except (KeyError, ValueError, TypeError):
+        return []
+
+
 def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[Leaf]:
     """The leaves that statistics are kept of: the first 32, or what `delta.dataSkippingStatsColumns` or
     `delta.dataSkippingNumIndexedCols` say. Raises ConfigurationError for a value that cannot be read.

@@ -58,7 +58,6 @@ class FileMessage:
     lower: dict[str, Any]
     upper: dict[str, Any]
     nulls: dict[str, Any]
-    replaces: str | None = None
 
 
 class PartitionedWriter:

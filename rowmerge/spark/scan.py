@@ -60,6 +60,17 @@ def spark_path(path: str) -> str:
     return "".join(encoded)
 
 
+def files_where(spark: SparkSession, snapshot: Snapshot, files: pa.Table, condition: str) -> pa.Table:
+    """Those of these files (rows of `snapshot.files()`) for whose partition values a condition over partition columns is true."""
+    partition = files["partition"].combine_chunks()
+    fields = snapshot.schema.select(snapshot.partition_columns)
+    columns: dict[str, Any] = {f.name: pc.struct_field(partition, [f.name]) for f in fields}
+    numbered = pa.table({**columns, _KEY: pa.array(range(files.num_rows), pa.int64())})
+    frame = frame_of(spark, numbered, Struct((*fields.fields, Field(_KEY, Primitive("long")))))
+    chosen = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_KEY).collect()
+    return files.take(pa.array(sorted(row[0] for row in chosen), pa.int64()))
+
+
 def _read(
     spark: SparkSession, snapshot: Snapshot, files: pa.Table, addresses: bool, positions: Mapping[str, Positions] | None
 ) -> DataFrame | None:

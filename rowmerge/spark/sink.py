@@ -76,13 +76,14 @@ def outcome_sink(
 
 
 def rewrite_sink(spec: WriteSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The mapInArrow function over (path, positions, partition) rows: each file written again without its deleted rows."""
+    """The mapInArrow function over (paths, positions, partition) rows: the files of each row written again as `rewrite` does."""
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
         for batch in batches:
             for row in batch.to_pylist():
-                message.files += rewrite_file(spec, row["path"], BitMap64.deserialize(row["positions"]), pickle.loads(row["partition"]))
+                bitmaps = [BitMap64.deserialize(bitmap) for bitmap in row["positions"]]
+                message.files += rewrite(spec, dict(zip(row["paths"], bitmaps, strict=True)), pickle.loads(row["partition"]))
         yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
 
     return sink
@@ -93,32 +94,35 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
     return {name: [vars(file) for file in value] if isinstance(value, list) else value for name, value in vars(message).items()}
 
 
-def rewrite_file(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> list[FileMessage]:
-    """One file without its deleted rows, row order kept."""
-    filesystem, inner = filesystem_of(path)
-    gone = np.array(deleted.to_array(), dtype=np.int64)
+def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any]) -> list[FileMessage]:
+    """Files of one partition written together, one after the other, without their deleted rows; row order kept."""
     writer = PartitionedWriter(spec)
     try:
-        with filesystem.open_input_file(inner) as opened:
-            source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
-            places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
-            columns = [source.schema_arrow.field(place).name for place in places if place is not None]
-            start = 0
-            for batch in source.iter_batches(batch_size=131_072, columns=columns):
-                low, high = np.searchsorted(gone, [start, start + batch.num_rows])
-                keep = np.ones(batch.num_rows, dtype=bool)
-                keep[gone[low:high] - start] = False
-                start += batch.num_rows
-                # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
-                rows = from_file(pa.Table.from_batches([batch]), spec.schema, spec.stored, by_field_id=spec.by_field_id)
-                writer.write_partition(partition, rows if high == low else rows.filter(pa.array(keep)))
-        files = writer.close()
+        for path, positions in deleted.items():
+            for rows in _live_rows(spec, path, positions):
+                writer.write_partition(partition, rows)
+        return writer.close()
     except BaseException:
         writer.abort()
         raise
-    for file in files:
-        file.replaces = path
-    return files
+
+
+def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64) -> Iterator[pa.Table]:
+    filesystem, inner = filesystem_of(path)
+    gone = np.array(deleted.to_array(), dtype=np.int64)
+    with filesystem.open_input_file(inner) as opened:
+        source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
+        places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
+        columns = [source.schema_arrow.field(place).name for place in places if place is not None]
+        start = 0
+        for batch in source.iter_batches(batch_size=131_072, columns=columns):
+            low, high = np.searchsorted(gone, [start, start + batch.num_rows])
+            keep = np.ones(batch.num_rows, dtype=bool)
+            keep[gone[low:high] - start] = False
+            start += batch.num_rows
+            # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
+            rows = from_file(pa.Table.from_batches([batch]), spec.schema, spec.stored, by_field_id=spec.by_field_id)
+            yield rows if high == low else rows.filter(pa.array(keep))
 
 
 class OutcomeTask:

@@ -164,38 +164,41 @@ def write_outcomes(
     return _together(collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary")))
 
 
-def rewrite_files(
-    spark: SparkSession,
-    table: Writable,
-    deleted: Mapping[str, Positions],
-    partitions: Mapping[str, Mapping[str, object]],
-    size: int,
-) -> Written:
-    """Write files again without their deleted rows: read, drop, write, file by file, no join.
+@dataclass(frozen=True)
+class Rewrite:
+    """Files of one partition that are written again together: all their deleted positions by path; `size`: their bytes."""
 
-    `deleted`: positions by path, all of them, the old ones too; `partitions`: typed partition values by path; `size`: bytes of the files
-    together. Few bytes are rewritten here, without the latency of a Spark job.
+    deleted: Mapping[str, Positions]
+    partition: Mapping[str, object]
+    size: int
+
+
+def rewrite_files(spark: SparkSession, table: Writable, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
+    """Write files again without their deleted rows: read, drop, write, no join. `target_size`: bytes of a file.
+
+    Few bytes are rewritten here, without the latency of a Spark job.
     """
     spec = write_spec(table)
-    if size <= REWRITTEN_HERE:
-        return _rewrite_here(spec, deleted, partitions)
-    paths = list(deleted)
+    if target_size is not None:
+        spec = replace(spec, target_file_size=target_size)
+    if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
+        return _rewrite_here(spec, rewrites)
     jobs = pa.table(
         {
-            "path": pa.array(paths, pa.string()),
-            "positions": pa.array([deleted[path].serialize() for path in paths], pa.binary()),
-            "partition": pa.array([pickle.dumps(dict(partitions[path])) for path in paths], pa.binary()),
+            "paths": pa.array([list(rewrite.deleted) for rewrite in rewrites], pa.list_(pa.string())),
+            "positions": pa.array([[p.serialize() for p in rewrite.deleted.values()] for rewrite in rewrites], pa.list_(pa.binary())),
+            "partition": pa.array([pickle.dumps(dict(rewrite.partition)) for rewrite in rewrites], pa.binary()),
         }
     )
-    frame = frame_of(spark, jobs).repartition(len(paths))
+    frame = frame_of(spark, jobs).repartition(len(rewrites))
     return _together(collect_arrow(frame.mapInArrow(sink.rewrite_sink(spec), "message binary")))
 
 
-def _rewrite_here(spec: WriteSpec, deleted: Mapping[str, Positions], partitions: Mapping[str, Mapping[str, object]]) -> Written:
+def _rewrite_here(spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
     written = Written()
     try:
-        for path, positions in deleted.items():
-            files = sink.rewrite_file(spec, path, positions, dict(partitions[path]))
+        for rewrite in rewrites:
+            files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition))
             written.files += [_added(vars(file)) for file in files]
     except BaseException:
         discard(written.files)

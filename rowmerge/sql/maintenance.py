@@ -1,10 +1,11 @@
-"""VACUUM."""
+"""VACUUM, OPTIMIZE, REORG and RESTORE."""
 
 from __future__ import annotations
 
-from rowmerge.commands.maintenance import Vacuum
-from rowmerge.commands.names import TableName
+from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
+from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.expressions import expression, time_travel
 from rowmerge.sql.lexer import Kind
 
 
@@ -29,6 +30,52 @@ def vacuum(cursor: Cursor) -> Vacuum:
         else:
             raise cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
     return Vacuum(target, hours, dry_run)
+
+
+def optimize(cursor: Cursor) -> Optimize:
+    """`OPTIMIZE table [WHERE condition]`."""
+    cursor.expect("OPTIMIZE")
+    target = _table(cursor)
+    if cursor.sees("FULL"):
+        raise cursor.unsupported("OPTIMIZE … FULL is for clustered tables, and clustering is not supported. Leave FULL out")
+    condition = _where(cursor, frozenset({"ZORDER"}))
+    if cursor.sees("ZORDER", "BY"):
+        raise cursor.unsupported("OPTIMIZE … ZORDER BY is not supported. Leave ZORDER BY out, or write the table sorted: INSERT … ORDER BY")
+    cursor.finish("the table")
+    return Optimize(target, condition)
+
+
+def reorg(cursor: Cursor) -> Reorg:
+    """`REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
+    cursor.expect("REORG", "TABLE")
+    target = _table(cursor)
+    condition = _where(cursor, frozenset({"APPLY"}))
+    cursor.expect("APPLY", "(")
+    if cursor.sees("UPGRADE"):
+        raise cursor.unsupported("REORG … APPLY (UPGRADE UNIFORM …) is not supported. Use an engine that writes Iceberg metadata")
+    cursor.expect("PURGE", ")")
+    cursor.finish("APPLY (PURGE)")
+    return Reorg(target, condition)
+
+
+def restore(cursor: Cursor) -> Restore:
+    """`RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`."""
+    cursor.expect("RESTORE")
+    if cursor.sees("TABLE") and cursor.token(1).is_name:
+        cursor.at += 1
+    target = _table(cursor)
+    cursor.accept("TO")
+    travel = time_travel(cursor)
+    if travel is None or (travel.version is None and travel.timestamp is None):
+        raise cursor.expected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
+    cursor.finish("the version")
+    return Restore(target, travel.version, travel.timestamp)
+
+
+def _where(cursor: Cursor, before: frozenset[str]) -> SqlText | None:
+    if not cursor.accept("WHERE"):
+        return None
+    return expression(cursor, "a condition after WHERE", lambda here: here.sees_keyword(before))
 
 
 def _table(cursor: Cursor) -> TableName:

@@ -35,6 +35,9 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand 
     ("SHOW",): describe.show,
     ("USE",): describe.use,
     ("VACUUM",): maintenance.vacuum,
+    ("OPTIMIZE",): maintenance.optimize,
+    ("REORG", "TABLE"): maintenance.reorg,
+    ("RESTORE",): maintenance.restore,
 }
 
 

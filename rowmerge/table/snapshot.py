@@ -94,6 +94,14 @@ class Snapshot(Protocol):
         Raises PlanError, UnsupportedTableFeature for a schema that the table cannot have.
         """
 
+    @property
+    def target_file_size(self) -> int | None:
+        """How many bytes a data file should have, None when the table does not say. Raises ConfigurationError."""
+
+    @property
+    def clustered_by(self) -> tuple[str, ...]:
+        """The columns by which another engine keeps near rows in one file; none for most tables."""
+
     def files(self, columns: Collection[str] = ()) -> pa.Table:
         """The live files, as `rowmerge.table.files.file_listing` says, with bounds of these top-level columns where known.
 

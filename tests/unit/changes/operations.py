@@ -12,7 +12,7 @@ from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter
-from rowmerge.spark.sink import rewrite_file
+from rowmerge.spark.sink import rewrite
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
@@ -76,7 +76,7 @@ def copy_on_write(table: DeltaTable) -> None:
         paths = _paths(snapshot)
         known = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot)
-        again = [rewrite_file(spec, path, Positions([*known.get(path, ()), 5]), {}) for path in paths]
+        again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}) for path in paths]
         added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 

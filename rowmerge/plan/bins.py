@@ -1,0 +1,70 @@
+"""Which data files a compaction writes together: bins of one partition, each about as large as a file should be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+DELETED_RATIO = 0.05
+"""A file with a greater share of deleted rows is written again, as delta-spark does by default."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Files of one partition that become one. `size`: their bytes."""
+
+    paths: tuple[str, ...]
+    partition: Mapping[str, Any]
+    size: int
+
+
+def bins_to_compact(files: pa.Table, *, small: int, target: int) -> list[Bin]:
+    """Small files (below `small` bytes) and those with many deleted rows, packed into files of `target` bytes.
+
+    A file that would be alone is only written again for its deleted rows. `files`: rows of a file listing.
+    """
+    chosen = [row for row in _rows(files) if row["size"] < small or _worn(row)]
+    return [_bin(packed) for packed in _packed(chosen, target) if len(packed) > 1 or _worn(packed[0])]
+
+
+def bins_to_purge(files: pa.Table, *, target: int) -> list[Bin]:
+    """Every file with deleted rows, packed into files of `target` bytes."""
+    return [_bin(packed) for packed in _packed([row for row in _rows(files) if row["deleted"]], target)]
+
+
+def _rows(files: pa.Table) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = files.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
+    return rows
+
+
+def _worn(row: Mapping[str, Any]) -> bool:
+    return bool(row["deleted"]) and (row["records"] is None or row["deleted"] > row["records"] * DELETED_RATIO)
+
+
+def _packed(rows: Sequence[Mapping[str, Any]], target: int) -> Iterator[list[Mapping[str, Any]]]:
+    """The files of each partition, small ones first, in groups whose live rows take up to `target` bytes."""
+    partitions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        partitions.setdefault(tuple((row["partition"] or {}).values()), []).append(row)
+    for members in partitions.values():
+        group: list[Mapping[str, Any]] = []
+        filled = 0.0
+        for row in sorted(members, key=lambda row: (_live_size(row), row["path"])):
+            if group and filled + _live_size(row) > target:
+                yield group
+                group, filled = [], 0.0
+            group.append(row)
+            filled += _live_size(row)
+        yield group
+
+
+def _live_size(row: Mapping[str, Any]) -> float:
+    records = row["records"]
+    return float(row["size"] * (1 - row["deleted"] / records) if records else row["size"])
+
+
+def _bin(rows: Sequence[Mapping[str, Any]]) -> Bin:
+    return Bin(tuple(row["path"] for row in rows), rows[0]["partition"] or {}, sum(row["size"] for row in rows))
