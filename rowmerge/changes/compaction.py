@@ -44,7 +44,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Compacted:
-    """What a compaction did. `considered`: the files that it looked at; `vectors` and `rows`: deletion vectors and deleted rows that went."""
+    """What a compaction did. `considered`: files that it looked at; `vectors` and `rows`: deletion vectors and deleted rows that went."""
 
     considered: int = 0
     bins: int = 0

@@ -18,7 +18,7 @@ from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
 from rowmerge.delta.paths import absolute_paths, log_path
 from rowmerge.delta.replay import State
 from rowmerge.delta.snapshot import DeltaSnapshot
-from rowmerge.delta.statistics import Leaf, clustering_columns, parsed_text, statistics_json, with_wide_bounds
+from rowmerge.delta.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
 from rowmerge.errors import CorruptLog, MissingDataFile, StorageError, TypeMismatch
 from rowmerge.storage.store import Storage

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.changes.compaction import Compacted, Sizes
 from rowmerge.changes.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.spark.types import frame_of
-from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct, arrow_schema
+from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
 from rowmerge.table.snapshot import HistoryEntry, Snapshot
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _STRING, _LONG, _TIME = Primitive("string"), Primitive("long"), Primitive("times
 _STRINGS = Map(_STRING, _STRING)
 
 
-def answer(spark: SparkSession, columns: Mapping[str, Primitive | Map | Array | Decimal], rows: Iterable[Sequence[object]]) -> DataFrame:
+def answer(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:
     """A small result of these columns."""
     schema = Struct(tuple(Field(name, type_) for name, type_ in columns.items()))
     arrow = arrow_schema(schema)
@@ -81,7 +82,7 @@ def columns_of(spark: SparkSession, description: RelationDescription, extended: 
 def detail_of(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
     """DESCRIBE DETAIL, the columns of Delta's that have a meaning here."""
     listing = snapshot.files()
-    columns: dict[str, Primitive | Map | Array | Decimal] = {
+    columns: dict[str, DataType] = {
         "format": _STRING,
         "name": _STRING,
         "description": _STRING,
@@ -110,7 +111,7 @@ def detail_of(spark: SparkSession, description: RelationDescription, snapshot: S
 
 def history_of(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
     """DESCRIBE HISTORY, newest first."""
-    columns: dict[str, Primitive | Map | Array | Decimal] = {
+    columns: dict[str, DataType] = {
         "version": _LONG,
         "timestamp": _TIME,
         "operation": _STRING,
@@ -136,6 +137,41 @@ def history_of(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFram
         for e in entries
     ]
     return answer(spark, columns, rows)
+
+
+def compaction_of(spark: SparkSession, location: str, compacted: Compacted) -> DataFrame:
+    """OPTIMIZE and REORG: the path and Delta's metrics, those of them that have a meaning here."""
+    sizes = _struct(min=_LONG, max=_LONG, avg=Primitive("double"), totalFiles=_LONG, totalSize=_LONG)
+    vectors = _struct(numDeletionVectorsRemoved=_LONG, numDeletionVectorRowsRemoved=_LONG)
+    counts = ("numFilesAdded", "numFilesRemoved"), ("partitionsOptimized", "numBins", "totalConsideredFiles", "totalFilesSkipped")
+    fields: dict[str, DataType] = {
+        **dict.fromkeys(counts[0], _LONG),
+        "filesAdded": sizes,
+        "filesRemoved": sizes,
+        **dict.fromkeys(counts[1], _LONG),
+        "deletionVectorStats": vectors,
+    }
+    metrics = {
+        "numFilesAdded": len(compacted.added.sizes),
+        "numFilesRemoved": len(compacted.removed.sizes),
+        "filesAdded": _size_metrics(compacted.added),
+        "filesRemoved": _size_metrics(compacted.removed),
+        "partitionsOptimized": compacted.partitions,
+        "numBins": compacted.bins,
+        "totalConsideredFiles": compacted.considered,
+        "totalFilesSkipped": compacted.considered - len(compacted.removed.sizes),
+        "deletionVectorStats": {"numDeletionVectorsRemoved": compacted.vectors, "numDeletionVectorRowsRemoved": compacted.rows},
+    }
+    return answer(spark, {"path": _STRING, "metrics": _struct(**fields)}, [(location, metrics)])
+
+
+def _struct(**fields: DataType) -> Struct:
+    return Struct(tuple(Field(name, type_) for name, type_ in fields.items()))
+
+
+def _size_metrics(files: Sizes) -> dict[str, int | float | None]:
+    low, high = (min(files.sizes), max(files.sizes)) if files.sizes else (None, None)
+    return {"min": low, "max": high, "avg": files.average, "totalFiles": len(files.sizes), "totalSize": files.total}
 
 
 def names(spark: SparkSession, column: str, values: Iterable[str], like: str | None) -> DataFrame:

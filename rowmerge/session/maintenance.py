@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.maintenance import MaintenanceCommand, Vacuum
+from rowmerge.changes.compaction import optimize, purge
+from rowmerge.commands.maintenance import MaintenanceCommand, Optimize, Reorg, Vacuum
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.results import StatementResult
@@ -21,14 +22,18 @@ _RECORD = "spark.databricks.delta.vacuum.logging.enabled"
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Carries out VACUUM."""
+    """Carries out VACUUM, OPTIMIZE and REORG."""
 
     spark: SparkSession
     binder: Binder
 
     def run(self, command: MaintenanceCommand) -> StatementResult:
-        """The answer of a command. Raises TableNotFound, and what the table raises."""
-        return self._vacuum(command)
+        """The answer of a command. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
+        match command:
+            case Vacuum():
+                return self._vacuum(command)
+            case Optimize() | Reorg():
+                return self._compact(command)
 
     def _vacuum(self, command: Vacuum) -> StatementResult:
         """The table's location, or with DRY RUN the files that would be deleted."""
@@ -38,6 +43,15 @@ class Maintenance:
         paths = done.paths if command.dry_run else (table.location,)
         frame = answers.answer(self.spark, {"path": Primitive("string")}, [(path,) for path in paths])
         return StatementResult(frame, "VACUUM", None, done.version)
+
+    def _compact(self, command: Optimize | Reorg) -> StatementResult:
+        """The table's location, and what was written for what."""
+        table = self.binder.table(command.target)
+        condition = None if command.condition is None else command.condition.text
+        compact = optimize if isinstance(command, Optimize) else purge
+        result, compacted = compact(self.spark, table, condition)
+        frame = answers.compaction_of(self.spark, table.location, compacted)
+        return StatementResult(frame, type(command).__name__.upper(), result.changes, result.version, result.timings.seconds)
 
     def _is_on(self, name: str) -> bool:
         return str(self.spark.conf.get(name, "true")).strip().lower() == "true"

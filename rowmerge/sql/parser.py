@@ -37,7 +37,6 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand 
     ("VACUUM",): maintenance.vacuum,
     ("OPTIMIZE",): maintenance.optimize,
     ("REORG", "TABLE"): maintenance.reorg,
-    ("RESTORE",): maintenance.restore,
 }
 
 

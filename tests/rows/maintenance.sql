@@ -31,3 +31,86 @@ vacuum missing;
 !> TableNotFound: missing
 vacuum v;
 !> TableError: is a view
+
+--- optimize makes one file of many, and no row changes
+create table t (id int, v string) using delta tblproperties ({mode});
+insert into t values (1, 'a'), (2, 'b');
+insert into t values (3, null), (4, 'd');
+alter table t add columns (w int);
+insert into t values (5, 'e', 50), (6, 'f', 60);
+delete from t where id = 2;
+optimize t;
+select count(distinct f) from (select input_file_name() as f from t);
+=> 1
+select * from t order by id;
+=> 1 | a | NULL
+=> 3 | NULL | NULL
+=> 4 | d | NULL
+=> 5 | e | 50
+=> 6 | f | 60
+update t set w = 1 where id in (1, 6);
+=> 2
+merge into t using (values (3, 'x'), (9, 'y')) s (id, v) on t.id = s.id when matched then delete when not matched then insert (id, v) values (s.id, s.v);
+=> 2 | 0 | 1 | 1
+select id from t version as of 5 order by id;
+=> 1
+=> 3
+=> 4
+=> 5
+=> 6
+select count(*), sum(w) from t;
+=> 5 | 52
+
+--- optimize keeps to the partitions of its condition
+create table t (id int, p string, q date) using delta partitioned by (p, q);
+insert into t values (1, 'a', date '2024-01-01'), (2, 'b', date '2024-01-01'), (3, null, date '2024-02-01');
+insert into t values (4, 'a', date '2024-01-01'), (5, 'b', date '2024-01-01'), (6, null, date '2024-02-01');
+optimize t where upper(p) = 'A' and t.q < date '2024-02-01';
+select p, count(distinct f) from (select p, input_file_name() as f from t) group by p order by p;
+=> NULL | 2
+=> a | 1
+=> b | 2
+optimize t where p is null;
+select p, count(distinct f) from (select p, input_file_name() as f from t) group by p order by p;
+=> NULL | 1
+=> a | 1
+=> b | 2
+optimize t where id = 1;
+!> PlanError: `id` is no partition column (there are: `p`, `q`)
+optimize t where nothing = 1;
+!> UnknownColumn: nothing
+select id, p, q from t order by id;
+=> 1 | a | 2024-01-01
+=> 2 | b | 2024-01-01
+=> 3 | NULL | 2024-02-01
+=> 4 | a | 2024-01-01
+=> 5 | b | 2024-01-01
+=> 6 | NULL | 2024-02-01
+
+--- reorg takes deleted rows out of the files
+create table t (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+insert into t select /*+ coalesce(1) */ id, 'a' from range(100);
+insert into t values (200, 'b');
+delete from t where id < 3;
+=> 3
+reorg table t apply (purge);
+set spark.databricks.delta.retentionDurationCheck.enabled = false;
+vacuum t retain 0 hours;
+set spark.databricks.delta.retentionDurationCheck.enabled = true;
+select count(*), min(id) from t;
+=> 98 | 3
+select * from t version as of 1;
+!> MissingDataFile: VERSION AS OF
+reorg table t apply (purge);
+optimize t;
+select count(distinct f), sum(id) from (select id, input_file_name() as f from t);
+=> 1 | 5147
+
+--- optimize of an append-only table
+create table t (id int, p int) using delta partitioned by (p) tblproperties ('delta.appendOnly' = 'true');
+insert into t values (1, 1), (2, 1);
+insert into t values (3, 1), (4, 2);
+optimize t;
+select p, count(distinct f), sum(id) from (select *, input_file_name() as f from t) group by p order by p;
+=> 1 | 1 | 6
+=> 2 | 1 | 4

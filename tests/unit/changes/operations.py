@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rowmerge.changes import compaction
 from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
@@ -21,6 +23,8 @@ from rowmerge.table.snapshot import Change, Committed, Reads, Snapshot, TableDef
 from tests.unit.changes.faulty_storage import Fault, FaultyStorage, serve
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 
+NO_SPARK: Any = None
+"""For what small files do not need."""
 NOW = VacuumOptions(retain_hours=0, check_retention=False)
 
 
@@ -61,7 +65,7 @@ def merge_on_read(table: DeltaTable) -> None:
     """Rows 5 and 15 are updated, row 100 is inserted: two vectors and a file."""
 
     def change(snapshot: Snapshot) -> Change:
-        paths = _paths(snapshot)
+        paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
         deleted = {path: Positions([*known.get(path, ()), 5]) for path in paths}
         return Change("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
@@ -73,7 +77,7 @@ def copy_on_write(table: DeltaTable) -> None:
     """The same, both files written again."""
 
     def change(snapshot: Snapshot) -> Change:
-        paths = _paths(snapshot)
+        paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot)
         again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}) for path in paths]
@@ -117,13 +121,17 @@ def append(table: DeltaTable) -> None:
     _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
 
 
+def optimize(table: DeltaTable) -> None:
+    compaction.optimize(NO_SPARK, table, None)
+
+
 def vacuum(table: DeltaTable) -> None:
     table.vacuum(NOW)
 
 
 OPERATIONS: dict[str, Callable[[DeltaTable], None]] = {
     operation.__name__: operation
-    for operation in (merge_on_read, copy_on_write, overwrite, replace, add_column, append_with_checkpoint, vacuum)
+    for operation in (merge_on_read, copy_on_write, overwrite, replace, add_column, append, append_with_checkpoint, optimize, vacuum)
 }
 
 
@@ -144,9 +152,10 @@ def _committed(table: DeltaTable, change_for: Callable[[Snapshot], Change]) -> N
     commit_with_retry(table, attempt, Timings())
 
 
-def _paths(snapshot: Snapshot) -> list[str]:
-    paths: list[str] = snapshot.files()["path"].to_pylist()
-    return paths
+def _paths(snapshot: Snapshot, *, records: int = 0) -> list[str]:
+    """The files of so many rows or more."""
+    files = snapshot.files().select(["path", "records"]).to_pylist()
+    return [file["path"] for file in files if file["records"] >= records]
 
 
 def _ids(path: str) -> list[int]:

@@ -1,0 +1,121 @@
+"""OPTIMIZE and REORG on real files: no row changes, and whoever changes rows meanwhile is heard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.changes.compaction import optimize, purge
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.log import commit_path
+from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.storage.store import Storage
+from rowmerge.table.snapshot import Change, Outcome, Snapshot
+from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
+from tests.unit.changes import operations
+from tests.unit.changes.operations import NO_SPARK, opened, rows
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """Two files, one of them with two deleted rows, and some more."""
+    operations.built(str(tmp_path))
+    operations.append(opened(str(tmp_path)))
+    return opened(str(tmp_path))
+
+
+def actions(table: DeltaTable, version: int) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(table.location.removeprefix("file://"), commit_path(version)).read_text().splitlines()]
+
+
+class Overtaken(DeltaTable):
+    """A table that somebody else changes just before our first commit."""
+
+    def __init__(self, table: DeltaTable, operation: str) -> None:
+        super().__init__(Storage(table.location), "s.t")
+        self.operation, self.commits = operation, 0
+
+    def commit(self, base: Snapshot, change: Change) -> Outcome:
+        self.commits += 1
+        if self.commits == 1:
+            operations.OPERATIONS[self.operation](opened(self.location))
+        return super().commit(base, change)
+
+
+def test_many_files_become_one_and_no_row_changes(table: DeltaTable) -> None:
+    before = rows(table)
+    result, compacted = optimize(NO_SPARK, table, None)
+    assert table.snapshot().files().num_rows == 1
+    assert rows(table) == before
+    assert rows_of(read_with_duckdb(table.location)) == rows_of(read_with_delta_rs(table.location)) == before
+    assert (len(compacted.removed.sizes), len(compacted.added.sizes), compacted.vectors, compacted.rows) == (3, 1, 1, 2)
+    found = actions(table, result.version)
+    assert [action["add"]["dataChange"] for action in found if "add" in action] == [False]
+    assert [action["remove"]["dataChange"] for action in found if "remove" in action] == [False] * 3
+    assert optimize(NO_SPARK, table, None)[0].version == result.version, "a second time there is nothing to do"
+
+
+def test_the_history_tells_of_it(table: DeltaTable) -> None:
+    optimize(NO_SPARK, table, None)
+    (entry,) = table.history(1)
+    assert (entry.operation, entry.isolation_level, entry.is_blind_append) == ("OPTIMIZE", "SnapshotIsolation", False)
+    assert entry.parameters == {"predicate": "[]", "zOrderBy": "[]", "clusterBy": "[]", "auto": "false"}
+    assert (entry.metrics["numRemovedFiles"], entry.metrics["numAddedFiles"], entry.metrics["numDeletionVectorsRemoved"]) == ("3", "1", "1")
+
+
+def test_a_purge_leaves_files_without_deleted_rows_alone(table: DeltaTable) -> None:
+    before, files = rows(table), set(table.snapshot().files()["path"].to_pylist())
+    purge(NO_SPARK, table, None)
+    after = table.snapshot().files()
+    assert sum(after["deleted"].to_pylist()) == 0
+    assert len(files & set(after["path"].to_pylist())) == 2
+    assert rows(table) == before
+    assert table.history(1)[0].parameters == {"predicate": "[]", "applyPurge": "true"}
+
+
+@pytest.mark.parametrize("operation", ["merge_on_read", "copy_on_write", "overwrite", "replace", "add_column"])
+def test_rows_that_change_meanwhile_are_not_lost(table: DeltaTable, operation: str) -> None:
+    expected = Path(f"{table.location.removeprefix('file://')}-expected")
+    operations.built(str(expected))
+    operations.append(opened(str(expected)))
+    operations.OPERATIONS[operation](opened(str(expected)))
+    overtaken = Overtaken(table, operation)
+    optimize(NO_SPARK, overtaken, None)
+    assert rows(opened(table.location)) == rows(opened(str(expected)))
+
+
+def test_an_append_meanwhile_is_no_reason_to_begin_again(table: DeltaTable) -> None:
+    before = len(rows(table))
+    overtaken = Overtaken(table, "append")
+    optimize(NO_SPARK, overtaken, None)
+    assert overtaken.commits == 1
+    assert len(rows(opened(table.location))) == before + 2
+
+
+@pytest.mark.parametrize("operation", ["merge_on_read", "copy_on_write"])
+def test_a_merge_that_a_compaction_overtakes_begins_again(table: DeltaTable, operation: str) -> None:
+    overtaken = Overtaken(table, "optimize")
+    operations.OPERATIONS[operation](overtaken)
+    assert overtaken.commits == 2
+    assert [name for _, name in rows(opened(table.location)) if str(name).startswith("new")] == ["new5", "new15", "new100"]
+
+
+def test_the_size_of_files_is_the_tables(table: DeltaTable) -> None:
+    path = Path(table.location.removeprefix("file://"), commit_path(0))
+    path.write_text(path.read_text().replace('"configuration":{', '"configuration":{"delta.targetFileSize":"1kb",'))
+    again = opened(table.location)
+    assert again.snapshot().target_file_size == 1024
+    _, compacted = optimize(NO_SPARK, again, None)
+    assert len(compacted.added.sizes) == 1
+    assert compacted.considered == 3
+
+
+def test_a_clustered_table_is_refused(table: DeltaTable) -> None:
+    path = Path(table.location.removeprefix("file://"), commit_path(0))
+    domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
+    path.write_text(path.read_text() + json.dumps({"domainMetadata": domain}) + "\n")
+    with pytest.raises(UnsupportedTableFeature, match="clustered by id"):
+        optimize(NO_SPARK, opened(table.location), None)

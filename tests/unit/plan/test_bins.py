@@ -1,0 +1,70 @@
+"""Which files are written together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from rowmerge.plan.bins import Bin, bins_to_compact, bins_to_purge
+
+MB = 1024 * 1024
+
+
+def listing(*files: tuple[str, int, int | None, int, str | None]) -> pa.Table:
+    """Files of (path, MB, records, deleted rows, partition)."""
+    rows: list[dict[str, Any]] = [
+        {"path": path, "size": size * MB, "records": records, "deleted": deleted, "partition": {"p": p}}
+        for path, size, records, deleted, p in files
+    ]
+    kinds = {
+        "path": pa.string(),
+        "size": pa.int64(),
+        "records": pa.int64(),
+        "deleted": pa.int64(),
+        "partition": pa.struct([("p", pa.string())]),
+    }
+    return pa.Table.from_pylist(rows, schema=pa.schema(list(kinds.items())))
+
+
+def paths(bins: list[Bin]) -> list[tuple[str, ...]]:
+    return [chosen.paths for chosen in bins]
+
+
+def compacted(files: pa.Table, target: int = 100) -> list[tuple[str, ...]]:
+    return paths(bins_to_compact(files, small=target * MB, target=target * MB))
+
+
+def test_small_files_of_a_partition_are_put_together_up_to_the_target() -> None:
+    files = listing(("a", 40, 10, 0, "x"), ("b", 30, 10, 0, "x"), ("c", 50, 10, 0, "x"), ("d", 60, 10, 0, "x"))
+    assert compacted(files) == [("b", "a")]
+    assert compacted(files, 130) == [("b", "a", "c")]
+
+
+def test_partitions_are_not_mixed() -> None:
+    files = listing(("a", 1, 10, 0, "x"), ("b", 1, 10, 0, "y"), ("c", 1, 10, 0, None), ("d", 1, 10, 0, None))
+    (chosen,) = bins_to_compact(files, small=MB * 100, target=MB * 100)
+    assert (chosen.paths, dict(chosen.partition), chosen.size) == (("c", "d"), {"p": None}, 2 * MB)
+
+
+def test_a_file_that_is_alone_or_large_stays() -> None:
+    assert compacted(listing(("a", 1, 10, 0, "x"), ("b", 100, 10, 0, "x"), ("c", 300, 10, 0, "x"))) == []
+
+
+def test_many_deleted_rows_are_a_reason_of_their_own() -> None:
+    files = listing(("a", 300, 100, 6, "x"), ("b", 300, 100, 5, "x"), ("c", 300, None, 1, "x"))
+    assert sorted(compacted(files)) == [("a",), ("c",)]
+
+
+def test_a_file_counts_for_its_live_rows() -> None:
+    assert compacted(listing(("a", 150, 100, 90, "x"), ("b", 80, 100, 0, "x"))) == [("a", "b")]
+
+
+def test_a_purge_takes_every_file_with_deleted_rows_and_no_other() -> None:
+    files = listing(("a", 10, 100, 1, "x"), ("b", 10, 100, 0, "x"), ("c", 10, 100, 50, "x"), ("d", 10, 100, 1, "y"))
+    assert paths(bins_to_purge(files, target=100 * MB)) == [("c", "a"), ("d",)]
+
+
+def test_of_nothing_comes_nothing() -> None:
+    assert compacted(listing()) == []
+    assert bins_to_purge(listing(), target=1) == []
