@@ -12,13 +12,14 @@ from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
 from rowmerge.delta.conflicts import Ours, find_conflict
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_writable, is_on
-from rowmerge.delta.file_changes import FileWriter, clustering_columns
+from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import commit_path, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
 from rowmerge.delta.properties import DELETION_VECTORS, serializable
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.winners import commit_info, winner_of
 from rowmerge.errors import AppendOnly, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage, local_path
