@@ -51,10 +51,10 @@ def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Stru
         if Struct(tuple(fields)).find(field.name):
             raise PlanError(f"{snapshot.name} has the column `{field.name}` already. Choose another name.")
         if GENERATED in field.metadata or DEFAULT in field.metadata:
-            what = "GENERATED" if GENERATED in field.metadata else "a DEFAULT"
-            advice = "Create the table anew with it" if what == "GENERATED" else "Add it without, then ALTER COLUMN … SET DEFAULT"
+            what = "is GENERATED" if GENERATED in field.metadata else "has a DEFAULT"
+            advice = "Create the table anew with it" if GENERATED in field.metadata else "Add it without, then ALTER COLUMN … SET DEFAULT"
             raise UnsupportedStatement(
-                f"The new column `{field.name}` is {what}, and the rows that are there would not have its value. {advice}", text=field.name
+                f"The new column `{field.name}` {what}, and the rows that are there would not have its value. {advice}", text=field.name
             )
         if not field.nullable:
             raise PlanError(

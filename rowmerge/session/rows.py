@@ -19,6 +19,7 @@ from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder, Statement
+from rowmerge.session.default_values import filled
 from rowmerge.session.results import StatementResult
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import bind_expression, references
@@ -92,12 +93,15 @@ class RowStatements:
     def _new_rows(self, command: Insert, snapshot: Snapshot) -> NewRows:
         static = {name: value.text for name, value in command.partition if value is not None}
         names = self.binder.statement(snapshot)
-        frame = self.binder.query(command.query.text, names)
+        text, columns, computed = filled(command, snapshot, static)
+        frame = self.binder.query(text, names)
+        if computed:
+            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, computed))
         if command.query.text.lstrip().upper().startswith("VALUES"):
             # Rows that a statement spells out are few: they make one file, not one a core.
             frame = frame.coalesce(1)
         evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
-        return NewRows(frame, command.columns, command.by_name, static, snapshot.location in names.read, evolves)
+        return NewRows(frame, columns, command.by_name, static, snapshot.location in names.read, evolves)
 
     @property
     def _case_sensitive(self) -> bool:

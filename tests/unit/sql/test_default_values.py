@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from rowmerge.sql import find_defaults
+
+
+@pytest.mark.parametrize(
+    ("query", "filled"),
+    [
+        ("values (1, DEFAULT), (default , 'default')", "values (1, <1>), (<0> , 'default')"),
+        ("VALUES default, 2, DEFAULT", "VALUES <0>, 2, <0>"),
+        (
+            "values (f(default, 1), t.default, `default`, default + 1, default)",
+            "values (f(default, 1), t.default, `default`, default + 1, <4>)",
+        ),
+        ("values ((1, default), [2, 3], default) as t (a, b, c)", "values ((1, default), [2, 3], <2>) as t (a, b, c)"),
+        ("select default, x.default, default as d from t where default = 1", "select <0>, x.default, <2> as d from t where default = 1"),
+        ("select 1, (select default)", "select 1, (select default)"),
+        ("table default", "table default"),
+        ("with default as (select default) select 1 from default", "with default as (select default) select 1 from default"),
+    ],
+)
+def test_default_is_found_where_it_is_a_whole_value(query: str, filled: str) -> None:
+    assert find_defaults(query).filled(query, lambda position: f"<{position}>") == filled
+
+
+def test_a_column_that_all_rows_leave_to_its_default_is_told_from_others() -> None:
+    defaults = find_defaults("values (default, default), (1, default)")
+    assert (defaults.everywhere(0), defaults.everywhere(1)) == (False, True)
