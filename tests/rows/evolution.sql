@@ -84,3 +84,534 @@ merge with schema evolution into t using (values (1, 1, 'a', 'unused')) s (k, v,
 select * from t order by k;
 => 0 | 0 | NULL
 => 1 | 10 | a
+
+--- the value of a new column may be any expression
+create table t (k int, v int) using delta;
+insert into t values (1, 10);
+merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b')) s (k, v, extra) on t.k = s.k
+when matched then update set extra = upper(s.extra) || t.v when not matched then insert (k, extra) values (s.k, 'new');
+select * from t order by k;
+=> 1 | 10 | A10
+=> 2 | NULL | new
+
+--- a new column takes the type of the source's column of its name, whatever is assigned
+create table t (k int) using delta;
+insert into t values (1);
+merge with schema evolution into t using (values (1, 7, 9L)) s (k, v, extra) on t.k = s.k when matched then update set extra = -1;
+select * from t;
+=> 1 | -1
+describe t;
+=> k | int | NULL
+=> extra | bigint | NULL
+
+--- an assignment to a column that neither table nor source has is an error
+create table t (k int, v int) using delta;
+merge with schema evolution into t using (values (1, 'a')) s (k, extra) on t.k = s.k when matched then update set nope = s.extra;
+!> UnknownColumn: `nope`
+merge with schema evolution into t using (values (1, 'a')) s (k, extra) on t.k = s.k when not matched then insert (nope) values (s.extra);
+!> UnknownColumn: `nope`
+merge with schema evolution into t using (values (1, 'a')) s (k, extra) on t.k = s.k when matched then update set v.x = 1;
+!> PlanError: not a struct
+
+--- insert lists bring just the columns that they name
+create table t (k int, old_value int) using delta tblproperties ({mode});
+insert into t values (1, 10);
+merge with schema evolution into t using (values (2, 'x', 'unused')) s (k, new_value, unused) on t.k = s.k when not matched then insert (k, new_value) values (s.k, s.new_value);
+select * from t order by k;
+=> 1 | 10 | NULL
+=> 2 | NULL | x
+
+--- update and insert may bring different columns
+create table t (k int, v int) using delta;
+insert into t values (1, 10), (3, 30);
+merge with schema evolution into t using (values (1, 'e1', 'o1'), (2, 'e2', 'o2')) s (k, extra, other) on t.k = s.k
+when matched then update set extra = s.extra when not matched then insert (k, other) values (s.k, s.other);
+select * from t order by k;
+=> 1 | 10 | e1 | NULL
+=> 2 | NULL | NULL | o2
+=> 3 | 30 | NULL | NULL
+
+--- a clause with a list beside a clause with a star leaves the new column null
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (0, 0), (1, 10), (2, 20);
+merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')) s (k, v, extra) on t.k = s.k
+when matched and s.k < 2 then update set v = s.v when matched then update set *
+when not matched and s.k = 3 then insert (k, v) values (s.k, -3) when not matched then insert *;
+select * from t order by k;
+=> 0 | 0 | NULL
+=> 1 | 1 | NULL
+=> 2 | 2 | b
+=> 3 | -3 | NULL
+
+--- clauses of every kind in one evolving merge
+create table t (k int, target_val string) using delta tblproperties ({mode});
+insert into t values (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e');
+merge with schema evolution into t using (values (1, 't'), (2, 'u'), (3, 'v'), (6, 'x'), (7, 'y'), (8, 'z')) s (k, src_val) on t.k = s.k
+when matched and s.k = 1 then update set target_val = src_val
+when matched and s.k = 2 then update set *
+when matched then delete
+when not matched and s.k = 6 then insert (k) values (s.k)
+when not matched and s.k = 7 then insert *
+when not matched by source and t.k = 4 then delete
+when not matched by source then update set target_val = target_val || '!';
+=> 7 | 3 | 2 | 2
+select * from t order by k;
+=> 1 | t | NULL
+=> 2 | b | u
+=> 5 | e! | NULL
+=> 6 | NULL | NULL
+=> 7 | NULL | y
+
+--- not matched by source cannot bring a column
+create table t (k int) using delta;
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched by source then update set extra = 'none';
+!> UnknownColumn: `extra`
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched then insert * when not matched by source then update set extra = 'none';
+!> UnknownColumn: `extra`
+
+--- rows that only the target has are changed beside new columns
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (0, 0), (1, 10), (3, 30);
+merge with schema evolution into t using (values (1, 1, 'a'), (2, 2, 'b')) s (k, v, extra) on t.k = s.k
+when not matched then insert * when not matched by source and k > 0 then update set v = v + 1;
+select * from t order by k;
+=> 0 | 0 | NULL
+=> 1 | 10 | NULL
+=> 2 | 2 | b
+=> 3 | 31 | NULL
+
+--- a merge that only deletes changes no schema
+create table t (k int) using delta;
+insert into t values (1), (2);
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched and extra = 'x' then delete;
+select * from t;
+=> 2
+
+--- a new column in a clause's condition is the source's
+create table t (k int, v int) using delta;
+insert into t values (1, 10), (2, 20);
+merge with schema evolution into t using (values (1, 1, 'yes'), (2, 2, 'no')) s (k, v, extra) on t.k = s.k and extra is not null
+when matched and extra = 'yes' then update set *;
+select * from t order by k;
+=> 1 | 1 | yes
+=> 2 | 20 | NULL
+
+--- the target cannot be asked for a column that it does not have yet
+create table t (k int) using delta;
+insert into t values (1);
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched and t.extra is null then update set *;
+!> UnknownColumn: extra
+
+--- names that differ in case are one column, in the table's spelling
+create table t (Key int, Val string, S struct<Aa: int>) using delta tblproperties ({mode});
+insert into t values (1, 'a', named_struct('Aa', 1)), (2, 'b', null);
+merge with schema evolution into t using (select key, val, named_struct('AA', 5, 'Bb', 6) as s, 1 as EXTRA from values (1, 'x'), (3, 'z') as v (key, VAL)) u on t.key = u.key
+when matched then update set * when not matched then insert *;
+select * from t order by key;
+=> 1 | x | Row(Aa=5, Bb=6) | 1
+=> 2 | b | NULL | NULL
+=> 3 | z | Row(Aa=5, Bb=6) | 1
+describe t;
+=> Key | int | NULL
+=> Val | string | NULL
+=> S | struct<Aa:int,Bb:int> | NULL
+=> EXTRA | int | NULL
+
+--- a second merge with the same source adds nothing
+create table t (k int) using delta;
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched then update set * when not matched then insert *;
+merge with schema evolution into t using (values (1, 'y')) s (k, EXTRA) on t.k = s.k when matched then update set * when not matched then insert *;
+select * from t;
+=> 1 | y
+describe t;
+=> k | int | NULL
+=> extra | string | NULL
+
+--- the schema changes even when no row does
+create table t (k int) using delta tblproperties ({mode});
+insert into t values (1);
+merge with schema evolution into t using (select 9 as k, 'x' as extra where false) s on t.k = s.k when matched then update set * when not matched then insert *;
+=> 0 | 0 | 0 | 0
+merge with schema evolution into t using (select 9 as k, 1 as more) s on t.k = s.k when matched then update set *;
+=> 0 | 0 | 0 | 0
+select * from t;
+=> 1 | NULL | NULL
+
+--- a merge into an empty table takes the source's columns
+create table t (k int) using delta tblproperties ({mode});
+merge with schema evolution into t using (select 1 as k, date '2024-01-02' as d, timestamp_ntz '2024-01-02 03:04:05' as n, cast(1.5 as decimal(4,2)) as m, binary('x') as b, array(1, 2) as a) s on t.k = s.k when not matched then insert *;
+select k, d, n, m, cast(b as string), a from t;
+=> 1 | 2024-01-02 | 2024-01-02 03:04:05 | 1.50 | x | [1, 2]
+
+--- new columns may be null whatever the source says
+create table t (k int not null) using delta;
+insert into t values (1), (2);
+create table s (k int not null, v int not null) using delta;
+insert into s values (1, 10), (3, 30);
+merge with schema evolution into t using s on t.k = s.k when matched then update set * when not matched then insert *;
+select * from t order by k;
+=> 1 | 10
+=> 2 | NULL
+=> 3 | 30
+insert into t (k) values (4);
+insert into t values (null, 1);
+!> ConstraintViolated: NOT NULL
+
+--- a NOT NULL column that the source lacks stops an insert
+create table t (k int, must int not null) using delta;
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched then insert *;
+!> ConstraintViolated: `must`
+describe t;
+=> k | int | NULL
+=> must | int | NULL
+
+--- partition columns stay, and new columns come behind them
+create table t (k int, p string) using delta partitioned by (p) tblproperties ({mode});
+insert into t values (1, 'a'), (2, 'b');
+merge with schema evolution into t using (values (1, 'b', 1.5), (3, 'c', 2.5)) s (k, p, extra) on t.k = s.k when matched then update set * when not matched then insert *;
+select k, p, extra from t order by k;
+=> 1 | b | 1.5
+=> 2 | b | NULL
+=> 3 | c | 2.5
+select k from t where p = 'b' and extra is null;
+=> 2
+
+--- a struct that is null stays null
+create table t (k int, x struct<a: int>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('a', 1)), (2, null), (3, null);
+merge with schema evolution into t using (select k, if(k = 1, null, named_struct('a', k, 'b', 'n')) as x from values (1), (2), (4) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert *;
+select * from t order by k;
+=> 1 | NULL
+=> 2 | Row(a=2, b='n')
+=> 3 | NULL
+=> 4 | Row(a=4, b='n')
+
+--- a null struct of the source keeps the fields that only the target has
+create table t (k int, x struct<a: int, only: int>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('a', 1, 'only', 10)), (2, null);
+merge with schema evolution into t using (select k, cast(null as struct<a: int>) as x from values (1), (2) as v (k)) s on t.k = s.k when matched then update set *;
+select * from t order by k;
+=> 1 | Row(a=None, only=10)
+=> 2 | NULL
+
+--- an assigned struct does not keep the fields that it lacks
+create table t (k int, x struct<a: int, b: int>) using delta;
+insert into t values (1, named_struct('a', 1, 'b', 10));
+merge with schema evolution into t using (select 1 as k, named_struct('c', 3, 'a', 7) as x) s on t.k = s.k when matched then update set x = s.x;
+select * from t;
+=> 1 | Row(a=7, b=None, c=3)
+
+--- fields are kept and added at any depth
+create table t (k int, x struct<y: struct<a: int, b: int>, z: int>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('y', named_struct('a', 1, 'b', 2), 'z', 3)), (2, named_struct('y', null, 'z', 4));
+merge with schema evolution into t using (select k, named_struct('y', named_struct('c', 30, 'a', 10), 'w', 'new') as x from values (1), (2), (3) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert *;
+select * from t order by k;
+=> 1 | Row(y=Row(a=10, b=2, c=30), z=3, w='new')
+=> 2 | Row(y=Row(a=10, b=None, c=30), z=4, w='new')
+=> 3 | Row(y=Row(a=10, b=None, c=30), z=None, w='new')
+
+--- a new field is assigned alone
+create table t (k int, x struct<a: int>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('a', 1)), (2, named_struct('a', 2)), (3, null);
+merge with schema evolution into t using (select k, named_struct('a', 9, 'b', 'bb', 'c', 'cc') as x from values (1), (3) as v (k)) s on t.k = s.k when matched then update set x.b = s.x.b;
+select * from t order by k;
+=> 1 | Row(a=1, b='bb')
+=> 2 | Row(a=2, b=None)
+=> 3 | Row(a=None, b='bb')
+
+--- an old field is assigned while a star adds others
+create table t (k int, x struct<a: int, b: int>) using delta;
+insert into t values (1, named_struct('a', 1, 'b', 2));
+merge with schema evolution into t using (select k, named_struct('a', k * 10, 'c', k * 100) as x from values (1), (2) as v (k)) s on t.k = s.k
+when matched then update set x.a = s.x.a when not matched then insert *;
+select * from t order by k;
+=> 1 | Row(a=10, b=2, c=None)
+=> 2 | Row(a=20, b=None, c=200)
+
+--- a struct that no clause assigns gets its new fields as null
+create table t (k int, x struct<a: int>, l array<struct<a: int>>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('a', 10), array(named_struct('a', 11), null));
+merge with schema evolution into t using (select k, named_struct('a', k, 'b', k) as x, array(named_struct('b', k)) as l from values (1), (2) as v (k)) s on t.k = s.k
+when matched then update set k = 0 when not matched then insert *;
+select * from t order by k;
+=> 0 | Row(a=10, b=None) | [Row(a=11, b=None), None]
+=> 2 | Row(a=2, b=2) | [Row(a=None, b=2)]
+
+--- an insert list takes no field of a struct
+create table t (k int, x struct<a: int>) using delta;
+merge with schema evolution into t using (select 1 as k, named_struct('a', 1, 'b', 2) as x) s on t.k = s.k when not matched then insert (x.b) values (s.x.b);
+!> PlanError: whole columns
+
+--- structs in arrays in structs evolve, null elements stay null
+create table t (k int, x struct<l: array<struct<a: struct<p: int>>>>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('l', array(named_struct('a', named_struct('p', 1)))));
+merge with schema evolution into t using (select k, named_struct('l', array(named_struct('b', 2, 'a', named_struct('q', 'Q', 'p', k)), null)) as x from values (1), (2) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert *;
+select * from t order by k;
+=> 1 | Row(l=[Row(a=Row(p=1, q='Q'), b=2), None])
+=> 2 | Row(l=[Row(a=Row(p=2, q='Q'), b=2), None])
+
+--- maps evolve in their keys
+create table t (k int, x map<struct<a: int>, int>) using delta;
+insert into t values (1, map(named_struct('a', 1), 1)), (2, map(named_struct('a', 2), 2));
+merge with schema evolution into t using (select k, map(named_struct('b', 'B', 'a', k), 5) as x from values (1), (3) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert *;
+select k, map_keys(x), map_values(x) from t order by k;
+=> 1 | [Row(a=1, b='B')] | [5]
+=> 2 | [Row(a=2, b=None)] | [2]
+=> 3 | [Row(a=3, b='B')] | [5]
+insert overwrite t select * from t;
+
+--- arrays in maps in arrays evolve
+create table t (k int, x array<map<string, array<struct<a: int>>>>) using delta;
+merge with schema evolution into t using (select 1 as k, array(map('m', array(named_struct('b', 2, 'a', 1), null))) as x) s on t.k = s.k when not matched then insert *;
+select x from t;
+=> [{'m': [Row(a=1, b=2), None]}]
+
+--- values in nested places are stored as the table's types
+create table t (k int, x array<struct<a: string, n: tinyint>>) using delta;
+insert into t values (1, array(named_struct('a', '1', 'n', cast(1 as tinyint))));
+merge with schema evolution into t using (select 1 as k, array(named_struct('n', 7, 'a', 5, 'c', 'C')) as x) s on t.k = s.k when matched then update set *;
+select x from t;
+=> [Row(a='5', n=7, c='C')]
+merge with schema evolution into t using (select 1 as k, array(named_struct('n', 700, 'a', 5)) as x) s on t.k = s.k when matched then update set *;
+!> ValueOutOfRange: 700
+
+--- a value of another kind is refused by name
+create table t (k int, v int, x struct<a: int>) using delta;
+merge with schema evolution into t using (select 1 as k, binary('x') as v) s on t.k = s.k when not matched then insert *;
+!> TypeMismatch: `v`
+merge with schema evolution into t using (select 1 as k, 5 as x) s on t.k = s.k when matched then update set *;
+!> TypeMismatch: `x`
+merge with schema evolution into t using (select 1 as k, array(1) as x) s on t.k = s.k when not matched then insert *;
+!> TypeMismatch: `x`
+merge with schema evolution into t using (select 1 as k, named_struct('a', array(1)) as x) s on t.k = s.k when not matched then insert *;
+!> TypeMismatch: `x`
+describe t;
+=> k | int | NULL
+=> v | int | NULL
+=> x | struct<a:int> | NULL
+
+--- numbers are stored as the old column's type
+create table t (k int, v int, l bigint) using delta;
+insert into t values (1, 10, 100);
+merge with schema evolution into t using (values (1, 7L, 8, 'x')) s (k, v, l, extra) on t.k = s.k when matched then update set *;
+select * from t;
+=> 1 | 7 | 8 | x
+merge with schema evolution into t using (values (1, 3000000000L)) s (k, v) on t.k = s.k when matched then update set *;
+!> ValueOutOfRange: 3000000000
+describe t;
+=> k | int | NULL
+=> v | int | NULL
+=> l | bigint | NULL
+=> extra | string | NULL
+
+--- a new column without a type is refused, an old one takes NULL
+create table t (k int, v int) using delta;
+insert into t values (1, 1);
+merge with schema evolution into t using (select 1 as k, null as extra) s on t.k = s.k when matched then update set *;
+!> TypeMismatch: `extra`
+merge with schema evolution into t using (select 1 as k, named_struct('x', null) as extra) s on t.k = s.k when matched then update set *;
+!> TypeMismatch: `extra`
+merge with schema evolution into t using (select 1 as k, null as v) s on t.k = s.k when matched then update set *;
+select * from t;
+=> 1 | NULL
+
+--- a source column that comes twice is refused
+create table t (k int) using delta;
+merge with schema evolution into t using (select 1 as k, 2 as e, 3 as E) s on t.k = s.k when not matched then insert *;
+!> PlanError: 2 times
+
+--- a name that a table cannot have is refused before anything is written
+create table t (k int) using delta;
+insert into t values (1);
+merge with schema evolution into t using (select 1 as k, 2 as `a b`) s on t.k = s.k when matched then update set *;
+!> PlanError: 'a b'
+select * from t;
+=> 1
+
+--- a new column may have a dot or a quote in its name
+create table t (k int) using delta;
+merge with schema evolution into t using (select 1 as k, 2 as `a.b`, 3 as `c'd`, named_struct('e.f', 4) as `g``h`) s on t.k = s.k when not matched then insert *;
+select `a.b`, `c'd`, `g``h`.`e.f` from t;
+=> 2 | 3 | 4
+
+--- without evolution extra columns of the source do not matter to a star
+create table t (k int, v int) using delta;
+insert into t values (1, 10);
+merge into t using (values (1, 1, 'a')) s (k, v, extra) on t.k = s.k when matched then update set * when not matched then insert *;
+select * from t;
+=> 1 | 1
+
+--- without evolution a new column is an error that says how to allow it
+create table t (k int, v int, x struct<a: int>) using delta;
+merge into t using (values (1, 'a')) s (k, extra) on t.k = s.k when matched then update set extra = s.extra;
+!> UnknownColumn: WITH SCHEMA EVOLUTION
+merge into t using (values (1, 'a')) s (k, extra) on t.k = s.k when not matched then insert (k, extra) values (s.k, s.extra);
+!> UnknownColumn: WITH SCHEMA EVOLUTION
+merge into t using (values (1, 'a')) s (k, extra) on t.k = s.k when matched then update set *;
+!> UnknownColumn: WITH SCHEMA EVOLUTION
+merge into t using (select 1 as k, 1 as v, named_struct('a', 1, 'b', 2) as x) s on t.k = s.k when matched then update set *;
+!> TypeMismatch: WITH SCHEMA EVOLUTION
+insert into t select 1, 2, null, 4 as extra;
+!> PlanError: WITH SCHEMA EVOLUTION
+insert into t by name select 1 as k, 4 as extra;
+!> UnknownColumn: WITH SCHEMA EVOLUTION
+insert into t select 1, 2, named_struct('a', 1, 'b', 2);
+!> TypeMismatch: WITH SCHEMA EVOLUTION
+
+--- the session's setting lets every merge and insert evolve
+create table t (k int) using delta;
+set spark.databricks.delta.schema.autoMerge.enabled = true;
+merge into t using (values (1, 'a')) s (k, v) on t.k = s.k when matched then update set * when not matched then insert *;
+insert into t by name select 2 as k, 'two' as w;
+set spark.databricks.delta.schema.autoMerge.enabled = false;
+insert into t by name select 3 as k, 'x' as nope;
+!> UnknownColumn: `nope`
+select * from t order by k;
+=> 1 | a | NULL
+=> 2 | NULL | two
+
+--- the table's property lets every merge and insert evolve
+create table t (k int) using delta tblproperties ('rowmerge.write.schema-evolution' = 'true');
+merge into t using (values (1, 'a')) s (k, v) on t.k = s.k when matched then update set * when not matched then insert *;
+insert into t select 2, 'b', true as flag;
+select * from t order by k;
+=> 1 | a | NULL
+=> 2 | b | true
+alter table t set tblproperties ('rowmerge.write.schema-evolution' = 'maybe');
+!> ConfigurationError: rowmerge.write.schema-evolution
+
+--- update and delete do not evolve
+create table t (k int) using delta tblproperties ('rowmerge.write.schema-evolution' = 'true');
+update t set nope = 1;
+!> UnknownColumn: `nope`
+
+--- insert by name adds columns wherever they stand, and leaves out what the query lacks
+create table t (k int, v int) using delta;
+insert into t values (1, 1);
+insert with schema evolution into t by name select 'n' as extra, 2 as k;
+insert with schema evolution into t by name select 3 as V, 'm' as EXTRA, 3 as k;
+select * from t order by k;
+=> 1 | 1 | NULL
+=> 2 | NULL | n
+=> 3 | 3 | m
+
+--- insert by position adds what lies beyond the last column
+create table t (k int, v int) using delta;
+insert with schema evolution into t select 1 as a, 2 as b, 3 as c, 'x' as d;
+insert with schema evolution into t values (2, 3, 4, 'y');
+select * from t order by k;
+=> 1 | 2 | 3 | x
+=> 2 | 3 | 4 | y
+describe t;
+=> k | int | NULL
+=> v | int | NULL
+=> c | int | NULL
+=> d | string | NULL
+insert with schema evolution into t select 1, 2;
+!> PlanError: 2 column(s)
+insert with schema evolution into t select 1, 2, 3, 'x', 5 as K;
+!> PlanError: `K` lies beyond
+
+--- an insert list names columns of the table alone
+create table t (k int, x struct<a: int>) using delta;
+insert with schema evolution into t (k, nope) select 1, 2;
+!> UnknownColumn: `nope`
+insert with schema evolution into t (x, k) select named_struct('b', 2), 1;
+select * from t;
+=> 1 | Row(a=None, b=2)
+
+--- insert evolves structs, arrays of structs and maps of structs
+create table t (k int, x struct<a: int>, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta;
+insert with schema evolution into t values (1, named_struct('b', 'B'), array(named_struct('b', 'B'), null), map('m', named_struct('b', 'B')));
+insert with schema evolution into t by name select 2 as k, null as x;
+select * from t order by k;
+=> 1 | Row(a=None, b='B') | [Row(a=None, b='B'), None] | {'m': Row(a=None, b='B')}
+=> 2 | NULL | NULL | NULL
+
+--- insert overwrite keeps old columns and adds new ones
+create table t (k int, v int) using delta;
+insert into t values (1, 1);
+insert with schema evolution overwrite t by name select 2 as k, 'x' as extra;
+select * from t;
+=> 2 | NULL | x
+
+--- insert overwrite of a partition adds columns and leaves the others
+create table t (k int, p string) using delta partitioned by (p);
+insert into t values (1, 'a'), (2, 'b');
+insert with schema evolution overwrite t partition (p = 'a') select 3, 'x' as extra;
+select k, p, extra from t order by k;
+=> 2 | b | NULL
+=> 3 | a | x
+
+--- replace where and replace using add columns
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2), (3, 3);
+insert with schema evolution into t replace where k >= 3 select 4 as k, 4 as v, 'where' as extra;
+insert with schema evolution into t by name replace using (k) select 2 as k, 'using' as more;
+select * from t order by k;
+=> 1 | 1 | NULL | NULL
+=> 2 | NULL | NULL | using
+=> 4 | 4 | where | NULL
+
+--- an insert without rows still adds the columns
+create table t (k int) using delta;
+insert with schema evolution into t by name select 1 as k, 'x' as extra where false;
+select count(extra) from t;
+=> 0
+insert with schema evolution into t by name select 1 as k, null as nope;
+!> TypeMismatch: `nope`
+
+--- files from before a column count as null in filters, deletes and merges
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2), (3, 3), (4, 4);
+delete from t where k = 4;
+insert with schema evolution into t values (5, 5);
+insert with schema evolution into t select 6, 6, 'x' as extra, named_struct('a', 1) as s;
+insert with schema evolution into t by name select 7 as k, named_struct('b', 2) as s;
+select k from t where extra is null order by k;
+=> 1
+=> 2
+=> 3
+=> 5
+=> 7
+delete from t where extra is null and k = 1;
+update t set v = -2 where k = 2 and s.b is null;
+merge into t using (values (cast(null as string), 30)) u (extra, v) on t.extra <=> u.extra and t.k = 3 when matched then update set v = u.v;
+select k, v, extra, s.a, s.b from t order by k;
+=> 2 | -2 | NULL | NULL | NULL
+=> 3 | 30 | NULL | NULL | NULL
+=> 5 | 5 | NULL | NULL | NULL
+=> 6 | 6 | x | 1 | NULL
+=> 7 | NULL | NULL | NULL | 2
+
+--- files from before a field are rewritten with what they have
+create table t (k int, x struct<a: int>, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write');
+insert into t values (1, named_struct('a', 1), array(named_struct('a', 1)), map('m', named_struct('a', 1))), (2, named_struct('a', 2), null, null), (3, null, null, null);
+insert with schema evolution into t values (4, named_struct('b', 4), array(named_struct('b', 4)), map('m', named_struct('b', 4)));
+delete from t where k = 2;
+select * from t order by k;
+=> 1 | Row(a=1, b=None) | [Row(a=1, b=None)] | {'m': Row(a=1, b=None)}
+=> 3 | NULL | NULL | NULL
+=> 4 | Row(a=None, b=4) | [Row(a=None, b=4)] | {'m': Row(a=None, b=4)}
+
+--- a version from before the column does not have it
+create table t (k int) using delta;
+insert into t values (1);
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched then update set *;
+select * from t version as of 1;
+=> 1
+select * from t;
+=> 1 | x
+
+--- the source may be the target itself
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2);
+merge with schema evolution into t using (select k + 1 as k, v, v * 10 as tenfold from t) s on t.k = s.k when matched then update set * when not matched then insert *;
+select * from t order by k;
+=> 1 | 1 | NULL
+=> 2 | 1 | 10
+=> 3 | 2 | 20

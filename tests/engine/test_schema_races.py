@@ -1,0 +1,100 @@
+"""Statements that change a table's schema and meet others: the rows and columns at the end are those of one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.errors import TypeMismatch, UnknownColumn
+from tests.engine.interleaving import overtaken
+
+ADDS = "merge with schema evolution into t using (values {}) s (id, {}) on t.id = s.id when matched then update set * when not matched then insert *"
+PLAIN = "merge into t using (values {}) s (id, {}) on t.id = s.id when matched then update set * when not matched then insert *"
+
+
+@pytest.fixture
+def warehouse(session: rowmerge.Session, tmp_path: Path) -> str:
+    """A warehouse with a table of two columns and rows 1 to 4 in one file."""
+    properties = "'rowmerge.write.mode' = 'merge-on-read', 'rowmerge.commit.retry.min-wait-ms' = '1'"
+    session.sql(f"create table t (id int, n int) using delta tblproperties ({properties})")
+    session.sql("insert into t values (1, 0), (2, 0), (3, 0), (4, 0)")
+    return str(tmp_path / "warehouse")
+
+
+def rows_of(session: rowmerge.Session) -> list[dict[str, Any]]:
+    """The rows that are no longer as they began, without what is NULL."""
+    rows = [row.asDict() for row in session.sql("select * from t order by id").collect()]
+    return [{name: value for name, value in row.items() if value is not None} for row in rows if row["n"] != 0 or len(row) > 2]
+
+
+@pytest.mark.parametrize(
+    ("winner", "loser", "columns", "changed"),
+    [
+        pytest.param(
+            "alter table t add columns (other string)", ADDS.format("(1, 1, 'x'), (9, 9, 'y')", "n, extra"), ["id", "n", "other", "extra"],
+            [{"id": 1, "n": 1, "extra": "x"}, {"id": 9, "n": 9, "extra": "y"}], id="another column",
+        ),
+        pytest.param(
+            ADDS.format("(1, 1, 'x'), (9, 9, 'y')", "n, extra"), ADDS.format("(2, 2, 'z'), (9, 8, 'w')", "n, EXTRA"), ["id", "n", "extra"],
+            [{"id": 1, "n": 1, "extra": "x"}, {"id": 2, "n": 2, "extra": "z"}, {"id": 9, "n": 8, "extra": "w"}], id="the same column",
+        ),
+        pytest.param(
+            "insert with schema evolution into t by name select 9 as id, 'x' as a", "insert with schema evolution into t select 8, 8, 'y' as b",
+            ["id", "n", "a", "b"], None, id="two inserts by position, of which the second finds a wider table",
+        ),
+        pytest.param(
+            "insert with schema evolution into t by name select 9 as id, 9 as n, 'x' as a",
+            "insert with schema evolution into t by name select 8 as id, 8 as n, 'y' as b",
+            ["id", "n", "a", "b"], [{"id": 8, "n": 8, "b": "y"}, {"id": 9, "n": 9, "a": "x"}], id="two inserts by name",
+        ),
+        pytest.param(
+            "alter table t add columns (extra string)", PLAIN.format("(1, 1, 'x')", "n, extra"), ["id", "n", "extra"],
+            [{"id": 1, "n": 1, "extra": "x"}], id="a plain merge takes the column that came meanwhile",
+        ),
+    ],
+)  # fmt: skip
+def test_a_statement_that_finds_another_schema_is_planned_again(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, winner: str, loser: str, columns: list[str], changed: list[Any] | None
+) -> None:
+    if changed is None:
+        with pytest.raises(rowmerge.errors.PlanError, match="2 column|3 column|wanted"):
+            overtaken(spark, warehouse, loser, winner)
+        return
+    result, _ = overtaken(spark, warehouse, loser, winner)
+    assert result.attempts == 2
+    assert session.table("t").columns == columns
+    untouched = {1, 2, 3, 4} - {row["id"] for row in changed}
+    assert [row for row in rows_of(session) if row["id"] not in untouched] == changed
+    assert session.table("t").where("n = 0").count() == len(untouched)
+
+
+def test_rows_that_others_change_do_not_stop_a_new_column(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+    result, _ = overtaken(spark, warehouse, ADDS.format("(1, 1, 'x')", "n, extra"), "update t set n = 2 where id = 2")
+    assert (result.attempts, result.rebases) == (1, 1)
+    found = [tuple(row) for row in session.sql("select * from t order by id").collect()]
+    assert found == [(1, 1, "x"), (2, 2, None), (3, 0, None), (4, 0, None)]
+
+
+def test_a_column_that_came_with_another_type_meanwhile_is_told(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+    with pytest.raises(TypeMismatch, match="`extra`"):
+        overtaken(spark, warehouse, ADDS.format("(1, 1, 'x')", "n, extra"), "alter table t add columns (extra int)")
+    assert session.table("t").where("n <> 0").count() == 0
+
+
+def test_a_plain_merge_that_lacks_the_new_column_is_told(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+    with pytest.raises(UnknownColumn, match="WITH SCHEMA EVOLUTION"):
+        overtaken(spark, warehouse, PLAIN.format("(1, 1)", "n"), "alter table t add columns (extra int)")
+    assert session.table("t").where("n <> 0").count() == 0
+
+
+def test_schema_and_rows_are_one_commit(session: rowmerge.Session, warehouse: str) -> None:
+    session.sql(ADDS.format("(1, 1, 'x')", "n, extra"))
+    session.sql(ADDS.format("(1, 2, 'y')", "n, extra"))
+    log = Path(warehouse) / "default" / "t" / "_delta_log"
+    texts = {version: (log / f"{version:020d}.json").read_text() for version in (2, 3)}
+    assert ('"metaData"' in texts[2], '"add"' in texts[2]) == (True, True)
+    assert '"metaData"' not in texts[3]
