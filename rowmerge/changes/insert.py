@@ -23,8 +23,8 @@ from rowmerge.spark.outcomes import new_rows
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, Written, write_outcomes
 from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.rules import Check
-from rowmerge.table.schema import backquote
+from rowmerge.table.rules import Check, Rules
+from rowmerge.table.schema import Struct, backquote
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
 
 if TYPE_CHECKING:
@@ -51,18 +51,21 @@ class NewRows:
         """The rows under names of their position: a query may have one name twice."""
         return self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
 
-    def plan(self, table: Writable) -> RowPlan:
+    def plan(self, snapshot: Snapshot) -> RowPlan:
         """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
-        schema, before = table.schema, None
-        if self.evolves:
-            before = schema
-            schema = after_insert(schema, schema_of(self.frame), self.columns, tuple(self.static), by_name=self.by_name)
-        values = insert_values(schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=table.name)
-        return plan_insert(table.name, schema, values, self.source.columns, table.rules, evolved_from=before)
+        if not self.evolves:
+            return self._plan(snapshot.name, snapshot.schema, snapshot.rules)
+        query, static = schema_of(self.frame), tuple(self.static)
+        schema = after_insert(snapshot.schema, query, self.columns, static, by_name=self.by_name, can_widen=snapshot.can_widen)
+        return replace(self._plan(snapshot.name, schema, snapshot.rules), evolved_from=snapshot.schema)
+
+    def _plan(self, name: str, schema: Struct, rules: Rules) -> RowPlan:
+        values = insert_values(schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=name)
+        return plan_insert(name, schema, values, self.source.columns, rules)
 
     def write(self, table: Writable) -> Written:
-        """Write the rows as data files of the table."""
-        return self.written(self.plan(table), table)
+        """Write the rows as data files of a table that has just these columns."""
+        return self.written(self._plan(table.name, table.schema, table.rules), table)
 
     def written(self, plan: RowPlan, table: Writable) -> Written:
         """Write the rows of a plan as data files of the table as it will be."""

@@ -39,7 +39,7 @@ def plan_merge(
     Raises UnknownColumn, TypeMismatch, PlanError, UnsupportedStatement.
     """
     before = snapshot.schema
-    schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses)
+    schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses, snapshot.can_widen)
     target = side_of(merge.target_alias or merge.target.parts[-1], merge.target.parts, snapshot.schema.names, merge.target_alias)
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
@@ -83,13 +83,8 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
 
 
-def plan_insert(
-    table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str], rules: Rules, *, evolved_from: Struct | None = None
-) -> RowPlan:
-    """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`.
-
-    `evolved_from`: the table's schema before, where the INSERT may change it.
-    """
+def plan_insert(table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str], rules: Rules) -> RowPlan:
+    """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`."""
     rules = _rules(rules, schema)
     return RowPlan(
         operation="WRITE",
@@ -103,7 +98,6 @@ def plan_insert(
         files=nothing,
         bound_columns=(),
         parameters={"mode": "Append"},
-        evolved_from=evolved_from,
         rules=rules,
     )
 

@@ -14,18 +14,18 @@ from rowmerge.commands.rows import DeleteAction, Match, When
 from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.table.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, sql_name
 
-Widen = Callable[[DataType, DataType], DataType | None]
-"""Given a column's type and that of new values: the wider type that the column may take on; None when it stays as it is."""
+CanWiden = Callable[[DataType, DataType], bool]
+"""Given a column's type and that of new values, neither with parts: whether the column becomes one of the second."""
 
 Path = tuple[str, ...]
 
 
-def never(_current: DataType, _new: DataType) -> DataType | None:
+def never(_old: DataType, _new: DataType) -> bool:
     """Columns keep their types: values are cast to them."""
-    return None
+    return False
 
 
-def after_merge(table: Struct, source: Struct, clauses: Sequence[When], widen: Widen = never) -> Struct:
+def after_merge(table: Struct, source: Struct, clauses: Sequence[When], can_widen: CanWiden = never) -> Struct:
     """The schema after a MERGE whose source has these columns.
 
     `UPDATE SET *` and `INSERT *` bring every column of the source; without them, an assignment brings the source's column (or field of a
@@ -35,13 +35,13 @@ def after_merge(table: Struct, source: Struct, clauses: Sequence[When], widen: W
     actions = [when.action for when in clauses if when.match is not Match.NOT_MATCHED_BY_SOURCE]
     lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
     if any(assignments is None for assignments in lists):
-        return merged(table, source, widen)
+        return merged(table, source, can_widen)
     paths = [assignment.column for assignments in lists for assignment in assignments or ()]
-    return merged(table, _named(source, paths), widen)
+    return merged(table, _named(source, paths), can_widen)
 
 
 def after_insert(
-    table: Struct, query: Struct, columns: Sequence[str] | None, static: Sequence[str], *, by_name: bool, widen: Widen = never
+    table: Struct, query: Struct, columns: Sequence[str] | None, static: Sequence[str], *, by_name: bool, can_widen: CanWiden = never
 ) -> Struct:
     """The schema after an INSERT of a query with these columns.
 
@@ -50,7 +50,7 @@ def after_insert(
     Raises what `merged` raises, and PlanError for a new column by position that has the name of an old one.
     """
     if by_name:
-        return merged(table, query, widen)
+        return merged(table, query, can_widen)
     taken = {name.lower() for name in static}
     wanted = list(columns) if columns is not None else [name for name in table.names if name.lower() not in taken]
     if len(query) < len(wanted) or (columns is not None and len(query) > len(wanted)):
@@ -63,10 +63,10 @@ def after_insert(
                 f"table has a column of that name. Give it another name with AS, or insert BY NAME."
             )
     known = [replace(field, name=name) for field, name in zip(query.fields, wanted, strict=False) if table.find(name) is not None]
-    return merged(table, Struct((*known, *beyond)), widen)
+    return merged(table, Struct((*known, *beyond)), can_widen)
 
 
-def merged(table: Struct, new: Struct, widen: Widen = never, above: Path = ()) -> Struct:
+def merged(table: Struct, new: Struct, can_widen: CanWiden = never, above: Path = ()) -> Struct:
     """`table` with the columns of `new` that it lacks, at any depth of structs, arrays and maps; new ones may be NULL, whatever `new` says.
 
     Raises PlanError when `new` has a name twice, TypeMismatch for a new column of a type that no table holds.
@@ -81,7 +81,7 @@ def merged(table: Struct, new: Struct, widen: Widen = never, above: Path = ()) -
     fields = []
     for field in table:
         given = new.find(field.name)
-        kept = field if given is None else replace(field, type=_merged_type(field.type, given.type, widen, (*above, field.name)))
+        kept = field if given is None else replace(field, type=_merged_type(field.type, given.type, can_widen, (*above, field.name)))
         fields.append(kept)
     fields += [_new_field(field, above) for field in new if table.find(field.name) is None]
     return Struct(tuple(fields))
@@ -136,17 +136,18 @@ def evolved_type(current: DataType, new: DataType) -> DataType:
     return _merged_type(current, new, never, ())
 
 
-def _merged_type(current: DataType, new: DataType, widen: Widen, path: Path) -> DataType:
+def _merged_type(current: DataType, new: DataType, can_widen: CanWiden, path: Path) -> DataType:
     match current, new:
         case Struct(), Struct():
-            return merged(current, new, widen, path)
+            return merged(current, new, can_widen, path)
         case Array(), Array():
-            return replace(current, element=_merged_type(current.element, new.element, widen, (*path, "element")))
+            return replace(current, element=_merged_type(current.element, new.element, can_widen, (*path, "element")))
         case Map(), Map():
-            key = _merged_type(current.key, new.key, widen, (*path, "key"))
-            return replace(current, key=key, value=_merged_type(current.value, new.value, widen, (*path, "value")))
+            key = _merged_type(current.key, new.key, can_widen, (*path, "key"))
+            return replace(current, key=key, value=_merged_type(current.value, new.value, can_widen, (*path, "value")))
     # What does not go together is told when the value is stored: it may have been cast in the statement.
-    return widen(current, new) or current
+    leaves = not isinstance(current, Struct | Array | Map) and not isinstance(new, Struct | Array | Map)
+    return new if leaves and can_widen(current, new) else current
 
 
 def _new_field(field: Field, above: Path) -> Field:

@@ -46,7 +46,9 @@ def assert_independent_readers_agree(session: rowmerge.Session) -> None:
                 described = session.describe(schema, relation.name)
                 name = f"{backquote(schema)}.{backquote(relation.name)}"
                 ours = session.table(name).toArrow()
-                assert _comparable(read_with_delta_rs(described.location)) == _comparable(ours), f"delta-rs reads other rows in {name}"
+                if described.properties.get("delta.enableTypeWidening", "false") != "true":
+                    # delta-rs refuses tables with this feature.
+                    assert _comparable(read_with_delta_rs(described.location)) == _comparable(ours), f"delta-rs reads other rows in {name}"
                 theirs = read_with_duckdb(described.location)
                 if described.properties.get("delta.columnMapping.mode", "none") != "none":
                     # DuckDB looks partition values up by the column's name, and finds none where the physical name is another.

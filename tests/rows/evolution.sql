@@ -615,3 +615,51 @@ select * from t order by k;
 => 1 | 1 | NULL
 => 2 | 1 | 10
 => 3 | 2 | 20
+
+--- a table that widens takes wider types of the source, one that does not keeps its own
+create table t (k int, v int, x struct<n: smallint>, d decimal(5,2)) using delta tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
+insert into t values (1, 1, named_struct('n', 1), 1.25), (2, 2, named_struct('n', 2), 2.25);
+merge with schema evolution into t using (values (1, 3000000000L, 70000, 12345.678), (3, 3L, 3, 3.5)) s (k, v, n, d) on t.k = s.k
+when matched then update set v = s.v, d = s.d when not matched then insert (k, v) values (s.k, s.v);
+select k, v, x.n, d from t order by k;
+=> 1 | 3000000000 | 1 | 12345.678
+=> 2 | 2 | 2 | 2.250
+=> 3 | 3 | NULL | NULL
+insert with schema evolution into t by name select 4 as k, named_struct('n', 70000) as x;
+describe t;
+=> k | int | NULL
+=> v | bigint | NULL
+=> x | struct<n:int> | NULL
+=> d | decimal(8,3) | NULL
+insert into t values (5, 5, named_struct('n', 3000000000L), 1);
+!> ValueOutOfRange: 3000000000
+
+--- a narrower type of the source narrows nothing
+create table t (k bigint, v double) using delta tblproperties ('delta.enableTypeWidening' = 'true');
+merge with schema evolution into t using (values (1, cast(1.5 as float), 'x')) s (k, v, e) on t.k = s.k when not matched then insert *;
+describe t;
+=> k | bigint | NULL
+=> v | double | NULL
+=> e | string | NULL
+
+--- new columns of a table with column mapping by name get ids and names of their own
+create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'name');
+insert into t values (1, named_struct('a', 1)), (2, null);
+merge with schema evolution into t using (select k, named_struct('b c', 'B', 'a', 5) as x, array(named_struct('d', k)) as `e, f` from values (1), (3) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert *;
+insert with schema evolution into t select 4, null, null, 'g' as g;
+select * from t order by k;
+=> 1 | Row(a=5, b c='B') | [Row(d=1)] | NULL
+=> 2 | NULL | NULL | NULL
+=> 3 | Row(a=5, b c='B') | [Row(d=3)] | NULL
+=> 4 | NULL | NULL | g
+
+--- new columns of a table with column mapping by id are found by their ids
+create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
+insert into t values (1, named_struct('a', 1)), (2, null);
+merge with schema evolution into t using (select k, named_struct('b', 'B', 'a', 5) as x, k * 10 as e from values (1), (3) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert *;
+select * from t order by k;
+=> 1 | Row(a=5, b='B') | 10
+=> 2 | NULL | NULL
+=> 3 | Row(a=5, b='B') | 30

@@ -122,11 +122,11 @@ def test_a_new_column_of_a_type_that_no_table_holds_is_refused_by_name(type_: Da
 
 
 def test_a_type_is_widened_where_that_is_allowed() -> None:
-    def widen(current: DataType, new: DataType) -> DataType | None:
-        return LONG if (current, new) == (INT, LONG) else None
+    def can_widen(old: DataType, new: DataType) -> bool:
+        return (old, new) == (INT, LONG)
 
     table, source = struct(a=INT, b=Array(struct(c=INT)), d=STRING), struct(a=LONG, b=Array(struct(c=LONG)), d=LONG)
-    assert merged(table, source, widen) == struct(a=LONG, b=Array(struct(c=LONG)), d=STRING)
+    assert merged(table, source, can_widen) == struct(a=LONG, b=Array(struct(c=LONG)), d=STRING)
 
 
 def test_an_insert_by_name_adds_the_names_that_the_table_lacks() -> None:
