@@ -154,6 +154,22 @@ class VersionNotFound(TableError):
     """A version or a time that the table's history does not hold."""
 
 
+class ChangesNotRecorded(TableError):
+    """The change rows of a version (`version`) that the table did not keep."""
+
+    def __init__(self, table: str, version: int, advice: str) -> None:
+        self.table, self.version = table, version
+        super().__init__(f"The change rows of {table} were not recorded in version {version}. {advice}")
+
+
+class IncompatibleSchemaChange(TableError):
+    """The columns of an older version (`version`) cannot be read as the newer ones."""
+
+    def __init__(self, table: str, version: int, reason: str, advice: str) -> None:
+        self.table, self.version, self.reason = table, version, reason
+        super().__init__(f"The rows of {table} in version {version} do not fit its columns: {reason}. {advice}")
+
+
 class UnsupportedTableFeature(TableError):
     """The table needs something that this release does not honour; `feature` is the format's own name for it."""
 

@@ -19,6 +19,8 @@ from rowmerge.errors import CorruptLog
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
 _BLOCK = 1 << 20
+_KEY_WITHIN = 32
+"""Within so many bytes a line's one key stands, whatever space a writer leaves before it."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,13 @@ def other_actions(document: Document) -> list[Action]:
     if not lines:
         raise CorruptLog(document.path, "the file is empty")
     return [_parsed(document, number, line) for number, line in enumerate(lines, 1) if not line.startswith(_FILE_ACTIONS)]
+
+
+def cdc_actions(document: Document) -> list[Action]:
+    """The `cdc` actions of a commit. Raises CorruptLog."""
+    numbered = enumerate(_lines(document), 1)
+    found = [_parsed(document, number, line) for number, line in numbered if b'"cdc"' in line[:_KEY_WITHIN]]
+    return [action for action in found if action.get("cdc")]
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 from rowmerge.delta.actions import Metadata
+from rowmerge.delta.change_feed import ChangeFeed
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
@@ -20,6 +21,7 @@ from rowmerge.delta.vacuum import Vacuum
 from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.table.changes import Bound, TableChanges
 from rowmerge.table.snapshot import (
     Change,
     Committed,
@@ -132,6 +134,12 @@ class DeltaTable:
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """By the newest commit with a `txn` of the application that is no newer. Raises CorruptLog, StorageError."""
         return find_transaction(self._storage, list_log(self._storage), application, version)
+
+    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
+        """The change rows of a range of versions up to `newest`, one of this table's snapshots. Raises as `Table.changes` says."""
+        assert isinstance(newest, DeltaSnapshot)
+        feed = ChangeFeed(self._storage, list_log(self._storage), newest, lambda version: self.snapshot_at(version=version))
+        return feed.changes(first, last)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first. Raises TableNotFound, CorruptLog, StorageError."""

@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
+from rowmerge.session.change_arguments import changes_asked
+from rowmerge.spark.changes import read_changes
 from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.views import is_temporary_view, milliseconds, register, unregister
 from rowmerge.sql import TableReference, bind
+from rowmerge.table.changes import TableChanges
 from rowmerge.table.schema import backquote, quote
 from rowmerge.table.snapshot import Snapshot, Table
 
@@ -30,7 +33,7 @@ class Binder:
     """Finds what names mean and gives queries over our tables to Spark. Safe for several threads."""
 
     def __init__(self, spark: SparkSession, catalog: DirectoryCatalog, schema: str) -> None:
-        self._spark = spark
+        self.spark = spark
         self._catalog = catalog
         self.schema = schema
         self._temporary: dict[str, str] = {}
@@ -39,13 +42,13 @@ class Binder:
 
     # ---------------------------------------------------------- names
 
-    def locate(self, name: TableName) -> tuple[str, str]:
+    def locate(self, name: TableName, default_schema: str = "") -> tuple[str, str]:
         """The schema and name of a table of ours. Raises TableNotFound for a name with too many parts."""
         parts = name.parts
         if len(parts) == 3 and parts[0].lower() in CATALOGS:
             parts = parts[1:]
         if len(parts) == 1:
-            return self.schema, parts[0]
+            return default_schema or self.schema, parts[0]
         if len(parts) == 2:
             return parts[0], parts[1]
         raise TableNotFound(str(name))
@@ -68,17 +71,17 @@ class Binder:
         """Whether there was such a temporary view; it is gone now."""
         with self._lock:
             known = self._temporary.pop(name.lower(), None) is not None
-        return unregister(self._spark, name) or known
+        return unregister(self.spark, name) or known
 
     def is_temporary(self, name: str) -> bool:
         """Whether a temporary view of this name exists, ours or made through the DataFrame API."""
-        return name.lower() in self._temporary or is_temporary_view(self._spark, name)
+        return name.lower() in self._temporary or is_temporary_view(self.spark, name)
 
     # ---------------------------------------------------------- queries
 
     def query(self, text: str, statement: Statement | None = None) -> DataFrame:
         """A query over our tables, Spark's and temporary views, as a DataFrame."""
-        return self._spark.sql(bind(text, (statement or Statement(self)).resolve))
+        return self.spark.sql(bind(text, (statement or Statement(self)).resolve))
 
     def statement(self, target: Snapshot) -> Statement:
         """The names of a statement that writes: its target means this snapshot wherever it is read."""
@@ -103,18 +106,29 @@ class Binder:
 
     def timestamp(self, text: str) -> int:
         """A timestamp expression in milliseconds since the epoch, in the session's time zone."""
-        return milliseconds(self._spark, text)
+        return milliseconds(self.spark, text)
 
     def register_snapshot(self, snapshot: Snapshot) -> str:
         """The quoted name of the view of a snapshot."""
         return backquote(self._frame(snapshot)[0])
+
+    def register_changes(self, changes: TableChanges) -> str:
+        """The quoted name of the view of change rows."""
+        snapshot = changes.snapshot
+        version = (str(snapshot.version), str(snapshot.timestamp))
+        name = f"__rowmerge_{_digest('changes', snapshot.location, *version, str(changes.first), str(changes.last))}"
+        with self._lock:
+            if name not in self._views:
+                self._keep(name, read_changes(self.spark, changes))
+            self._views.move_to_end(name)
+        return backquote(name)
 
     def register_query(self, text: str, columns: tuple[str, ...]) -> str:
         """The quoted name of a view over bound text, its columns named anew."""
         name = f"__rowmerge_{_digest(text, *columns)}"
         with self._lock:
             if name not in self._views:
-                frame = self._spark.sql(text)
+                frame = self.spark.sql(text)
                 self._keep(name, frame.toDF(*columns) if columns and list(columns) != frame.columns else frame)
             self._views.move_to_end(name)
         return backquote(name)
@@ -123,7 +137,7 @@ class Binder:
         name = f"__rowmerge_{_digest(snapshot.location, str(snapshot.version), str(snapshot.timestamp))}"
         with self._lock:
             if name not in self._views:
-                self._keep(name, read_snapshot(self._spark, snapshot))
+                self._keep(name, read_snapshot(self.spark, snapshot))
             self._views.move_to_end(name)
             return name, self._views[name]
 
@@ -132,14 +146,15 @@ class Binder:
         self._views[name] = frame
         while len(self._views) > KEPT_VIEWS:
             old, _ = self._views.popitem(last=False)
-            unregister(self._spark, old)
+            unregister(self.spark, old)
 
 
 @dataclass
 class Statement:
     """The names of one statement: each is looked up once, so that it means one version everywhere in it.
 
-    `pinned`: snapshots by location that names must mean; `read`: locations of the tables that were read at their newest version.
+    `pinned`: snapshots by location that names must mean; `read`: locations of the tables that were read at their newest version, `newest`
+    what that is.
     """
 
     binder: Binder
@@ -148,16 +163,20 @@ class Statement:
     within: tuple[str, ...] = ()
     pinned: Mapping[str, Snapshot] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
+    newest: dict[str, Snapshot] = field(default_factory=dict)
 
     def resolve(self, reference: TableReference) -> str | None:
         """The quoted view for a name, or None for a name that is Spark's."""
         time = reference.timestamp.text if reference.timestamp else ""
-        key = (*(part.lower() for part in reference.name.parts), str(reference.version), time, self.schema)
+        arguments = tuple(argument.text for argument in reference.changes or ())
+        key = (*(part.lower() for part in reference.name.parts), str(reference.version), time, self.schema, *arguments)
         if key not in self.found:
             self.found[key] = self._look_up(reference)
         return self.found[key]
 
     def _look_up(self, reference: TableReference) -> str | None:
+        if reference.changes is not None:
+            return self._changes(reference.changes)
         parts = reference.name.parts
         if len(parts) == 3 and parts[0].lower() in CATALOGS:
             parts = parts[1:]
@@ -186,14 +205,31 @@ class Statement:
         elif reference.timestamp is not None:
             snapshot = table.snapshot_at(timestamp=self.binder.timestamp(reference.timestamp.text))
         else:
-            snapshot = self.pinned.get(table.location) or table.snapshot()
+            snapshot = self._newest(table)
             self.read.add(table.location)
         return self.binder.register_snapshot(snapshot)
+
+    def _changes(self, arguments: tuple[SqlText, ...]) -> str:
+        asked = changes_asked(self.binder.spark, arguments)
+        schema, name = self.binder.locate(asked.table, self.schema)
+        if (relation := self.binder.relation(schema, name)) is not None and relation.kind == "view":
+            raise PlanError(f"{relation.schema}.{relation.name} is a view: it has no changes. Name a table in table_changes(…).")
+        table = self.binder.table(TableName((schema, name)))
+        newest = self._newest(table)
+        changes = table.changes(newest, asked.first, asked.last)
+        if changes.last == newest.version and (asked.last is None or asked.last.version != changes.last):
+            self.read.add(table.location)
+        return self.binder.register_changes(changes)
+
+    def _newest(self, table: Table) -> Snapshot:
+        if table.location not in self.newest:
+            self.newest[table.location] = self.pinned.get(table.location) or table.snapshot()
+        return self.newest[table.location]
 
     def _view(self, name: str, text: str, schema: str, columns: tuple[str, ...]) -> str:
         if name in self.within:
             raise PlanError(f"The view {name} reads itself ({' → '.join((*self.within, name))}). Replace one of these views.")
-        inner = Statement(self.binder, schema, self.found, (*self.within, name), self.pinned, self.read)
+        inner = Statement(self.binder, schema, self.found, (*self.within, name), self.pinned, self.read, self.newest)
         return self.binder.register_query(bind(text, inner.resolve), columns)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, TableNotFound
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
+from rowmerge.session.change_arguments import sql_constant
 from rowmerge.session.columns import query_columns
 from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
@@ -121,6 +123,15 @@ class Session:
         """The rows of a table's newest version, of a view, or of a temporary view; `name` as in SQL."""
         with translated(name):
             return self._binder.query(f"select * from {name}")
+
+    def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
+        """The change rows of a table, both ends included, as `table_changes(…)` in SQL gives them; `name` as in SQL.
+
+        Ends are versions or times (a datetime without a zone is in the session's). Raises TableNotFound, VersionNotFound,
+        ChangesNotRecorded, IncompatibleSchemaChange.
+        """
+        arguments = ", ".join(sql_constant(value) for value in (name, start, end) if value is not None)
+        return self.sql(f"select * from table_changes({arguments})")
 
     def write(
         self,

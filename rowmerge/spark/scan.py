@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -78,15 +78,37 @@ def _read(
         return None
     hive = _follows_hive(snapshot, files)
     pairs = [pair for pair in stored_pairs(snapshot) if hive or pair[0].name not in snapshot.partition_columns]
+    paths = files["path"].to_pylist()
+    frame = read_files(spark, snapshot, paths, pairs, addresses=addresses or positions is None or not hive, partition_folders=hive)
+    if positions is None:
+        frame = _without_deleted(spark, frame, snapshot.deleted_positions(paths))
+    if not hive:
+        frame = _with_partition_values(spark, frame, snapshot, files)
+    wanted = [F.col(backquote(name)) for name in snapshot.schema.names]
+    return frame.select(*wanted, FILE, POSITION) if addresses else frame.select(*wanted)
+
+
+def read_files(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    paths: Sequence[str],
+    pairs: Sequence[tuple[Field, Field]],
+    *,
+    addresses: bool,
+    partition_folders: bool = False,
+) -> DataFrame:
+    """All rows of data files. `pairs` are the columns, by the table's field and the files' field; with `addresses` FILE and POSITION too.
+
+    `partition_folders`: values of partition columns come from the names of folders. Raises MissingDataFile.
+    """
     if snapshot.by_field_id:
         # Of the session, for Spark asks when the query runs; it means nothing for tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=snapshot.by_field_id)
     reader = spark.read.schema(stored).option("__globPaths__", "false").option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-    if hive:
+    if partition_folders:
         reader = reader.option("basePath", snapshot.location)
-    paths = files["path"].to_pylist()
     try:
         frame = reader.parquet(*paths)
     except AnalysisException as error:
@@ -95,15 +117,9 @@ def _read(
             raise MissingDataFile(snapshot.name, missing) from error
         raise
     columns = [_named(field, held) for field, held in pairs]
-    if addresses or positions is None or not hive:
+    if addresses:
         columns += [F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(POSITION)]
-    frame = frame.select(*columns)
-    if positions is None:
-        frame = _without_deleted(spark, frame, snapshot.deleted_positions(paths))
-    if not hive:
-        frame = _with_partition_values(spark, frame, snapshot, files)
-    wanted = [F.col(backquote(name)) for name in snapshot.schema.names]
-    return frame.select(*wanted, FILE, POSITION) if addresses else frame.select(*wanted)
+    return frame.select(*columns)
 
 
 def stored_pairs(snapshot: Snapshot) -> list[tuple[Field, Field]]:
@@ -123,7 +139,7 @@ def _without_deleted(spark: SparkSession, frame: DataFrame, deleted: Mapping[str
     """A left join with one bit set a file (as words of 64 bits, from the first deleted row on) and a test of the row's bit."""
     keys, firsts, words = [], [], []
     for path, positions in deleted.items():
-        bits, first = _words(positions)
+        bits, first = bit_words(positions)
         keys.append(spark_path(path))
         firsts.append(first)
         words.append(bits)
@@ -132,12 +148,17 @@ def _without_deleted(spark: SparkSession, frame: DataFrame, deleted: Mapping[str
     )
     marks = F.broadcast(frame_of(spark, bitmaps))
     joined = frame.join(marks, F.col(FILE) == F.col(_KEY), "left")
-    word = f"get({_WORDS}, cast(shiftright({POSITION}, 6) - {_FIRST} as int))"
-    alive = F.expr(f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0) = 0")
-    return joined.where(alive).drop(_KEY, _FIRST, _WORDS)
+    return joined.where(F.expr(f"{bit_of(_WORDS, _FIRST)} = 0")).drop(_KEY, _FIRST, _WORDS)
 
 
-def _words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
+def bit_of(words: str, first: str) -> str:
+    """SQL text: the bit of a row's POSITION in a bit set (see `bit_words`), 0 where there is none."""
+    word = f"get({words}, cast(shiftright({POSITION}, 6) - {first} as int))"
+    return f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0)"
+
+
+def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
+    """Positions, at least one, as a bit set in words of 64 bits, and the index of its first word."""
     values = np.array(positions.to_array(), dtype=np.int64)
     first = int(values[0]) >> 6
     bits = np.zeros((((int(values[-1]) >> 6) - first + 1) * 64,), dtype=np.uint8)

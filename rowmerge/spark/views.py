@@ -31,5 +31,5 @@ def milliseconds(spark: SparkSession, expression: str) -> int:
     """The value of a timestamp expression, in milliseconds since the epoch. Raises TypeMismatch when it is no time."""
     value = spark.sql(f"select unix_millis(cast({expression} as timestamp)) as at").collect()[0]["at"]
     if value is None:
-        raise TypeMismatch(f"TIMESTAMP AS OF {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")
+        raise TypeMismatch(f"The time {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")
     return int(value)

@@ -19,6 +19,7 @@ from rowmerge.spark.outcomes import outcome_columns
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
+from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, bare
@@ -26,8 +27,6 @@ from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, bare
 # Executors need not have rowmerge installed: what they run travels with the job.
 for module in (fitting, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-
-CHANGE_TYPE = "_change_type"
 
 REWRITTEN_HERE = 8 * 1024 * 1024
 

@@ -1,7 +1,18 @@
 """Text to command, and table names in queries to the snapshots they mean; what is not ours stays as the user wrote it."""
 
 from rowmerge.sql.default_values import Defaults, find_defaults
-from rowmerge.sql.parser import Statement, parse
+from rowmerge.sql.parser import Statement, parse, parse_table_name
 from rowmerge.sql.references import TableReference, bind, bind_expression, bind_relation, references
 
-__all__ = ["Defaults", "Statement", "TableReference", "bind", "bind_expression", "bind_relation", "find_defaults", "parse", "references"]
+__all__ = [
+    "Defaults",
+    "Statement",
+    "TableReference",
+    "bind",
+    "bind_expression",
+    "bind_relation",
+    "find_defaults",
+    "parse",
+    "parse_table_name",
+    "references",
+]

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rowmerge.commands.definitions import DefinitionCommand, Query
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.maintenance import MaintenanceCommand
+from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import Unparsable
 from rowmerge.sql import alter, definitions, describe, maintenance, merge, rows
@@ -65,6 +66,14 @@ def parse(text: str) -> Statement:
         _refuse_second(cursor)
     explained = _explain(cursor)
     return explained or _command(cursor) or Query(text[: tokens[-1].end])
+
+
+def parse_table_name(text: str) -> TableName:
+    """The table's name in a text that is nothing else: `orders`, `analytics.orders`, with backquotes where needed. Raises Unparsable."""
+    cursor = Cursor(text, tokenize(text))
+    name = cursor.table_name()
+    cursor.finish("the name of a table")
+    return name
 
 
 def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | MaintenanceCommand | None:

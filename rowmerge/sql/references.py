@@ -20,13 +20,18 @@ _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class TableReference:
-    """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together, half open."""
+    """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together, half open.
+
+    `changes`: the arguments of `table_changes(…)`, when the text reads the change rows of the table that the first of them names; `name`
+    is then that of the function.
+    """
 
     name: TableName
     version: int | None
     timestamp: SqlText | None
     start: int
     end: int
+    changes: tuple[SqlText, ...] | None = None
 
 
 def references(text: str) -> list[TableReference]:
@@ -76,7 +81,7 @@ def _reference(cursor: Cursor, read: Read) -> TableReference:
     travel = read.travel
     start, end = cursor.tokens[read.first].start, cursor.tokens[read.end - 1].end
     version, timestamp = (travel.version, travel.timestamp) if travel else (None, None)
-    return TableReference(TableName(parts), version, timestamp, start, end)
+    return TableReference(TableName(parts), version, timestamp, start, end, read.arguments)
 
 
 def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = False) -> str:

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowmerge.commands.names import SqlText
 from rowmerge.sql.cursor import CLOSING, Cursor
 from rowmerge.sql.expressions import (
     TimeTravel,
     begins_query,
     ends_relation,
+    expression,
     query_follows,
     sample,
     time_travel,
+    until_comma,
     values_list,
     with_group,
     with_list,
 )
 from rowmerge.sql.lexer import Kind, Token
 
+TABLE_CHANGES = "TABLE_CHANGES"
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
 _BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
 _BEFORE_QUERY = frozenset(
@@ -37,6 +41,7 @@ class Read:
 
     `end` is the token after the name and its time travel, `tail` the one before which an alias would stand. `block` is the span of
     tokens of the query in which the table's columns can be named. `aliasable` says whether the grammar takes an alias here.
+    `arguments` are there when the name is that of the table function TABLE_CHANGES, which reads a table that its first argument names.
     """
 
     first: int
@@ -47,6 +52,7 @@ class Read:
     aliased: bool
     aliasable: bool
     block: tuple[int, int]
+    arguments: tuple[SqlText, ...] | None = None
 
 
 def reads(cursor: Cursor) -> list[Read]:
@@ -229,7 +235,9 @@ class _Finder:
         cursor, first = self.cursor, self.cursor.at
         last = self._name()
         if cursor.sees("("):
-            if aliasable or first + 1 != last:
+            if aliasable and first + 1 == last and cursor.tokens[first].name.upper() == TABLE_CHANGES:
+                self._changes(first, block)
+            elif aliasable or first + 1 != last:
                 self._arguments(names)
             return
         travel = time_travel(cursor)
@@ -239,9 +247,24 @@ class _Finder:
             cursor.skip_group()
         sample(cursor)
         known = last - first == 1 and cursor.tokens[first].name.lower() in names
-        aliased = cursor.sees("AS") or (cursor.token().is_name and not ends_relation(cursor))
         if not known:
-            self.found.append(Read(first, last, end, cursor.at, travel, aliased, aliasable, block))
+            self.found.append(Read(first, last, end, cursor.at, travel, self._aliased(), aliasable, block))
+
+    def _aliased(self) -> bool:
+        return self.cursor.sees("AS") or (self.cursor.token().is_name and not ends_relation(self.cursor))
+
+    def _changes(self, first: int, block: tuple[int, int]) -> None:
+        """`TABLE_CHANGES(name, start [, end])`, whose arguments are constants."""
+        cursor = self.cursor
+        cursor.at += 1
+        arguments = []
+        while not cursor.ended and not cursor.sees(")"):
+            arguments.append(expression(cursor, "an argument of table_changes", until_comma))
+            cursor.accept(",")
+        cursor.expect(")")
+        end = cursor.at
+        sample(cursor)
+        self.found.append(Read(first, first + 1, end, cursor.at, None, self._aliased(), True, block, tuple(arguments)))
 
     def _name(self) -> int:
         """Step over a dotted name; the index after it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from rowmerge.errors import CommitConflict
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
+
+if TYPE_CHECKING:
+    from rowmerge.table.changes import Bound, TableChanges
 
 FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
 """Given rows of a file listing, true for each file that may hold rows of interest."""
@@ -272,6 +275,13 @@ class Table(Protocol):
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """The version of the table that an application's transaction made; None when the history does not reach back to it."""
+
+    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
+        """The change rows of a range of versions, both ends included, of which `newest` is taken for the last there is.
+
+        A time stands for the first version at or after it as `first`, for the last at or before it as `last`. Raises ChangesNotRecorded,
+        VersionNotFound, IncompatibleSchemaChange, PlanError for a range that ends before it begins, CorruptLog.
+        """
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first."""

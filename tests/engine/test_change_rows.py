@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -62,3 +63,50 @@ def test_a_statement_that_fails_leaves_no_change_rows(session: rowmerge.Session)
     with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch):
         session.sql("merge into t using (values (1), (1)) s (id) on t.id = s.id when matched then update set id = s.id + 10")
     assert not list((Path(location(session, "t")) / "_change_data").rglob("*.parquet"))
+
+
+def changes(session: rowmerge.Session, name: str, start: int = 0) -> list[str]:
+    return comparable(session.sql(f"select * from table_changes('{name}', {start})").toArrow().to_pylist())
+
+
+def comparable(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows as text in one order, without the time, for which delta-rs takes what the commit says and we, as the protocol, its file's."""
+    return sorted(repr({name: row[name] for name in sorted(row) if name != "_commit_timestamp"}) for row in rows)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_we_and_delta_rs_read_the_same_change_rows(session: rowmerge.Session, mode: str) -> None:
+    keeps = f"'delta.enableChangeDataFeed' = 'true', 'rowmerge.write.mode' = '{mode}'"
+    session.sql(f"create table t (id int, p string, v string) partitioned by (p) tblproperties ({keeps})")
+    for text, _ in SCRIPT if mode == "copy-on-write" else SCRIPT[:-1]:
+        session.sql(text)
+    assert changes(session, "t") == comparable(load_cdf(session, "t", 0))
+
+
+def test_the_change_rows_that_delta_rs_wrote_are_read(session: rowmerge.Session, tmp_path: Path) -> None:
+    folder = str(tmp_path / "theirs")
+    rows = pa.table({"id": [1, 2, 3], "p": ["a", "a", "b"], "v": ["x", "y", None]})
+    deltalake.write_deltalake(folder, rows, partition_by=["p"], configuration={"delta.enableChangeDataFeed": "true"})
+    theirs = deltalake.DeltaTable(folder)
+    theirs.update(predicate="id = 1", updates={"v": "'new'"})
+    theirs.delete("id = 2")
+    source = pa.table({"id": [3, 4], "p": ["a", "c"], "v": ["m", "n"]})
+    merge = theirs.merge(source, predicate="t.id = s.id", source_alias="s", target_alias="t")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    deltalake.write_deltalake(folder, rows.slice(0, 1), mode="overwrite")
+    session.sql(f"create table theirs location '{folder}'")
+    assert changes(session, "theirs") == comparable(load_cdf(session, "theirs", 0))
+    session.sql("update theirs set v = 'ours' where id = 1")
+    assert changes(session, "theirs", 5) == comparable(load_cdf(session, "theirs", 5))
+
+
+def test_change_rows_are_asked_for_in_python_too(session: rowmerge.Session) -> None:
+    session.sql("create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true')")
+    session.sql("insert into t values (1)")
+    (row,) = session.table_changes("`default`.t", 1).collect()
+    at: datetime = row["_commit_timestamp"]
+    session.sql("insert into t values (2)")
+    assert [row["id"] for row in session.table_changes("t", at, at).collect()] == [1]
+    assert sorted(row["id"] for row in session.table_changes("t", at.isoformat()).collect()) == [1, 2]
+    with pytest.raises(rowmerge.errors.VersionNotFound, match="begin"):
+        session.table_changes("t", at + timedelta(days=1))

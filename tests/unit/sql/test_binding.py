@@ -19,7 +19,8 @@ def resolve(reference: TableReference) -> str | None:
     if reference.name.parts[0] == "foreign":
         return None
     at = f"@{reference.version}" * (reference.version is not None) + f"@{reference.timestamp}" * (reference.timestamp is not None)
-    return f"<{reference.name}{at}>"
+    arguments = "" if reference.changes is None else f"({'; '.join(argument.text for argument in reference.changes)})"
+    return f"<{reference.name}{at}{arguments}>"
 
 
 @pytest.mark.parametrize("case", printed.cases("binding.sql"), ids=lambda case: case.claim)
@@ -40,7 +41,7 @@ def test_a_statement_of_unknown_names_stays_as_written(case: printed.Case) -> No
 def test_a_reference_knows_its_place(case: printed.Case) -> None:
     for reference in references(case.text):
         written = case.text[reference.start : reference.end]
-        timed = reference.version is not None or reference.timestamp is not None
+        timed = reference.version is not None or reference.timestamp is not None or reference.changes is not None
         assert written.startswith(("`", reference.name.parts[0]))
         assert timed or " as of " in written or written.endswith(("`", reference.name.parts[-1]))
         if reference.timestamp is not None and "@" not in written:
@@ -100,7 +101,7 @@ def test_an_expression_without_a_query_comes_back_as_it_is_even_when_it_is_broke
         ("a join s.b on a.id = s.b.id", "<a> AS `a` join <s.b> AS `b` on a.id = b.id", "<a> AS `a` join <s.b> on a.id = b.id"),
         ("values (1, 2), (3, 4)", "values (1, 2), (3, 4)", "values (1, 2), (3, 4)"),
         ("values ((select a from t), 2)", "values ((select a from <t> AS `t`), 2)", "values ((select a from <t> AS `t`), 2)"),
-        ("table_changes('t', 1)", "table_changes('t', 1)", "table_changes('t', 1)"),
+        ("table_changes('t', 1)", "<table_changes('t'; 1)> AS `table_changes`", "<table_changes('t'; 1)>"),
         ("lateral (select * from u)", "lateral (select * from <u> AS `u`)", "lateral (select * from <u> AS `u`)"),
         ("foreign.t", "foreign.t", "foreign.t"),
         ("", "", ""),
