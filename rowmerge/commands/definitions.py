@@ -122,6 +122,24 @@ class DropConstraint:
 
 
 @dataclass(frozen=True)
+class RenameColumn:
+    """ALTER TABLE … RENAME COLUMN a.b TO c."""
+
+    name: TableName
+    column: tuple[str, ...]
+    new_name: str
+
+
+@dataclass(frozen=True)
+class DropColumns:
+    """ALTER TABLE … DROP COLUMN[S]."""
+
+    name: TableName
+    columns: tuple[tuple[str, ...], ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
 class SetDefault:
     """ALTER TABLE … ALTER COLUMN column SET DEFAULT value; DROP DEFAULT is None."""
 
@@ -137,6 +155,27 @@ class SetNullable:
     name: TableName
     column: tuple[str, ...]
     nullable: bool
+
+
+@dataclass(frozen=True)
+class ColumnPlace:
+    """FIRST (None), or AFTER a column beside it."""
+
+    after: str | None
+
+    def __str__(self) -> str:
+        return "FIRST" if self.after is None else f"AFTER {self.after}"
+
+
+@dataclass(frozen=True)
+class AlterColumn:
+    """ALTER TABLE … ALTER COLUMN … TYPE, FIRST, AFTER; CHANGE COLUMN in Hive's form has a comment too. None: stays as it is."""
+
+    name: TableName
+    column: tuple[str, ...]
+    type: SqlText | None = None
+    comment: str | None = None
+    place: ColumnPlace | None = None
 
 
 @dataclass(frozen=True)
@@ -229,6 +268,9 @@ DefinitionCommand = (
     | DropConstraint
     | SetDefault
     | SetNullable
+    | RenameColumn
+    | DropColumns
+    | AlterColumn
     | SetProperties
     | UnsetProperties
     | CommentOn

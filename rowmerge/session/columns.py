@@ -84,21 +84,6 @@ def new_properties(command: SetProperties | UnsetProperties, properties: Mapping
     return {key: value for key, value in properties.items() if key not in command.keys}
 
 
-def commented(schema: Struct, path: tuple[str, ...], comment: str | None) -> Struct:
-    """The schema with another comment (None: none) on a column or a field of a struct. Raises UnknownColumn, PlanError."""
-    field = schema.find(path[0])
-    if field is None:
-        raise UnknownColumn(path[0], schema.names)
-    if len(path) > 1:
-        if not isinstance(field.type, Struct):
-            raise PlanError(f"`{path[0]}` is not a struct, so it has no field `{path[1]}`.")
-        new = replace(field, type=commented(field.type, path[1:], comment))
-    else:
-        metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
-        new = replace(field, metadata={**metadata, "comment": comment} if comment else metadata)
-    return Struct(tuple(new if f is field else f for f in schema))
-
-
 def renamed(columns: Struct, names: tuple[tuple[str, str | None], ...]) -> Struct:
     """A view's columns under the names and comments that it gives them. Raises PlanError when their number differs."""
     if len(columns) != len(names):

@@ -13,6 +13,7 @@ from rowmerge.changes.table_change import change_definition, create_table
 from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
+    AlterColumn,
     CommentOn,
     CreateSchema,
     CreateTable,
@@ -21,8 +22,10 @@ from rowmerge.commands.definitions import (
     Describe,
     Detail,
     Drop,
+    DropColumns,
     DropConstraint,
     DropSchema,
+    RenameColumn,
     SetDefault,
     SetNullable,
     SetProperties,
@@ -37,7 +40,8 @@ from rowmerge.commands.names import TableName
 from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound, UnsupportedStatement
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
-from rowmerge.session.columns import commented, new_properties, partition_columns, query_columns, renamed, with_columns
+from rowmerge.session.column_changes import commented, schema_change
+from rowmerge.session.columns import new_properties, partition_columns, query_columns, renamed, with_columns
 from rowmerge.session.constraints import Constraints, checks_by_name
 from rowmerge.session.description import RelationDescription, describe
 from rowmerge.session.results import StatementResult
@@ -77,6 +81,8 @@ class Definitions:
                 return self._drop(command)
             case AddColumns():
                 return self._add_columns(command)
+            case RenameColumn() | DropColumns() | AlterColumn():
+                return self._change_columns(command)
             case SetProperties() | UnsetProperties():
                 return self._properties(command)
             case CommentOn():
@@ -197,6 +203,15 @@ class Definitions:
 
         parameters: dict[str, object] = {"columns": [{"column": {"name": f.name, "type": f.sql_type}} for f in added]}
         return self._changed(command.name, "ADD COLUMNS", parameters, definition)
+
+    def _change_columns(self, command: RenameColumn | DropColumns | AlterColumn) -> StatementResult:
+        operation, parameters, change = schema_change(self.spark, command)
+
+        def definition(snapshot: Snapshot) -> TableDefinition | None:
+            schema = change(snapshot.schema)
+            return TableDefinition(schema=schema) if schema != snapshot.schema else None
+
+        return self._changed(command.name, operation, parameters, definition)
 
     def _properties(self, command: SetProperties | UnsetProperties) -> StatementResult:
         if self._relation(command.name).kind == "view":

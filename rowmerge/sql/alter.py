@@ -5,15 +5,19 @@ from __future__ import annotations
 from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
+    AlterColumn,
     ColumnDefinition,
     CommentOn,
+    DropColumns,
     DropConstraint,
+    RenameColumn,
     SetDefault,
     SetNullable,
     SetProperties,
     UnsetProperties,
 )
 from rowmerge.commands.names import TableName
+from rowmerge.sql.alter_columns import change_of_column, rename_or_drop
 from rowmerge.sql.columns import begins_constraint, column_definition, constraint, properties, property_keys
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.definitions import CATALOGS
@@ -21,13 +25,22 @@ from rowmerge.sql.expressions import last_expression
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 
-Alteration = AddColumns | AddConstraint | DropConstraint | SetDefault | SetNullable | SetProperties | UnsetProperties | CommentOn
+Alteration = (
+    AddColumns
+    | RenameColumn
+    | DropColumns
+    | AlterColumn
+    | AddConstraint
+    | DropConstraint
+    | SetDefault
+    | SetNullable
+    | SetProperties
+    | UnsetProperties
+    | CommentOn
+)
 
 _UNSUPPORTED = {
     ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
-    ("RENAME", "COLUMN"): ("RENAME COLUMN", _REWRITE),
-    ("DROP", "COLUMN"): ("DROP COLUMN", _REWRITE),
-    ("DROP", "COLUMNS"): ("DROP COLUMNS", _REWRITE),
     ("REPLACE", "COLUMNS"): ("REPLACE COLUMNS", _REWRITE),
     ("SET", "LOCATION"): ("SET LOCATION", "Create a table at the new place with CREATE TABLE … LOCATION"),
     ("CLUSTER", "BY"): ("CLUSTER BY", "Leave it out, or write the table anew with PARTITIONED BY"),
@@ -56,6 +69,8 @@ def alter(cursor: Cursor) -> Alteration | None:
         return _add_columns(cursor, name)
     if kind == "TABLE" and (made := _constraint(cursor, name)):
         return made
+    if kind == "TABLE" and (changed := rename_or_drop(cursor, name)):
+        return changed
     if kind == "TABLE" and cursor.accept_any("ALTER", "CHANGE"):
         return _alter_column(cursor, name)
     cursor.at = begin
@@ -121,11 +136,14 @@ def _constraint(cursor: Cursor, name: TableName) -> AddConstraint | DropConstrai
     return AddConstraint(name, check)
 
 
-def _alter_column(cursor: Cursor, name: TableName) -> CommentOn | SetDefault | SetNullable:
+def _alter_column(cursor: Cursor, name: TableName) -> AlterColumn | CommentOn | SetDefault | SetNullable:
     if cursor.sees("COLUMN") and cursor.token(1).is_name:
         cursor.at += 1
     column = cursor.path("a column's name")
-    if (verb := cursor.accept_any("SET", "DROP")) and cursor.accept("DEFAULT"):
+    if changed := change_of_column(cursor, name, column):
+        return changed
+    verb = cursor.accept_any("SET", "DROP")
+    if verb and cursor.accept("DEFAULT"):
         if len(column) > 1:
             raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
         value = last_expression(cursor, "a default value") if verb == "SET" else None
@@ -134,15 +152,7 @@ def _alter_column(cursor: Cursor, name: TableName) -> CommentOn | SetDefault | S
     if verb and cursor.accept("NOT", "NULL"):
         cursor.finish("NOT NULL")
         return SetNullable(name, column, verb == "DROP")
-    if verb or not cursor.accept("COMMENT"):
-        raise cursor.unsupported(
-            f"Of a column only the comment, the default and NOT NULL can be altered, not its type, name or place. {_REWRITE}"
-        )
-    comment = cursor.string("a comment")
-    if cursor.sees(","):
-        raise cursor.unsupported("ALTER COLUMN takes one column. Write one statement for each")
-    cursor.finish("the comment")
-    return CommentOn(name, comment, column)
+    raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
 
 
 def _refused(cursor: Cursor, kind: str) -> Exception:
