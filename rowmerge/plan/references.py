@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -68,6 +68,15 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
             return None
         found.append(reference)
     return found
+
+
+def mentions(text: str, path: Sequence[str]) -> bool:
+    """Whether an expression uses a column or field, one above it, or one inside it; where that cannot be told, whether its name occurs."""
+    tree = parse(text)
+    found = None if tree is None else references(tree, text)
+    if found is None:
+        return any(token.text.lower() == path[0].lower() for token in tokens_of(text) or ())
+    return any(all(a.lower() == b.lower() for a, b in zip(reference.parts, path, strict=False)) for reference in found)
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import AlterColumn, ColumnDefinition, ColumnPlace, DropColumns, RenameColumn
 from rowmerge.errors import PlanError, UnknownColumn
+from rowmerge.plan.references import mentions
 from rowmerge.spark.columns import fields_of
 from rowmerge.table.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, sql_name
+from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +22,17 @@ Path = tuple[str, ...]
 
 
 SchemaChange = Callable[[Struct], Struct]
+
+
+def changed_paths(command: RenameColumn | DropColumns | AlterColumn) -> tuple[Path, ...]:
+    """The columns that mean something else after the command than before."""
+    match command:
+        case DropColumns(_, columns, _):
+            return columns
+        case RenameColumn(_, column, _):
+            return (column,)
+        case AlterColumn(_, column, type_, _, _):
+            return (column,) if type_ is not None else ()
 
 
 def schema_change(spark: SparkSession, command: RenameColumn | DropColumns | AlterColumn) -> tuple[str, dict[str, object], SchemaChange]:
@@ -43,6 +56,17 @@ def schema_change(spark: SparkSession, command: RenameColumn | DropColumns | Alt
 
             told = {"name": column[-1], "type": None if declared is None else declared.sql_type}
             return "CHANGE COLUMN", {"column": told, "position": str(place) if place else None}, change
+
+
+def check_unused(snapshot: Snapshot, path: Path) -> None:
+    """Raises PlanError naming the constraint or the generated column whose expression uses a column that is about to change."""
+    rules = snapshot.rules
+    users = [(f"the constraint {check.told}", check.expression) for check in rules.checks if not check.told.startswith("NOT NULL")]
+    users += [(f"the generated column `{name}`, which is {text}", text) for name, text in rules.generated.items()]
+    for user, expression in users:
+        if mentions(expression, path):
+            advice = "Drop it first, and add it again afterwards." if user.startswith("the constraint") else "Change that column first."
+            raise PlanError(f"The column `{'.'.join(path)}` of {snapshot.name} is used by {user}. {advice}")
 
 
 def renamed_column(schema: Struct, path: Path, new: str) -> Struct:

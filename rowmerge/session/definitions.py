@@ -40,7 +40,7 @@ from rowmerge.commands.names import TableName
 from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound, UnsupportedStatement
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
-from rowmerge.session.column_changes import commented, schema_change
+from rowmerge.session.column_changes import changed_paths, check_unused, commented, schema_change
 from rowmerge.session.columns import new_properties, partition_columns, query_columns, renamed, with_columns
 from rowmerge.session.constraints import Constraints, checks_by_name
 from rowmerge.session.description import RelationDescription, describe
@@ -209,6 +209,8 @@ class Definitions:
 
         def definition(snapshot: Snapshot) -> TableDefinition | None:
             schema = change(snapshot.schema)
+            for path in changed_paths(command):
+                check_unused(snapshot, path)
             return TableDefinition(schema=schema) if schema != snapshot.schema else None
 
         return self._changed(command.name, operation, parameters, definition)

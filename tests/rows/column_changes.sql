@@ -114,3 +114,26 @@ describe t;
 => b | int | NULL
 => s | struct<y:int,x:int> | NULL
 => a | int | moved
+
+--- a column that a constraint or a generated column uses is not changed
+create table t (id int, v int, s struct<x: int, y: int>, g int generated always as (v + 1)) using delta
+  tblproperties ({mode}, 'delta.columnMapping.mode' = 'name', 'delta.enableTypeWidening' = 'true');
+alter table t add constraint positive check (s.x > 0);
+alter table t rename column v to w;
+!> PlanError: used by the generated column `g`
+alter table t drop column s.x;
+!> PlanError: used by the constraint positive
+alter table t drop column s;
+!> PlanError: used by the constraint positive
+alter table t alter column s.x type bigint;
+!> PlanError: used by the constraint positive
+alter table t rename column s.y to z;
+alter table t drop column g;
+alter table t rename column v to w;
+alter table t drop constraint positive;
+alter table t rename column s to r;
+alter table t alter column id set not null;
+alter table t rename column id to `the id`;
+insert into t (`the id`, w) values (1, 2);
+select * from t;
+=> 1 | 2 | NULL
