@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,17 +14,30 @@ from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
-from rowmerge.errors import AppendOnly, PlanError
-from rowmerge.plan.planner import SOURCE, VALUE_COLUMN, insert_values, plan_delete, plan_insert, plan_replace_using
+from rowmerge.errors import AppendOnly
+from rowmerge.plan.conditions import Side
+from rowmerge.plan.planner import (
+    SOURCE,
+    VALUE_COLUMN,
+    insert_columns,
+    plan_delete,
+    plan_insert,
+    plan_replace_on,
+    plan_replace_using,
+    side_of,
+    static_partition,
+)
 from rowmerge.plan.pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
+from rowmerge.plan.store_assignment import by_position
 from rowmerge.spark.outcomes import new_rows
+from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, Written, write_outcomes
 from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.rules import Check, Rules
-from rowmerge.table.schema import Struct, backquote
+from rowmerge.table.rules import Check
+from rowmerge.table.schema import Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
 
 if TYPE_CHECKING:
@@ -35,37 +48,56 @@ if TYPE_CHECKING:
 class NewRows:
     """The rows of an INSERT and how they meet the table's columns.
 
-    `static`: PARTITION (p = value) as SQL text by column; `columns`: the column list, None for the table's order; `reads_table`: the
-    rows come from the table itself, in the version that they are written on; `evolves`: columns that the table lacks are added to it.
+    `partition`: PARTITION (p = value, q) as (column, SQL text or None); `columns`: the column list, None for the table's order;
+    `reads_table`: the rows come from the table itself, in the version that they are written on; `evolves`: columns that the table lacks
+    are added to it; `alias`: what REPLACE ON calls the rows.
     """
 
     frame: DataFrame
     columns: tuple[str, ...] | None = None
     by_name: bool = False
-    static: Mapping[str, str] = field(default_factory=dict)
+    partition: tuple[tuple[str, str | None], ...] = ()
     reads_table: bool = False
     evolves: bool = False
+    alias: str | None = None
 
     @property
     def source(self) -> DataFrame:
-        """The rows under names of their position: a query may have one name twice."""
-        return self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
+        """The rows under names of their position, for a query may have one name twice; under their own ones where they have an alias."""
+        return self.frame if self.alias else self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
+
+    @property
+    def side(self) -> Side:
+        """The rows as a side of the plan."""
+        return Side(self.alias or SOURCE, (), tuple(self.source.columns))
+
+    def static(self, table: Writable) -> dict[str, str]:
+        """The partition values that the statement gives, as SQL text. Raises UnknownColumn, PlanError."""
+        return static_partition(table.schema, table.partition_columns, self.partition, table.name)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
         if not self.evolves:
-            return self._plan(snapshot.name, snapshot.schema, snapshot.rules)
-        query, static = schema_of(self.frame), tuple(self.static)
-        schema = after_insert(snapshot.schema, query, self.columns, static, by_name=self.by_name, can_widen=snapshot.can_widen)
-        return replace(self._plan(snapshot.name, schema, snapshot.rules), evolved_from=snapshot.schema)
+            return self._plan(snapshot, snapshot.schema)
+        static, types = tuple(self.static(snapshot)), schema_of(self.frame)
+        schema = after_insert(snapshot.schema, types, self.columns, static, by_name=self.by_name, can_widen=snapshot.can_widen)
+        return replace(self._plan(snapshot, schema), evolved_from=snapshot.schema)
 
-    def _plan(self, name: str, schema: Struct, rules: Rules) -> RowPlan:
-        values = insert_values(schema, self.frame.columns, self.columns, self.static, by_name=self.by_name, table=name)
-        return plan_insert(name, schema, values, self.source.columns, rules)
+    def _plan(self, table: Writable, schema: Struct) -> RowPlan:
+        values, side, types = self.static(table), self.side, schema_of(self.frame)
+        names = insert_columns(schema, self.frame.columns, self.columns, values, by_name=self.by_name, table=table.name)
+        for name, column, given in zip(names, side.columns, types, strict=True):
+            field = schema.find(name, case_sensitive=True)
+            assert field is not None
+            text = f"{backquote(side.alias)}.{backquote(column)}"
+            # Fields that may be new ones of the table are told by their names.
+            meant = given.type if self.by_name or self.evolves else by_position(given.type, field.type)
+            values[name] = text if meant == given.type else f"cast({text} as {sql_name(meant)})"
+        return plan_insert(table.name, schema, values, side, table.rules)
 
     def write(self, table: Writable) -> Written:
         """Write the rows as data files of a table that has just these columns."""
-        return self.written(self._plan(table.name, table.schema, table.rules), table)
+        return self.written(self._plan(table, table.schema), table)
 
     def written(self, plan: RowPlan, table: Writable) -> Written:
         """Write the rows of a plan as data files of the table as it will be."""
@@ -81,21 +113,22 @@ def append(table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABL
     return _insert(table, rows_for, lambda snapshot, rows, written: None, "Append", options)
 
 
-def overwrite(table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS, *, dynamic: bool) -> ChangeResult:
-    """INSERT OVERWRITE: all files leave; with `dynamic` only those of partitions that a new row falls into; with PARTITION (p = value)
-    those of that partition.
+def overwrite(
+    table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS, *, dynamic: bool, if_not_exists: bool = False
+) -> ChangeResult:
+    """INSERT OVERWRITE: all files leave, with PARTITION (p = value) those of that partition; with `dynamic` only those of partitions that
+    a new row falls into. With `if_not_exists` nothing happens where the partition holds anything.
     """
 
     def leaving(snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
-        partitions = snapshot.partition_columns
-        if not partitions or not (dynamic or rows.static):
-            return everything
-        # Static values are in the written files too; an overwrite of a partition with no rows at all is told by them alone.
-        if rows.static and not dynamic:
-            return _same_static_partition(snapshot, rows)
-        return _same_partition(partitions, written)
+        if dynamic and snapshot.partition_columns:
+            return _same_partition(snapshot.partition_columns, written)
+        return _static_mask(snapshot, rows)
 
-    return _insert(table, rows_for, leaving, "Overwrite", options)
+    def wanted(snapshot: Snapshot, rows: NewRows) -> bool:
+        return not (if_not_exists and pc.any(_static_mask(snapshot, rows)(snapshot.files())).as_py())
+
+    return _insert(table, rows_for, leaving, "Overwrite", options, wanted)
 
 
 def replace_using(
@@ -106,6 +139,28 @@ def replace_using(
     def plan(snapshot: Snapshot) -> Planned:
         rows = rows_for(snapshot)
         return Planned(plan_replace_using(rows.plan(snapshot), snapshot, keys), SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+
+    return change_rows(spark, table, plan, options)
+
+
+def replace_on(
+    spark: SparkSession,
+    table: Table,
+    rows_for: RowsFor,
+    condition_for: Callable[[Snapshot], SqlText],
+    target: TableName,
+    alias: str | None,
+    options: CommitOptions = AS_THE_TABLE_SAYS,
+    *,
+    case_sensitive: bool,
+) -> ChangeResult:
+    """INSERT … REPLACE ON condition: rows for which it is true with a new row leave, all new rows come in, in one commit."""
+
+    def plan(snapshot: Snapshot) -> Planned:
+        rows = rows_for(snapshot)
+        side = side_of(alias or target.parts[-1], target.parts, snapshot.schema.names, alias)
+        planned = plan_replace_on(rows.plan(snapshot), snapshot, condition_for(snapshot), side, case_sensitive=case_sensitive)
+        return Planned(planned, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
     return change_rows(spark, table, plan, options)
 
@@ -142,6 +197,7 @@ def _insert(
     leaving: Callable[[Snapshot, NewRows, Written], FileMask | None],
     mode: str,
     options: CommitOptions,
+    wanted: Callable[[Snapshot, NewRows], bool] = lambda snapshot, rows: True,
 ) -> ChangeResult:
     timings = Timings()
 
@@ -152,6 +208,8 @@ def _insert(
             if mode == "Overwrite" and snapshot.rules.append_only:
                 raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
             rows = rows_for(snapshot)
+            if not wanted(snapshot, rows):
+                return Attempt(snapshot, None, RowChanges())
             plan = rows.plan(snapshot)
             table_after = snapshot if plan.new_schema is None else snapshot.evolved(plan.new_schema)
         with timings.measure("spark"):
@@ -192,29 +250,35 @@ def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None
 
 def _same_partition(partitions: tuple[str, ...], written: Written) -> FileMask:
     """True for files in a partition that a written file is in."""
-    keep = {tuple(file.partition[name] for name in partitions) for file in written.files}
+    keep = {_partition_key(file.partition, partitions) for file in written.files}
 
     def mask(listing: pa.Table) -> pa.Array:
-        return pa.array([tuple(row[name] for name in partitions) in keep for row in listing["partition"].to_pylist()], pa.bool_())
+        return pa.array([_partition_key(row, partitions) in keep for row in listing["partition"].to_pylist()], pa.bool_())
 
     return mask
 
 
-def _same_static_partition(snapshot: Snapshot, rows: NewRows) -> FileMask:
-    """True for files whose partition values are those of PARTITION (p = value, …)."""
-    by_name = {name.lower(): name for name in snapshot.partition_columns}
-    unknown = [name for name in rows.static if name.lower() not in by_name]
-    if unknown:
-        raise PlanError(
-            f"PARTITION ({unknown[0]} = …): {snapshot.name} is not partitioned by `{unknown[0]}`. It is by {', '.join(by_name)}."
-        )
-    spark = rows.frame.sparkSession
-    schema = snapshot.schema.select(tuple(by_name[name.lower()] for name in rows.static))
-    cast = [f"cast({text} as {f.sql_type}) as {backquote(f.name)}" for text, f in zip(rows.static.values(), schema, strict=True)]
-    wanted = spark.range(1).selectExpr(*cast).collect()[0].asDict()
+def _static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
+    """True for files whose partition values are those of PARTITION (p = value, …); for all files without such values."""
+    return partition_mask(rows.frame.sparkSession, snapshot.schema, rows.static(snapshot))
+
+
+def partition_mask(spark: SparkSession, schema: Struct, values: Mapping[str, str]) -> FileMask:
+    """True for files whose values of these partition columns are these (SQL text of the column's type, by exact name)."""
+    if not values:
+        return everything
+    # Through Arrow: Python's values of PySpark's rows have lost their time zone.
+    told = collect_arrow(spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())))
+    types = arrow_schema(schema.select(tuple(values)))
+    wanted = _partition_key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values}, tuple(values))
 
     def mask(listing: pa.Table) -> pa.Array:
-        found = listing["partition"].to_pylist()
-        return pa.array([all(row[name] == value for name, value in wanted.items()) for row in found], pa.bool_())
+        return pa.array([_partition_key(row, tuple(values)) == wanted for row in listing["partition"].to_pylist()], pa.bool_())
 
     return mask
+
+
+def _partition_key(values: Mapping[str, object], partitions: tuple[str, ...]) -> tuple[object, ...]:
+    """Values that are equal where the partition is one: an empty string is NULL there, and NaN equals itself."""
+    told = (values[name] for name in partitions)
+    return tuple(None if value in ("", b"") else "NaN" if isinstance(value, float) and value != value else value for value in told)

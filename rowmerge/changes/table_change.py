@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
-from rowmerge.changes.insert import NewRows
+from rowmerge.changes.insert import NewRows, partition_mask
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
+from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.write import Written, discard
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def create_table(
@@ -68,20 +73,26 @@ def create_table(
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
 
 
-def truncate(table: Table, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
-    """All files leave, by metadata alone."""
+def truncate(
+    spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = AS_THE_TABLE_SAYS
+) -> ChangeResult:
+    """All files leave, or those of a partition (column, value as SQL text), by metadata alone."""
 
     def change(snapshot: Snapshot) -> tuple[Change, RowChanges]:
         snapshot.check_writable()
         if snapshot.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
+        values = static_partition(snapshot.schema, snapshot.partition_columns, partition, snapshot.name)
+        mask = partition_mask(spark, snapshot.schema, values)
         listing = snapshot.files()
+        listing = listing.filter(mask(listing))
         deleted = (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
         paths = tuple(listing["path"].to_pylist())
         files = FileChanges(removed=paths)
         changes = RowChanges(deleted=deleted, files_removed=len(paths))
         metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
-        return Change("TRUNCATE", metrics=metrics, files=files, reads=Reads(frozenset(paths), everything)), changes
+        parameters = {"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {}
+        return Change("TRUNCATE", parameters, metrics, files, Reads(frozenset(paths), mask)), changes
 
     return _by_metadata(table, change, options)
 

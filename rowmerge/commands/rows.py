@@ -91,8 +91,9 @@ class Insert:
     """INSERT INTO / OVERWRITE.
 
     `columns`: the column list, None when there is none; `by_name`: BY NAME; `partition`: PARTITION (p = 1, q) as (column, value or None);
-    `query` is SELECT, VALUES, TABLE or a query in parentheses. `replace_where`: REPLACE WHERE condition; `replace_using`: REPLACE USING
-    (columns), as Databricks spells it: rows of the table whose values of these columns equal (null-safe) those of a new row leave.
+    `query` is SELECT, VALUES, TABLE or a query in parentheses. As Databricks spells them: `replace_where`: rows for which the condition
+    is true leave; `replace_using`: rows whose values of these columns equal (`=`) those of a new row leave; `replace_on`: rows for which
+    the condition is true with a new row leave, `alias` and `query_alias` are what it calls table and query.
     """
 
     target: TableName
@@ -104,11 +105,19 @@ class Insert:
     replace_where: SqlText | None = None
     replace_using: tuple[str, ...] = ()
     schema_evolution: bool = False
+    replace_on: SqlText | None = None
+    alias: str | None = None
+    query_alias: str | None = None
+    if_not_exists: bool = False
+    """OVERWRITE only where the partition, all of whose values are given, holds nothing."""
 
 
 @dataclass(frozen=True)
 class Truncate:
+    """TRUNCATE TABLE. `partition`: PARTITION (p = value, …), all partitions when empty."""
+
     target: TableName
+    partition: tuple[tuple[str, SqlText], ...] = ()
 
 
 RowCommand = Merge | Update | Delete | Insert | Truncate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rowmerge.commands.names import SqlText
@@ -11,12 +11,12 @@ from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertActio
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.conditions import Condition, Side, analyse, nondeterministic
 from rowmerge.plan.moment import rules_at
-from rowmerge.plan.pruning import everything, exact_partition_mask, file_mask, nothing
+from rowmerge.plan.pruning import exact_partition_mask, file_mask, nothing
 from rowmerge.plan.qualification import qualify, replace_qualifiers
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
 from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Field, Struct, backquote, string_literal
+from rowmerge.table.schema import Field, Struct, backquote, sql_name, string_literal
 from rowmerge.table.snapshot import Snapshot
 
 TARGET = "target"
@@ -83,15 +83,15 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
 
 
-def plan_insert(table: str, schema: Struct, values: Mapping[str, str], columns: Sequence[str], rules: Rules) -> RowPlan:
-    """INSERT: every source row becomes a row. `values`: SQL text by column over the alias `source`, whose columns are `columns`."""
+def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: Side, rules: Rules) -> RowPlan:
+    """INSERT: every source row becomes a row. `values`: SQL text by column over the source."""
     rules = _rules(rules, schema)
     return RowPlan(
         operation="WRITE",
         table=table,
         schema=schema,
         target=Side(TARGET, (), schema.names),
-        source=Side(SOURCE, (), tuple(columns)),
+        source=source,
         on=None,
         clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, {**rules.defaults, **values}),),
         source_rows=SourceRows.ALL,
@@ -103,42 +103,67 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], columns: 
 
 
 def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str]) -> RowPlan:
-    """INSERT … REPLACE USING: rows whose keys a new row has leave, every new row comes in, in one commit."""
+    """INSERT … REPLACE USING: rows whose keys equal a new row's leave, every new row comes in, in one commit.
+
+    As in Delta, NULL equals nothing (`=`), and new rows are compared as they will be stored.
+    """
     _keep_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
     values = insert.clauses[0].values
     conditions = []
     for key in keys:
-        name = _column(snapshot.schema, key, False, "REPLACE USING").name
-        if name not in values:
-            raise UnknownColumn(name, tuple(values), where="the query of INSERT … REPLACE USING")
-        conditions.append(f"{TARGET}.{backquote(name)} <=> ({values[name]})")
+        field = _column(snapshot.schema, key, False, "REPLACE USING")
+        if field.name not in values:
+            raise UnknownColumn(field.name, tuple(values), where="the query of INSERT … REPLACE USING")
+        conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
     assert insert.source is not None
+    on = analyse(" AND ".join(conditions), insert.target, insert.source)
+    return _replacing(insert, snapshot, on, {"replaceUsing": list(keys)})
+
+
+def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, target: Side, *, case_sensitive: bool = False) -> RowPlan:
+    """INSERT … REPLACE ON: rows for which the condition is true with a new row leave, every new row comes in, in one commit.
+
+    The condition sees the table as `target` and the query's own columns. Raises PlanError, UnsupportedStatement.
+    """
+    _keep_append_only(snapshot, "INSERT … REPLACE ON", {Effect.DELETE})
+    source = insert.source
+    assert source is not None
+    if target.alias.lower() == source.alias.lower():
+        raise PlanError(f"Table and query of INSERT … REPLACE ON are both called `{target.alias}`. Give one of them another alias.")
+    if function := nondeterministic(condition.text):
+        raise _nondeterministic(condition, function, "the REPLACE ON condition")
+    on = analyse(replace_qualifiers(condition.text, (target, source)), target, source, case_sensitive=case_sensitive)
+    return _replacing(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text})
+
+
+def _replacing(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
+    mask, columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
     return replace(
         insert,
-        on=analyse(" AND ".join(conditions), insert.target, insert.source),
+        on=on,
         clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses),
-        files=everything,
-        parameters={"mode": "Overwrite", "replaceUsing": list(keys)},
+        files=mask,
+        bound_columns=columns,
+        parameters={"mode": "Overwrite", **parameters},
     )
 
 
-def insert_values(
-    schema: Struct, given: Sequence[str], columns: Sequence[str] | None, static: Mapping[str, str], *, by_name: bool, table: str
-) -> dict[str, str]:
-    """Which value each column of an INSERT takes: SQL text over the alias `source`, whose columns are VALUE_COLUMN % position.
+def insert_columns(
+    schema: Struct, given: Sequence[str], columns: Sequence[str] | None, static: Collection[str], *, by_name: bool, table: str
+) -> list[str]:
+    """Which column of the table each column of an INSERT's query goes to.
 
-    `given` are the names of the query's columns; `columns` the column list; `static` the values of PARTITION (p = …).
+    `given` are the names of the query's columns; `columns` the column list; `static` the columns that PARTITION (p = …) gives.
     Raises UnknownColumn, PlanError.
     """
-    values = {_column(schema, name, False, "PARTITION").name: text for name, text in static.items()}
     if by_name:
         wanted = [_column(schema, name, False, f"{table}, into which the query goes BY NAME", _EVOLVE_INSERT).name for name in given]
     elif columns is not None:
         wanted = [_column(schema, name, False, "the INSERT list").name for name in columns]
     else:
-        wanted = [name for name in schema.names if name not in values]
+        wanted = [name for name in schema.names if name not in static]
     for name in wanted:
-        if name in values or wanted.count(name) > 1:
+        if name in static or wanted.count(name) > 1:
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
     if len(wanted) != len(given):
         raise PlanError(
@@ -146,7 +171,28 @@ def insert_values(
             f"({', '.join(wanted)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
             f"{f' {_EVOLVE_INSERT}' if columns is None and len(given) > len(wanted) else ''}"
         )
-    values.update({name: f"{SOURCE}.{backquote(VALUE_COLUMN % index)}" for index, name in enumerate(wanted)})
+    return wanted
+
+
+def static_partition(
+    schema: Struct, partition_columns: Collection[str], partition: Sequence[tuple[str, str | None]], table: str
+) -> dict[str, str]:
+    """The values that PARTITION (p = value, q) gives: SQL text, cast to the column's type, by exact name.
+
+    Raises UnknownColumn, PlanError for what is no partition column, or given twice.
+    """
+    values: dict[str, str] = {}
+    named: set[str] = set()
+    for name, text in partition:
+        field = _column(schema, name, False, "PARTITION")
+        if field.name not in partition_columns:
+            by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
+            raise PlanError(f"PARTITION ({name}): {table} is not partitioned by `{field.name}`. {by}")
+        if field.name in named:
+            raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")
+        named.add(field.name)
+        if text is not None:
+            values[field.name] = f"cast({text} as {sql_name(field.type)})"
     return values
 
 

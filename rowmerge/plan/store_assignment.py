@@ -6,7 +6,9 @@ Follows `Cast.canANSIStoreAssign` (sql/catalyst, expressions/Cast.scala) and, fo
 
 from __future__ import annotations
 
-from rowmerge.table.schema import Array, DataType, Decimal, Map, Primitive, Struct, sql_name
+from dataclasses import replace
+
+from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
@@ -68,6 +70,32 @@ def is_lossless(source: DataType, target: DataType) -> bool:
     return False
 
 
+def by_position(source: DataType, target: DataType) -> DataType:
+    """`source` with the fields of its structs called as in `target`, one after the other, where they are called otherwise altogether.
+
+    So Spark stores structs in an INSERT by position. Structs that have the same names as the target's, in whatever order, keep them.
+    """
+    match source, target:
+        case Array(), Array():
+            return replace(source, element=by_position(source.element, target.element))
+        case Map(), Map():
+            return replace(source, key=by_position(source.key, target.key), value=by_position(source.value, target.value))
+        case Struct(), Struct():
+            pairs = _pairs(source, target)
+            return source if pairs is None else Struct(tuple(replace(f, name=name, type=by_position(f.type, t)) for f, name, t in pairs))
+    return source
+
+
+def _pairs(source: Struct, target: Struct) -> list[tuple[Field, str, DataType]] | None:
+    """Each field of `source`, what it is called, and the type that it goes into; None where the two do not go together."""
+    wanted = {field.name.lower(): field for field in target}
+    if {field.name.lower() for field in source} == set(wanted):
+        return [(field, field.name, wanted[field.name.lower()].type) for field in source]
+    if len(source) != len(target):
+        return None
+    return [(given, field.name, field.type) for given, field in zip(source, target, strict=True)]
+
+
 def _atomic(source: Primitive | Decimal, target: Primitive | Decimal) -> str | None:
     allowed = (
         target == Primitive("string")
@@ -81,7 +109,8 @@ def _struct(source: Struct, target: Struct) -> str | None:
     given = {field.name.lower(): field for field in source}
     wanted = {field.name.lower() for field in target}
     if missing := [field.name for field in target if field.name.lower() not in given]:
-        return f"it lacks the field {', '.join(f'`{name}`' for name in missing)}"
+        fewer = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
+        return f"{fewer}it lacks the field {', '.join(f'`{name}`' for name in missing)}"
     if extra := [field.name for field in source if field.name.lower() not in wanted]:
         return f"it has the field {', '.join(f'`{name}`' for name in extra)} too much"
     if len(given) < len(source) or len(wanted) < len(target):

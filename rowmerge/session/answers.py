@@ -49,6 +49,7 @@ def row_counts(spark: SparkSession, operation: str, changes: RowChanges) -> Data
         ],
         "UPDATE": [("num_affected_rows", changes.updated)],
         "DELETE": [("num_affected_rows", changes.deleted)],
+        "TRUNCATE": [("num_affected_rows", changes.deleted)],
     }.get(operation, [("num_affected_rows", changes.inserted), ("num_inserted_rows", changes.inserted)])
     return answer(spark, {name: _LONG for name, _ in counts}, [[count for _, count in counts]])
 

@@ -7,26 +7,24 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.insert import NewRows, append, overwrite, replace_using, replace_where
 from rowmerge.changes.result import ChangeResult
 from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.changes.table_change import truncate
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
-from rowmerge.errors import UnsupportedStatement
+from rowmerge.errors import TableError, UnsupportedStatement
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder, Statement
-from rowmerge.session.default_values import filled
+from rowmerge.session.inserts import InsertStatement
 from rowmerge.session.results import StatementResult
+from rowmerge.session.settings import case_sensitive, may_evolve
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot, Table
-
-AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,7 +47,9 @@ class RowStatements:
         """What EXPLAIN shows. Raises UnsupportedStatement for INSERT and TRUNCATE, which have no conditions to plan."""
         match command:
             case Merge():
-                return MergePlanner(self.binder, command, self._case_sensitive).plan(self.binder.table(command.target).snapshot()).plan
+                return (
+                    MergePlanner(self.binder, command, case_sensitive(self.spark)).plan(self.binder.table(command.target).snapshot()).plan
+                )
             case Update() | Delete():
                 return self._target_plan(command, self.binder.table(command.target).snapshot()).plan
         raise UnsupportedStatement(
@@ -57,55 +57,28 @@ class RowStatements:
         )
 
     def _run(self, command: RowCommand, options: CommitOptions) -> ChangeResult:
+        if len(command.target.parts) == 1 and self.binder.is_temporary(command.target.parts[0]):
+            raise TableError(f"{command.target} is a temporary view, which holds no rows to change. Name the table that it reads.")
         table = self.binder.table(command.target)
         match command:
             case Merge():
-                return change_rows(self.spark, table, MergePlanner(self.binder, command, self._case_sensitive).plan, options)
+                return change_rows(self.spark, table, MergePlanner(self.binder, command, case_sensitive(self.spark)).plan, options)
             case Update() | Delete():
                 return change_rows(self.spark, table, partial(self._target_plan, command), options)
             case Insert():
-                return self._insert(command, table, options)
+                return InsertStatement(self.spark, self.binder, command).run(table, options)
             case Truncate():
-                return truncate(table, options)
+                return truncate(self.spark, table, [(name, value.text) for name, value in command.partition], options)
 
     def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> Planned:
         names = self.binder.statement(snapshot)
         condition = None if command.condition is None else _bound(command.condition, names)
         if isinstance(command, Delete):
-            plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=self._case_sensitive)
+            plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive(self.spark))
         else:
             update = replace(command, condition=condition, assignments=_bound_assignments(command.assignments, names))
-            plan = plan_update(update, snapshot, case_sensitive=self._case_sensitive)
+            plan = plan_update(update, snapshot, case_sensitive=case_sensitive(self.spark))
         return Planned(plan, None, snapshot.location in names.read)
-
-    def _insert(self, command: Insert, table: Table, options: CommitOptions) -> ChangeResult:
-        rows_for = partial(self._new_rows, command)
-        if command.replace_using:
-            return replace_using(self.spark, table, rows_for, command.replace_using, options)
-        if command.replace_where is not None:
-            return replace_where(self.spark, table, rows_for, command.replace_where.text, options)
-        if command.overwrite:
-            mode = str(self.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC")).upper()
-            dynamic = mode == "DYNAMIC" or any(value is None for _, value in command.partition)
-            return overwrite(table, rows_for, options, dynamic=dynamic)
-        return append(table, rows_for, options)
-
-    def _new_rows(self, command: Insert, snapshot: Snapshot) -> NewRows:
-        static = {name: value.text for name, value in command.partition if value is not None}
-        names = self.binder.statement(snapshot)
-        text, columns, computed = filled(command, snapshot, static)
-        frame = self.binder.query(text, names)
-        if computed:
-            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, computed))
-        if command.query.text.lstrip().upper().startswith("VALUES"):
-            # Rows that a statement spells out are few: they make one file, not one a core.
-            frame = frame.coalesce(1)
-        evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
-        return NewRows(frame, columns, command.by_name, static, snapshot.location in names.read, evolves)
-
-    @property
-    def _case_sensitive(self) -> bool:
-        return str(self.spark.conf.get("spark.sql.caseSensitive", "false")).lower() == "true"
 
 
 @dataclass
@@ -131,11 +104,6 @@ class MergePlanner:
         types = schema_of(frame) if evolves else None
         plan = plan_merge(command, snapshot, side, case_sensitive=self.case_sensitive, source_schema=types)
         return Planned(plan, self._source, reads_table)
-
-
-def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
-    """Whether statements that do not say so may add to the table's schema: by Delta's setting of the session, or the table's property."""
-    return snapshot.evolves or str(spark.conf.get(AUTO_MERGE, "false")).strip().lower() == "true"
 
 
 def _bound(text: SqlText, names: Statement) -> SqlText:

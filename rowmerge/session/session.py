@@ -27,7 +27,8 @@ from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
 from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.results import StatementResult
-from rowmerge.session.rows import RowStatements, may_evolve
+from rowmerge.session.rows import RowStatements
+from rowmerge.session.settings import may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
 from rowmerge.sql import parse

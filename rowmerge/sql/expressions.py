@@ -207,7 +207,9 @@ def query_follows(cursor: Cursor) -> bool:
         return False
     if before.kind is Kind.SYMBOL:
         return before.key in CLOSING.values()
-    return not (cursor.sees("(") and before.is_name and before.key not in ("NULL", "TRUE", "FALSE", "END"))
+    # `f((select 1))` is a call with a subquery, `a = b (select 1)` a condition and its query.
+    called = cursor.sees("(") and before.is_name and before.key not in ("NULL", "TRUE", "FALSE", "END")
+    return not called or cursor.key(1) in QUERY_WORDS - {"TABLE"}
 
 
 def with_list(cursor: Cursor) -> bool:

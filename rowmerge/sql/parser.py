@@ -25,6 +25,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand 
     ("DELETE",): rows.delete,
     ("INSERT",): rows.insert,
     ("WITH",): rows.with_statement,
+    ("FROM",): rows.from_statement,
     ("TRUNCATE", "TABLE"): rows.truncate,
     ("CREATE",): definitions.create,
     ("REPLACE", "TABLE"): definitions.replace,

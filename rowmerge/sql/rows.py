@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypedDict
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, Insert, Merge, Truncate, Update
@@ -25,6 +26,8 @@ def with_statement(cursor: Cursor) -> Merge | Insert | None:
             return merge(cursor, clause)
         case "INSERT":
             return insert(cursor)
+        case "FROM":
+            return from_statement(cursor)
         case "UPDATE" | "DELETE" as verb if cursor.token(1).is_name:
             raise cursor.unsupported(_NO_WITH.format(verb=verb))
     return None
@@ -59,13 +62,16 @@ def delete(cursor: Cursor) -> Delete:
 
 
 def truncate(cursor: Cursor) -> Truncate | None:
-    """`TRUNCATE TABLE table`."""
+    """`TRUNCATE TABLE table [PARTITION (column = value, …)]`."""
     cursor.expect("TRUNCATE", "TABLE")
     target = cursor.table_name()
-    if cursor.sees("PARTITION"):
-        raise cursor.unsupported("TRUNCATE TABLE … PARTITION is not supported. Use DELETE FROM … WHERE on the partition's columns")
-    cursor.finish("the table")
-    return Truncate(target)
+    partition = []
+    for name, value in _partition(cursor):
+        if value is None:
+            raise cursor.error(f"TRUNCATE TABLE … PARTITION needs a value for `{name}`. Write {name} = …, or leave it out")
+        partition.append((name, value))
+    cursor.finish("the partition" if partition else "the table")
+    return Truncate(target, tuple(partition))
 
 
 def insert(cursor: Cursor) -> Insert | None:
@@ -84,17 +90,41 @@ def insert(cursor: Cursor) -> Insert | None:
     if cursor.sees("TABLE") and cursor.token(1).is_name:
         cursor.at += 1
     target = cursor.table_name()
+    name = _target_alias(cursor)
     partition = _partition(cursor)
+    if_not_exists = _if_not_exists(cursor, how, partition)
     _refuse_options(cursor)
     by_name = cursor.accept("BY", "NAME")
     columns = None if by_name or not _sees_columns(cursor) else cursor.identifiers("a column's name")
     by_name = by_name or cursor.accept("BY", "NAME")
-    replace_using = _replace_using(cursor, how)
-    replace_where = _replace_where(cursor, how)
+    replaced = _replaced(cursor, how, partition)
+    if name is not None and "replace_on" not in replaced:
+        raise cursor.error(f"The alias `{name}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
     if not begins_query(cursor):
         raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
+    query_alias = _query_alias(cursor) if "replace_on" in replaced else None
     query = _query(cursor, verb)
-    return Insert(target, columns, by_name, query, how == "OVERWRITE", partition, replace_where, replace_using, evolution)
+    return Insert(
+        target,
+        columns,
+        by_name,
+        query,
+        how == "OVERWRITE",
+        partition,
+        schema_evolution=evolution,
+        alias=name,
+        query_alias=query_alias,
+        if_not_exists=if_not_exists,
+        **replaced,
+    )
+
+
+def from_statement(cursor: Cursor) -> Insert | None:
+    """`FROM …` is a query; Hive's `FROM … INSERT …`, which writes one query into several tables, is refused."""
+    for at, token in enumerate(cursor.tokens):
+        if token.key == "INSERT" and cursor.tokens[min(at + 1, len(cursor.tokens) - 1)].key in ("INTO", "OVERWRITE"):
+            raise cursor.unsupported("INSERT after FROM is not supported. Write one INSERT INTO … SELECT … FROM … for each table", token)
+    return None
 
 
 def _assignment_ends(cursor: Cursor) -> bool:
@@ -128,8 +158,6 @@ def _partition(cursor: Cursor) -> tuple[tuple[str, SqlText | None], ...]:
 
 
 def _refuse_options(cursor: Cursor) -> None:
-    if cursor.sees("IF", "NOT", "EXISTS"):
-        raise cursor.unsupported("INSERT … IF NOT EXISTS is not supported. Use MERGE INTO … WHEN NOT MATCHED THEN INSERT")
     if cursor.sees("WITH", "("):
         raise cursor.unsupported("Options after INSERT INTO … WITH (…) are not supported. Leave them out")
     if cursor.sees("DEFAULT", "VALUES"):
@@ -141,24 +169,65 @@ def _sees_columns(cursor: Cursor) -> bool:
     return cursor.sees("(") and not begins_query(cursor)
 
 
-def _replace_using(cursor: Cursor, how: str) -> tuple[str, ...]:
-    if not cursor.sees("REPLACE", "USING"):
-        return ()
+class _Replaced(TypedDict, total=False):
+    replace_where: SqlText
+    replace_using: tuple[str, ...]
+    replace_on: SqlText
+
+
+def _replaced(cursor: Cursor, how: str, partition: tuple[tuple[str, SqlText | None], ...]) -> _Replaced:
+    """`REPLACE WHERE condition`, `REPLACE USING (columns)` or `REPLACE ON condition`, when one stands here."""
+    if not cursor.accept("REPLACE"):
+        return {}
+    kind = cursor.accept_any("WHERE", "USING", "ON")
+    if not kind:
+        raise cursor.expected("WHERE, USING or ON")
     if how == "OVERWRITE":
-        raise cursor.error("REPLACE USING goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
-    cursor.at += 2
-    return cursor.identifiers("a column's name")
+        raise cursor.error(f"REPLACE {kind} goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
+    if partition:
+        raise cursor.error(f"REPLACE {kind} and PARTITION do not go together. Select the partition's values, without PARTITION")
+    if kind == "USING":
+        return {"replace_using": cursor.identifiers("a column's name")}
+    condition = expression(cursor, f"a condition after REPLACE {kind}", query_follows)
+    return {"replace_where": condition} if kind == "WHERE" else {"replace_on": condition}
 
 
-def _replace_where(cursor: Cursor, how: str) -> SqlText | None:
-    if not cursor.sees("REPLACE"):
+def _target_alias(cursor: Cursor) -> str | None:
+    """`[AS] name` before REPLACE ON: a plain name there would else be the beginning of something."""
+    if cursor.accept("AS"):
+        return cursor.identifier("an alias")
+    after = [cursor.key(ahead) for ahead in range(1, 4)]
+    if cursor.token().is_name and (after[0] == "REPLACE" or after == ["BY", "NAME", "REPLACE"]):
+        return cursor.identifier("an alias")
+    return None
+
+
+def _query_alias(cursor: Cursor) -> str | None:
+    """The name after `(query)` at the end of the statement, which is taken off."""
+    if not cursor.sees("("):
         return None
-    if cursor.sees("REPLACE", "ON"):
-        raise cursor.unsupported("INSERT … REPLACE ON is not supported. Use REPLACE USING (columns), REPLACE WHERE, or MERGE INTO")
-    if how == "OVERWRITE":
-        raise cursor.error("REPLACE WHERE goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
-    cursor.expect("REPLACE", "WHERE")
-    return expression(cursor, "a condition after REPLACE WHERE", query_follows)
+    start = cursor.at
+    cursor.skip_group()
+    end = cursor.at
+    name = None
+    if cursor.accept("AS") or (cursor.token().is_name and cursor.token(1).kind is Kind.END):
+        name = cursor.identifier("an alias")
+    if name is not None:
+        cursor.finish("the query's alias")
+        del cursor.tokens[end:-1]
+    cursor.at = start
+    return name
+
+
+def _if_not_exists(cursor: Cursor, how: str, partition: tuple[tuple[str, SqlText | None], ...]) -> bool:
+    if not cursor.sees("IF", "NOT", "EXISTS"):
+        return False
+    if how == "INTO":
+        raise cursor.error("IF NOT EXISTS goes with INSERT OVERWRITE … PARTITION (column = value). For new rows only, use MERGE INTO")
+    if not partition or any(value is None for _, value in partition):
+        raise cursor.error("IF NOT EXISTS needs PARTITION (column = value, …) before it, with a value for every column")
+    cursor.at += 3
+    return True
 
 
 def _query(cursor: Cursor, verb: int) -> SqlText:

@@ -101,7 +101,9 @@ select * from t order by id;
 --- insert overwrite of dynamic partitions replaces those that get rows
 create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b'), (3, 'c');
+set spark.sql.sources.partitionOverwriteMode = dynamic;
 insert overwrite table t partition (p) values (8, 'b'), (9, 'd');
+set spark.sql.sources.partitionOverwriteMode = static;
 select * from t order by id;
 => 1 | a
 => 3 | c
@@ -116,6 +118,7 @@ select * from t order by k1, k2, v;
 => 1 | a | 10
 => 1 | a | 11
 => 1 | b | 2
+=> 2 | NULL | 3
 => 2 | NULL | 30
 => 3 | c | 4
 

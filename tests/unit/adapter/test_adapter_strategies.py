@@ -111,8 +111,10 @@ def deleted_and_inserted(render, target, source, columns):
 
 def test_delete_and_insert_are_one_statement(deleted_and_inserted):
     assert deleted_and_inserted(["id", "day"]) == (
-        "insert into `main`.`orders` by name\nreplace using (`id`, `day`)\n"
-        "select `id`, `day`, `amount`\nfrom (\nselect * from new_orders\n)"
+        "insert into `main`.`orders` as DBT_INTERNAL_DEST by name\n"
+        "replace on DBT_INTERNAL_SOURCE.`id` <=> DBT_INTERNAL_DEST.`id`\n"
+        "and DBT_INTERNAL_SOURCE.`day` <=> DBT_INTERNAL_DEST.`day`\n"
+        "(\nselect `id`, `day`, `amount`\nfrom (\nselect * from new_orders\n)\n) as DBT_INTERNAL_SOURCE"
     )
 
 
@@ -131,11 +133,14 @@ def test_predicates_narrow_what_delete_and_insert_deletes(deleted_and_inserted):
     )
 
 
+REPLACE_ON = "insert into `main`.`orders` as DBT_INTERNAL_DEST by name\nreplace on DBT_INTERNAL_SOURCE"
+
+
 @pytest.mark.parametrize(
     ("config", "begins"),
     [
-        ({"partition_by": "day"}, "insert into `main`.`orders` by name\nreplace using (`day`)\nselect"),
-        ({"partition_by": ["day", "id"]}, "insert into `main`.`orders` by name\nreplace using (`day`, `id`)\nselect"),
+        ({"partition_by": "day"}, f"{REPLACE_ON}.`day` <=> DBT_INTERNAL_DEST.`day`\n(\nselect"),
+        ({"partition_by": ["day", "id"]}, f"{REPLACE_ON}.`day` <=> DBT_INTERNAL_DEST.`day`\nand DBT_INTERNAL_SOURCE.`id` <=> "),
         ({}, "insert overwrite `main`.`orders` by name\nselect"),
     ],
 )

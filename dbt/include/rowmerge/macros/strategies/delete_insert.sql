@@ -10,16 +10,27 @@
   {%- elif incremental_predicates -%}
     {{ rowmerge_delete_insert_by_merge(target, source, keys, dest_columns, incremental_predicates) }}
   {%- else -%}
-insert into {{ target.render() }} by name
-replace using ({{ keys | join(', ') }})
-select {{ columns }}
-from {{ source }}
+    {{ rowmerge_replace_on(target, source, keys, columns) }}
   {%- endif -%}
 {%- endmacro %}
 
 
+{#- Rows of the target that have the keys of a new row leave, all new rows come in; a NULL key is a key like any other. -#}
+{% macro rowmerge_replace_on(target, source, keys, columns) -%}
+insert into {{ target.render() }} as DBT_INTERNAL_DEST by name
+replace on {% for key in keys -%}
+  {{ 'and ' if not loop.first }}DBT_INTERNAL_SOURCE.{{ key }} <=> DBT_INTERNAL_DEST.{{ key }}
+{% endfor -%}
+(
+select {{ columns }}
+from {{ source }}
+) as DBT_INTERNAL_SOURCE
+{%- endmacro %}
+
+
 {#-
-  Predicates narrow what is deleted, which REPLACE USING cannot say. As a MERGE: every source row comes once to be inserted,
+  Predicates narrow what is deleted; in REPLACE ON a column in one would be the target's or the source's. As a MERGE: every source row
+  comes once to be inserted,
   and the first row of each key once more to delete the rows of the target that it matches. The source's columns get names
   of their own, so that a column in a predicate is the target's, with an alias before it or without.
 -#}

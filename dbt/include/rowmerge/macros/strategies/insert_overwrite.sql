@@ -6,11 +6,10 @@
     {%- do partitions.append(adapter.quote_key(name, arg_dict['dest_columns'])) -%}
   {%- endfor -%}
   {%- if partitions -%}
-insert into {{ arg_dict['target_relation'].render() }} by name
-replace using ({{ partitions | join(', ') }})
+    {{ rowmerge_replace_on(arg_dict['target_relation'], arg_dict['temp_relation'], partitions, columns) }}
   {%- else -%}
 insert overwrite {{ arg_dict['target_relation'].render() }} by name
-  {%- endif %}
 select {{ columns }}
 from {{ arg_dict['temp_relation'] }}
+  {%- endif -%}
 {%- endmacro %}

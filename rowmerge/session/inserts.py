@@ -1,0 +1,72 @@
+"""INSERT, carried out: which of its forms a statement is, and where its rows come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowmerge.changes.commit import CommitOptions
+from rowmerge.changes.insert import NewRows, append, overwrite, replace_on, replace_using, replace_where
+from rowmerge.changes.result import ChangeResult
+from rowmerge.commands.names import SqlText
+from rowmerge.commands.rows import Insert
+from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
+from rowmerge.session.binding import Binder
+from rowmerge.session.default_values import filled
+from rowmerge.session.settings import case_sensitive, may_evolve, overwrites_dynamically
+from rowmerge.sql import bind_expression
+from rowmerge.table.snapshot import Snapshot, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class InsertStatement:
+    """Carries out one INSERT."""
+
+    spark: SparkSession
+    binder: Binder
+    command: Insert
+
+    def run(self, table: Table, options: CommitOptions) -> ChangeResult:
+        """Write the rows and commit. Raises what planning, Spark and the commit raise."""
+        command = self.command
+        if command.replace_using:
+            return replace_using(self.spark, table, self.rows, command.replace_using, options)
+        if command.replace_on is not None:
+            names, sensitive = (command.target, command.alias), case_sensitive(self.spark)
+            return replace_on(self.spark, table, self.rows, self._condition, *names, options, case_sensitive=sensitive)
+        if command.replace_where is not None:
+            return replace_where(self.spark, table, self.rows, command.replace_where.text, options)
+        if command.overwrite:
+            dynamic = overwrites_dynamically(self.spark) and not command.if_not_exists
+            return overwrite(table, self.rows, options, dynamic=dynamic, if_not_exists=command.if_not_exists)
+        return append(table, self.rows, options)
+
+    def rows(self, snapshot: Snapshot) -> NewRows:
+        """The rows to insert, as they are when the table is at this version."""
+        command = self.command
+        names = self.binder.statement(snapshot)
+        static = {name: value.text for name, value in command.partition if value is not None}
+        text, columns, computed = filled(command, snapshot, static)
+        frame = self.binder.query(text, names)
+        if computed:
+            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, computed))
+        if command.query.text.lstrip().upper().startswith("VALUES"):
+            # Rows that a statement spells out are few: they make one file, not one a core.
+            frame = frame.coalesce(1)
+        alias = None
+        if command.replace_on is not None:
+            alias = command.query_alias or SOURCE
+            # A name that the query has twice cannot be meant by the condition.
+            names_ = [name.lower() for name in frame.columns]
+            frame = frame.toDF(*(VALUE_COLUMN % at if names_.count(name) > 1 else frame.columns[at] for at, name in enumerate(names_)))
+        partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
+        evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
+        return NewRows(frame, columns, command.by_name, partition, snapshot.location in names.read, evolves, alias)
+
+    def _condition(self, snapshot: Snapshot) -> SqlText:
+        condition = self.command.replace_on
+        assert condition is not None
+        return SqlText(bind_expression(condition.text, self.binder.statement(snapshot).resolve), condition.line, condition.column)

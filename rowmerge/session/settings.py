@@ -1,0 +1,32 @@
+"""Spark's settings of a session that say what a statement means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rowmerge.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+def case_sensitive(spark: SparkSession) -> bool:
+    """Whether names that differ in case alone are two names."""
+    return _setting(spark, "spark.sql.caseSensitive", "false") == "true"
+
+
+def overwrites_dynamically(spark: SparkSession) -> bool:
+    """Whether INSERT OVERWRITE of a partitioned table replaces only partitions that get rows."""
+    return _setting(spark, OVERWRITE_MODE, "static") == "dynamic"
+
+
+def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
+    """Whether statements that do not say so may add to the table's schema: by Delta's setting of the session, or the table's property."""
+    return snapshot.evolves or _setting(spark, AUTO_MERGE, "false") == "true"
+
+
+def _setting(spark: SparkSession, key: str, default: str) -> str:
+    return str(spark.conf.get(key, default)).strip().lower()
