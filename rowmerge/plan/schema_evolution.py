@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rowmerge.commands.rows import DeleteAction, Match, When
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.table.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, sql_name
+from rowmerge.table.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, nullable, sql_name
 
 CanWiden = Callable[[DataType, DataType], bool]
 """Given a column's type and that of new values, neither with parts: whether the column becomes one of the second."""
@@ -151,7 +151,7 @@ def _merged_type(current: DataType, new: DataType, can_widen: CanWiden, path: Pa
 
 
 def _new_field(field: Field, above: Path) -> Field:
-    type_ = _nullable(field.type)
+    type_ = nullable(field.type)
     try:
         arrow_type(type_)
     except ValueError as error:
@@ -160,17 +160,6 @@ def _new_field(field: Field, above: Path) -> Field:
             f"The new column {_shown((*above, field.name))} has the type {sql_name(type_)}, which no table can hold ({error}). {advice}."
         ) from error
     return Field(field.name, type_)
-
-
-def _nullable(type_: DataType) -> DataType:
-    match type_:
-        case Struct():
-            return Struct(tuple(Field(field.name, _nullable(field.type)) for field in type_))
-        case Array():
-            return Array(_nullable(type_.element))
-        case Map():
-            return Map(_nullable(type_.key), _nullable(type_.value))
-    return type_
 
 
 def _shown(path: Path) -> str:

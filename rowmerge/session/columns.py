@@ -10,7 +10,7 @@ from rowmerge.commands.definitions import AddColumns, SetProperties, UnsetProper
 from rowmerge.errors import PlanError, TableError, UnknownColumn, UnsupportedStatement
 from rowmerge.spark.types import check_storable, schema_of
 from rowmerge.table.rules import DEFAULT, GENERATED
-from rowmerge.table.schema import Field, Struct
+from rowmerge.table.schema import Field, Struct, nullable
 from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def query_columns(frame: DataFrame) -> Struct:
         if lower.count(field.name.lower()) > 1:
             raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
     check_storable(schema)
-    return Struct(tuple(Field(field.name, field.type) for field in schema))
+    return Struct(tuple(Field(field.name, nullable(field.type)) for field in schema))
 
 
 def partition_columns(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -173,6 +173,18 @@ def _bare_type(type_: DataType, kept: Collection[str]) -> DataType:
     return type_
 
 
+def nullable(type_: DataType) -> DataType:
+    """The type with everything in it nullable, at any depth, and without metadata; Spark calls it `asNullable`."""
+    match type_:
+        case Struct(fields):
+            return Struct(tuple(Field(field.name, nullable(field.type)) for field in fields))
+        case Array(element, _):
+            return Array(nullable(element))
+        case Map(key, value, _):
+            return Map(nullable(key), nullable(value))
+    return type_
+
+
 def sql_name(type_: DataType) -> str:
     """The type as Spark SQL writes it (`bigint`, `array<struct<a:int>>`)."""
     match type_:

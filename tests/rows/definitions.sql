@@ -180,3 +180,11 @@ create table t (id int) using delta;
 insert into t values (1), (2), (3), (4);
 select count(*) from (select distinct file from (select input_file_name() as file from t));
 => 1
+
+--- everything in a table made of a query may be NULL, whatever the query says
+create table t using delta as select 1 as id, named_struct('a', 1) as s, array(named_struct('a', 1)) as l;
+insert into t values (2, named_struct('a', null), array(null)), (3, null, array(named_struct('a', null)));
+select * from t order by id;
+=> 1 | Row(a=1) | [Row(a=1)]
+=> 2 | Row(a=None) | [None]
+=> 3 | NULL | [Row(a=None)]

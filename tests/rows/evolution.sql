@@ -663,3 +663,17 @@ select * from t order by k;
 => 1 | Row(a=5, b='B') | 10
 => 2 | NULL | NULL
 => 3 | Row(a=5, b='B') | 30
+
+--- the change data feed has new columns, empty before the change
+create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.enableChangeDataFeed' = 'true');
+insert into t values (1, named_struct('a', 1)), (2, named_struct('a', 2));
+merge with schema evolution into t using (select k, named_struct('a', 9, 'b', 8) as x, 'e' as extra from values (1), (3) as v (k)) s on t.k = s.k
+when matched then update set * when not matched then insert * when not matched by source then delete;
+select * from t order by k;
+=> 1 | Row(a=9, b=8) | e
+=> 3 | Row(a=9, b=8) | e
+select k, x.a, x.b, extra, _change_type from table_changes('t', 2) order by k, _change_type;
+=> 1 | 9 | 8 | e | update_postimage
+=> 1 | 1 | NULL | NULL | update_preimage
+=> 2 | 2 | NULL | NULL | delete
+=> 3 | 9 | 8 | e | insert

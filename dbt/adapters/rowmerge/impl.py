@@ -244,7 +244,7 @@ class RowmergeAdapter(SparkAdapter):
 
     @available
     def check_merge_config(self, config: Any, columns: Iterable[RowmergeColumn]) -> None:
-        """Raise CompilationError that lists everything wrong with a merge model's configs. `columns` are the target's."""
+        """Raise CompilationError that lists everything wrong with a merge model's configs. `columns` are those that it may set."""
         if found := problems_with(config, [column.name for column in columns]):
             raise CompilationError("The merge cannot be built:\n" + "\n".join(f"- {problem}" for problem in found))
 

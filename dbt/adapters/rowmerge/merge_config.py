@@ -13,12 +13,11 @@ _FOREIGN = {
     "merge_update_set_expressions": "Compute the values in the model.",
     "merge_on_using_columns": "Set unique_key to these columns.",
     "merge_returning_columns": "Read the table after the run.",
-    "merge_with_schema_evolution": "Set on_schema_change: append_new_columns.",
 }
 
 
 def problems_with(config: Any, columns: Sequence[str]) -> list[str]:
-    """Everything that is wrong, one sentence each; empty when nothing is. `config` has dict's `get`; `columns` are the target's."""
+    """What is wrong, one sentence each; empty when nothing is. `config` has dict's `get`; `columns` are those that a merge may set."""
     return [*_foreign_problems(config), *_column_problems(config, columns), *_step_problems(config), *_by_source_problems(config)]
 
 

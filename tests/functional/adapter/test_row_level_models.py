@@ -358,3 +358,30 @@ class TestLocation:
             run_dbt(["run"])
         assert (elsewhere / "away" / "_delta_log").is_dir()
         assert project.run_sql("select * from {schema}.away", fetch="all") == [(1,)]
+
+
+EVOLVING = """
+{{ config(materialized='incremental', unique_key='id', merge_with_schema_evolution=true, **var('more', {})) }}
+{{ var('query') }}
+"""
+
+
+class TestSchemaEvolution:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"orders.sql": EVOLVING}
+
+    def test_a_merge_adds_the_columns_and_fields_of_the_model(self, project):
+        def build(query, **variables):
+            return run_dbt(["run", "--vars", str({"query": query, **variables})])[0]
+
+        def rows(columns):
+            return project.run_sql(f"select {columns} from {{schema}}.orders order by id", fetch="all")
+
+        build("select 1 as id, named_struct('a', 1) as s")
+        result = build("select id, named_struct('a', id, 'b', id) as s, 'new' as Extra from values (1), (2) as v (id)")
+        assert "merge: 1 inserted, 1 updated" in result.message
+        assert rows("id, s.a, s.b, extra") == [(1, 1, 1, "new"), (2, 2, 2, "new")]
+        # Chosen columns are the model's; those that are not chosen come with the rows that are inserted.
+        build("select id, 'x' as more, 'y' as other from values (2), (3) as v (id)", more={"merge_update_columns": ["more"]})
+        assert rows("id, s.a, extra, more, other") == [(1, 1, "new", None, None), (2, 2, "new", "x", None), (3, None, None, "x", "y")]

@@ -22,7 +22,6 @@ def test_nothing_is_wrong_with_a_plain_merge():
         ("merge_update_set_expressions", {"amount": "1"}),
         ("merge_on_using_columns", ["id"]),
         ("merge_returning_columns", ["id"]),
-        ("merge_with_schema_evolution", True),
     ],
 )
 def test_a_config_of_another_adapter_is_refused_and_not_passed_over(name, value):

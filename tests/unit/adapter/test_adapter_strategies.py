@@ -36,6 +36,14 @@ def test_a_merge_takes_the_query_as_its_source_and_names_every_column(merged):
     )
 
 
+def test_a_merge_with_schema_evolution_takes_all_columns_of_the_model(merged):
+    sql = merged(merge_with_schema_evolution=True, delete_condition="DBT_INTERNAL_SOURCE.amount < 0")
+    assert sql.startswith("merge with schema evolution into `main`.`orders` as DBT_INTERNAL_DEST\nusing (")
+    assert sql.endswith(
+        "when matched and (DBT_INTERNAL_SOURCE.amount < 0) then delete\nwhen matched then update set\n*\nwhen not matched then insert\n*"
+    )
+
+
 def test_every_column_of_a_composite_key_is_compared_and_predicates_are_added(merged):
     sql = merged(["ID", "day"], ["DBT_INTERNAL_DEST.day > '2024-01-01' or false"])
     assert "on DBT_INTERNAL_SOURCE.`ID` <=> DBT_INTERNAL_DEST.`ID`\nand DBT_INTERNAL_SOURCE.`day` <=> DBT_INTERNAL_DEST.`day`\n" in sql

@@ -6,7 +6,11 @@
 
 
 {% macro rowmerge__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates=none) -%}
-  {%- do adapter.check_merge_config(config, dest_columns) -%}
+  {%- set evolves = config.get('merge_with_schema_evolution') -%}
+  {%- set chosen = config.get('merge_update_columns') or config.get('merge_exclude_columns') -%}
+  {#- With schema evolution, columns are the model's own: the table may not have them yet. -#}
+  {%- set columns = adapter.get_columns_in_relation(source) if evolves and chosen else dest_columns -%}
+  {%- do adapter.check_merge_config(config, columns) -%}
   {%- set dest = config.get('target_alias') or 'DBT_INTERNAL_DEST' -%}
   {%- set src = config.get('source_alias') or 'DBT_INTERNAL_SOURCE' -%}
   {%- set matched_condition = config.get('matched_condition') or config.get('update_condition') -%}
@@ -14,8 +18,8 @@
   {%- set delete_condition = config.get('delete_condition') -%}
   {%- set by_source_action = config.get('not_matched_by_source_action') -%}
   {%- set by_source_condition = config.get('not_matched_by_source_condition') -%}
-  {%- set update_columns = get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), dest_columns) -%}
-merge into {{ target.render() }} as {{ dest }}
+  {%- set update_columns = get_merge_update_columns(config.get('merge_update_columns'), config.get('merge_exclude_columns'), columns) -%}
+merge {% if evolves %}with schema evolution {% endif %}into {{ target.render() }} as {{ dest }}
 using {{ source }} as {{ src }}
 on {{ rowmerge_on_clause(unique_key, dest, src, dest_columns, incremental_predicates) }}
   {%- if unique_key and delete_condition %}
@@ -23,14 +27,22 @@ when matched and ({{ delete_condition }}) then delete
   {%- endif %}
   {%- if unique_key and update_columns and not config.get('skip_matched_step') %}
 when matched{% if matched_condition %} and ({{ matched_condition }}){% endif %} then update set
-    {% for column in update_columns -%}
+    {% if evolves and not chosen -%}
+    *
+    {%- else -%}
+    {%- for column in update_columns -%}
       {{ column }} = {{ src }}.{{ column }}{{ ',\n    ' if not loop.last }}
     {%- endfor %}
+    {%- endif %}
   {%- endif %}
   {%- if not config.get('skip_not_matched_step') %}
 when not matched{% if not_matched_condition %} and ({{ not_matched_condition }}){% endif %} then insert
+    {% if evolves -%}
+    *
+    {%- else -%}
     ({{ dest_columns | map(attribute='quoted') | join(', ') }})
     values ({% for column in dest_columns %}{{ src }}.{{ column.quoted }}{{ ', ' if not loop.last }}{% endfor %})
+    {%- endif %}
   {%- endif %}
   {%- if by_source_action %}
 when not matched by source{% if by_source_condition %} and ({{ by_source_condition }}){% endif %} then {{ by_source_action }}
