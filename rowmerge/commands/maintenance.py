@@ -1,4 +1,4 @@
-"""Statements that keep a table in shape: VACUUM, OPTIMIZE and REORG."""
+"""Statements that keep a table in shape: VACUUM, OPTIMIZE, REORG and RESTORE."""
 
 from __future__ import annotations
 
@@ -32,4 +32,13 @@ class Reorg:
     condition: SqlText | None = None
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg
+@dataclass(frozen=True)
+class Restore:
+    """RESTORE TABLE table TO VERSION AS OF n, or TO TIMESTAMP AS OF an expression."""
+
+    target: TableName
+    version: int | None = None
+    timestamp: SqlText | None = None
+
+
+MaintenanceCommand = Vacuum | Optimize | Reorg | Restore

@@ -18,6 +18,7 @@ from rowmerge.delta.log import commit_path, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
 from rowmerge.delta.properties import DELETION_VECTORS, serializable
 from rowmerge.delta.replay import State, advance, empty_state
+from rowmerge.delta.restore import restored_table
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.winners import commit_info, winner_of
@@ -113,8 +114,8 @@ class Commit:
             data_change=self.change.data_change,
             # A replacement takes every file out, so an append cannot be thought to have come after it.
             # Nor can one to a table whose new definition was held against every row.
-            serializable=self.change.replace or _definition_alone(self.change) or serializable(self.metadata.configuration),
-            domains=frozenset({_CLUSTERING}) if self.change.replace else frozenset(),
+            serializable=_everything(self.change) or _definition_alone(self.change) or serializable(self.metadata.configuration),
+            domains=frozenset({_CLUSTERING}) if _everything(self.change) else frozenset(),
             application=transaction[0] if transaction else None,
         )
 
@@ -128,9 +129,15 @@ class Commit:
         if self.change.transaction:
             application, number = self.change.transaction
             yield {"txn": {"appId": application, "version": number, "lastUpdated": self.now}}
-        if self.change.replace and _CLUSTERING in state.domains:
-            # A new table has no clustering, whatever the old one had.
-            yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": state.domains[_CLUSTERING], "removed": True}}
+        if _everything(self.change):
+            yield from self._clustering(state)
+
+    def _clustering(self, state: State) -> Iterator[Action]:
+        """A new table has no clustering, whatever the old one had; a restored one has the one of then."""
+        before, restored = state.domains.get(_CLUSTERING), self.change.restored
+        after = restored.state.domains.get(_CLUSTERING) if isinstance(restored, DeltaSnapshot) else None
+        if before != after:
+            yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": after or before, "removed": after is None}}
 
     def _info(self, state: State, version: int) -> dict[str, Any]:
         change = self.change
@@ -194,7 +201,11 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
     """A commit on a version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
     protocol, metadata = base.protocol, base.metadata
-    if change.replace:
+    if isinstance(change.restored, DeltaSnapshot):
+        check_writable(table, protocol, metadata)
+        protocol, metadata = restored_table(protocol, metadata, change.restored)
+        check_writable(table, protocol, metadata)
+    elif change.replace:
         protocol, metadata = replaced_table(table, protocol, metadata, change.definition or TableDefinition())
     else:
         if change.definition is None or not change.files.empty:
@@ -213,8 +224,13 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
     return Commit(storage, table, base, change, protocol, metadata, _now())
 
 
+def _everything(change: Change) -> bool:
+    """Whether the change says what all of the table is afterwards."""
+    return change.replace or change.restored is not None
+
+
 def _removes(change: Change) -> bool:
-    return bool(change.replace or change.files.removed or change.files.deleted)
+    return bool(_everything(change) or change.files.removed or change.files.deleted)
 
 
 def _definition_alone(change: Change) -> bool:

@@ -16,7 +16,8 @@ from rowmerge.delta.actions import Action, Metadata
 from rowmerge.delta.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
 from rowmerge.delta.paths import absolute_paths, log_path
-from rowmerge.delta.replay import State
+from rowmerge.delta.replay import State, only_in
+from rowmerge.delta.restore import check_files
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
@@ -55,6 +56,8 @@ class FileWriter:
         """
         self._superseded += self._vectors.paths
         self._vectors = VectorFiles({}, ())
+        if isinstance(self._change.restored, DeltaSnapshot):
+            return self._restored(state, self._change.restored)
         partition = self._metadata.schema.select(self._metadata.partition_columns).fields
         actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
         actions += [self._change_rows(file, partition) for file in self._change.files.change_rows]
@@ -130,14 +133,21 @@ class FileWriter:
         records = {path: self._records(path, rows[path]) for path in deleted}
         staying = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
         self._vectors = write_vectors(self._storage, staying)
-        return [self._readded(rows[path], self._vectors.descriptors[path], records[path]) for path in staying]
+        vectors = self._vectors.descriptors
+        return [self._readded(rows[path], vectors[path], with_wide_bounds(self._stats(rows[path]), records[path])) for path in staying]
 
-    def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any], records: int) -> Action:
+    def _restored(self, state: State, wanted: DeltaSnapshot) -> list[Action]:
+        back = only_in(wanted.state, state)
+        check_files(self._storage, wanted.name, back)
+        added = [self._readded(row, _without_nulls(row["deletionVector"]), self._stats(row)) for row in back.to_pylist()]
+        return [*added, *self.removal_of(only_in(state, wanted.state))]
+
+    def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
         fields = {
             **_common(row),
             "modificationTime": row["modificationTime"],
             "dataChange": self._change.data_change,
-            "stats": with_wide_bounds(self._stats(row), records),
+            "stats": stats,
             "tags": dict(row["tags"]) if row["tags"] else None,
             "deletionVector": vector,
             "clusteringProvider": row["clusteringProvider"],

@@ -65,6 +65,11 @@ def state_of(version: int, actions: Sequence[Action], files: FileActions, folder
     return replace(state, version=version, files=adds, tombstones=removes)
 
 
+def only_in(state: State, other: State) -> pa.Table:
+    """The files of a version that another does not have, or not with the same deletion vector."""
+    return state.files.filter(pc.invert(pc.is_in(state.files["key"], value_set=other.files["key"].combine_chunks())))
+
+
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
     """Live files and tombstones after file actions: of each logical file the newest action counts."""
     type_ = file_schema(partition_columns).field("partition").type

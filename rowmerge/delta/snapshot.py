@@ -17,7 +17,7 @@ from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import DELETION_VECTORS, evolves, target_file_size, write_mode
-from rowmerge.delta.replay import State
+from rowmerge.delta.replay import State, only_in
 from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
@@ -25,7 +25,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
-from rowmerge.table.snapshot import TableDefinition, WriteMode
+from rowmerge.table.snapshot import FileDifference, Snapshot, TableDefinition, WriteMode
 
 CHANGE_ROWS = "_change_data"
 _READERS = 8
@@ -135,6 +135,11 @@ class DeltaSnapshot:
         if wanted not in self._listings:
             self._listings[wanted] = list_files(self.state.files, self.location, self.metadata, wanted)
         return self._listings[wanted]
+
+    def difference(self, other: Snapshot) -> FileDifference:
+        assert isinstance(other, DeltaSnapshot)
+        mine, theirs = only_in(self.state, other.state), only_in(other.state, self.state)
+        return FileDifference(tuple(mine["size"].to_pylist()), tuple(theirs["size"].to_pylist()))
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         vectors = self.state.files["deletionVector"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.changes.compaction import optimize, purge
-from rowmerge.commands.maintenance import MaintenanceCommand, Optimize, Reorg, Vacuum
+from rowmerge.changes.restore import restore
+from rowmerge.commands.maintenance import MaintenanceCommand, Optimize, Reorg, Restore, Vacuum
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.results import StatementResult
@@ -22,7 +23,7 @@ _RECORD = "spark.databricks.delta.vacuum.logging.enabled"
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Carries out VACUUM, OPTIMIZE and REORG."""
+    """Carries out VACUUM, OPTIMIZE, REORG and RESTORE."""
 
     spark: SparkSession
     binder: Binder
@@ -34,6 +35,8 @@ class Maintenance:
                 return self._vacuum(command)
             case Optimize() | Reorg():
                 return self._compact(command)
+            case Restore():
+                return self._restore(command)
 
     def _vacuum(self, command: Vacuum) -> StatementResult:
         """The table's location, or with DRY RUN the files that would be deleted."""
@@ -52,6 +55,16 @@ class Maintenance:
         result, compacted = compact(self.spark, table, condition)
         frame = answers.compaction_of(self.spark, table.location, compacted)
         return StatementResult(frame, type(command).__name__.upper(), result.changes, result.version, result.timings.seconds)
+
+    def _restore(self, command: Restore) -> StatementResult:
+        """Delta's counts of files and bytes."""
+        timestamp = None if command.timestamp is None else self.binder.timestamp(command.timestamp.text)
+        told = None if command.timestamp is None else command.timestamp.text.strip("'\"")
+        parameters = {"version": command.version, "timestamp": told}
+        table = self.binder.table(command.target)
+        result, counts = restore(table, parameters, version=command.version, timestamp=timestamp)
+        frame = answers.answer(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
+        return StatementResult(frame, "RESTORE", result.changes, result.version, result.timings.seconds)
 
     def _is_on(self, name: str) -> bool:
         return str(self.spark.conf.get(name, "true")).strip().lower() == "true"

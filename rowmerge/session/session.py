@@ -14,7 +14,7 @@ from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
-from rowmerge.commands.maintenance import Optimize, Reorg, Vacuum
+from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, TableNotFound
@@ -115,7 +115,7 @@ class Session:
                     return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return self._rows.run(command, self._options)
-                case Vacuum() | Optimize() | Reorg():
+                case Vacuum() | Optimize() | Reorg() | Restore():
                     return self._maintenance.run(command)
                 case _:
                     return self._definitions.run(command)

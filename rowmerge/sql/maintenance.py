@@ -1,11 +1,11 @@
-"""VACUUM, OPTIMIZE and REORG."""
+"""VACUUM, OPTIMIZE, REORG and RESTORE."""
 
 from __future__ import annotations
 
-from rowmerge.commands.maintenance import Optimize, Reorg, Vacuum
+from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.expressions import expression
+from rowmerge.sql.expressions import expression, time_travel
 from rowmerge.sql.lexer import Kind
 
 
@@ -56,6 +56,20 @@ def reorg(cursor: Cursor) -> Reorg:
     cursor.expect("PURGE", ")")
     cursor.finish("APPLY (PURGE)")
     return Reorg(target, condition)
+
+
+def restore(cursor: Cursor) -> Restore:
+    """`RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`."""
+    cursor.expect("RESTORE")
+    if cursor.sees("TABLE") and cursor.token(1).is_name:
+        cursor.at += 1
+    target = _table(cursor)
+    cursor.accept("TO")
+    travel = time_travel(cursor)
+    if travel is None or (travel.version is None and travel.timestamp is None):
+        raise cursor.expected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
+    cursor.finish("the version")
+    return Restore(target, travel.version, travel.timestamp)
 
 
 def _where(cursor: Cursor, before: frozenset[str]) -> SqlText | None:

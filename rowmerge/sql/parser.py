@@ -39,6 +39,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand 
     ("VACUUM",): maintenance.vacuum,
     ("OPTIMIZE",): maintenance.optimize,
     ("REORG", "TABLE"): maintenance.reorg,
+    ("RESTORE",): maintenance.restore,
 }
 
 

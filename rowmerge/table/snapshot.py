@@ -29,6 +29,14 @@ class WriteMode(Enum):
     AUTO = "auto"
 
 
+@dataclass(frozen=True)
+class FileDifference:
+    """Sizes in bytes of the files that only this version has, and that only the other has."""
+
+    mine: tuple[int, ...]
+    theirs: tuple[int, ...]
+
+
 class Snapshot(Protocol):
     """One version of a table, immutable. Cheap to make; reads its files when asked."""
 
@@ -111,6 +119,9 @@ class Snapshot(Protocol):
         Raises CorruptLog, StorageError.
         """
 
+    def difference(self, other: Snapshot) -> FileDifference:
+        """How the files of this version differ from another's of the same table; a file with other deleted rows is another file."""
+
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         """The deleted rows of these files, only of those that have any."""
 
@@ -177,6 +188,8 @@ class Change:
     definition: TableDefinition | None = None
     replace: bool = False
     """The whole table is replaced: all live files leave, `definition` is complete."""
+    restored: Snapshot | None = None
+    """The version whose files, schema and properties come back, instead of `files` and `definition`."""
     data_change: bool = True
     transaction: tuple[str, int] | None = None
     """(application id, version) for exactly-once writers."""
@@ -184,7 +197,7 @@ class Change:
     @property
     def changes_nothing(self) -> bool:
         """Whether the table would be the same after it."""
-        return self.files.empty and self.definition is None and not self.replace
+        return self.files.empty and self.definition is None and not self.replace and self.restored is None
 
 
 @dataclass(frozen=True)

@@ -114,3 +114,41 @@ optimize t;
 select p, count(distinct f), sum(id) from (select *, input_file_name() as f from t) group by p order by p;
 => 1 | 1 | 6
 => 2 | 1 | 4
+
+--- restore brings back rows, columns and deleted rows
+create table t (id int, v string) using delta tblproperties ({mode});
+insert into t select id, 'a' from range(6);
+delete from t where id in (1, 4);
+alter table t add columns (w int);
+insert into t values (9, 'i', 1);
+restore table t to version as of 2;
+select * from t order by id;
+=> 0 | a
+=> 2 | a
+=> 3 | a
+=> 5 | a
+restore t version as of 1;
+select count(*), sum(id) from t;
+=> 6 | 15
+delete from t where id = 0;
+=> 1
+restore table t to version as of 4;
+select count(*), sum(w) from t;
+=> 5 | 1
+restore table t to version as of 7;
+select count(*), sum(id) from t;
+=> 5 | 15
+
+--- restore to what is not there is refused
+create table t (id int) using delta;
+insert into t values (1);
+restore table t to version as of 1;
+!> PlanError: is at version 1 now
+restore table t to version as of 7;
+!> VersionNotFound: versions 0 to 1 can be read
+restore table t to timestamp as of '2001-01-01';
+!> VersionNotFound: Choose a later time
+restore table t to timestamp as of current_timestamp();
+!> PlanError: is at version 1 now
+select * from t;
+=> 1

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.changes import compaction
 from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.restore import restore
 from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter
@@ -125,13 +126,29 @@ def optimize(table: DeltaTable) -> None:
     compaction.optimize(NO_SPARK, table, None)
 
 
+def restore_rows(table: DeltaTable) -> None:
+    """Back to the version before any row was deleted."""
+    restore(table, {"version": 3}, version=3, timestamp=None)
+
+
 def vacuum(table: DeltaTable) -> None:
     table.vacuum(NOW)
 
 
 OPERATIONS: dict[str, Callable[[DeltaTable], None]] = {
     operation.__name__: operation
-    for operation in (merge_on_read, copy_on_write, overwrite, replace, add_column, append, append_with_checkpoint, optimize, vacuum)
+    for operation in (
+        merge_on_read,
+        copy_on_write,
+        overwrite,
+        replace,
+        add_column,
+        append,
+        append_with_checkpoint,
+        optimize,
+        restore_rows,
+        vacuum,
+    )
 }
 
 

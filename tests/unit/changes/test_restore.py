@@ -1,0 +1,135 @@
+"""RESTORE brings back a version: rows, schema, properties, deletion vectors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rowmerge.changes.compaction import optimize
+from rowmerge.changes.restore import restore
+from rowmerge.delta import DeltaTable
+from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFound
+from rowmerge.table.snapshot import Change, TableDefinition
+from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
+from tests.unit.changes import operations
+from tests.unit.changes.operations import NO_SPARK, opened, rows
+from tests.unit.changes.test_compaction import Overtaken, actions
+from tests.unit.delta.small_tables import live_rows
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    """Versions 0 (empty), 1 to 3 (appends), 4 and 5 (deletes)."""
+    operations.built(str(tmp_path))
+    return opened(str(tmp_path))
+
+
+def to(table: DeltaTable, version: int) -> dict[str, int]:
+    return dict(restore(table, {"version": version}, version=version, timestamp=None)[1])
+
+
+def ids(table: DeltaTable, version: int | None = None) -> list[int]:
+    return sorted(live_rows(table.snapshot_at(version=version) if version is not None else table.snapshot())["id"].to_pylist())
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_each_version_comes_back_as_it_was(table: DeltaTable, version: int) -> None:
+    expected = ids(table, version)
+    to(table, version)
+    assert ids(table) == expected
+    assert [row[0] for row in rows_of(read_with_duckdb(table.location, "id"))] == expected
+    assert [row[0] for row in rows_of(read_with_delta_rs(table.location, "id"))] == expected
+
+
+def test_it_can_be_taken_back(table: DeltaTable) -> None:
+    before = ids(table)
+    to(table, 1)
+    assert ids(table) != before
+    to(table, 5)
+    assert ids(table) == before
+
+
+def test_counts_and_history_tell_of_it(table: DeltaTable) -> None:
+    counts = to(table, 3)
+    sizes = table.snapshot().files()["size"].to_pylist()
+    assert counts["num_of_files_after_restore"] == 3
+    assert counts["table_size_after_restore"] == sum(sizes)
+    assert (counts["num_removed_files"], counts["num_restored_files"]) == (1, 2)
+    (entry,) = table.history(1)
+    assert (entry.operation, entry.parameters) == ("RESTORE", {"version": "3"})
+    assert entry.metrics["numRestoredFiles"] == "2"
+    assert entry.metrics["restoredFilesSize"] == str(counts["restored_files_size"])
+    found = actions(table, 6)
+    assert {action["add"]["dataChange"] for action in found if "add" in action} == {True}
+    assert sum("metaData" in action for action in found) == 0
+
+
+def test_schema_and_properties_come_back(table: DeltaTable) -> None:
+    operations.replace(table)
+    table.commit(table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"mine": "1"})))
+    assert table.snapshot().schema.names == ("id", "name", "more")
+    to(table, 5)
+    assert table.snapshot().schema.names == ("id", "name")
+    assert dict(table.snapshot().properties) == dict(table.snapshot_at(version=5).properties)
+    assert ids(table) == ids(table, 5)
+    operations.merge_on_read(table)
+
+
+def test_a_version_that_vacuum_took_files_of_is_refused_by_name(table: DeltaTable) -> None:
+    before = rows(table)
+    operations.vacuum(table)
+    with pytest.raises(MissingDataFile, match="parquet"):
+        to(table, 3)
+    with pytest.raises(MissingDataFile, match="deletion_vector"):
+        to(table, 4)
+    assert rows(table) == before
+
+
+def test_the_newest_version_and_those_that_are_not_there_are_refused(table: DeltaTable) -> None:
+    with pytest.raises(PlanError, match="is at version 5 now"):
+        to(table, 5)
+    with pytest.raises(VersionNotFound):
+        to(table, 6)
+    assert table.snapshot().version == 5
+
+
+def test_a_compaction_can_be_taken_back(table: DeltaTable) -> None:
+    before, files = rows(table), sorted(table.snapshot().files()["path"].to_pylist())
+    optimize(NO_SPARK, table, None)
+    to(table, 5)
+    assert (rows(table), sorted(table.snapshot().files()["path"].to_pylist())) == (before, files)
+
+
+@pytest.mark.parametrize("operation", ["append", "merge_on_read", "copy_on_write", "add_column", "optimize"])
+def test_what_happens_meanwhile_is_undone_too(table: DeltaTable, operation: str) -> None:
+    expected = rows_of(live_rows(table.snapshot_at(version=3)))
+    overtaken = Overtaken(table, operation)
+    to(overtaken, 3)
+    assert overtaken.commits == 2
+    assert rows(opened(table.location)) == sorted(expected)
+
+
+def test_an_append_only_table_stays_so(table: DeltaTable) -> None:
+    properties = {"delta.appendOnly": "true", "delta.enableDeletionVectors": "true"}
+    table.commit(table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
+    with pytest.raises(AppendOnly):
+        to(table, 3)
+
+
+def test_clustering_is_that_of_then(table: DeltaTable) -> None:
+    log = Path(table.location.removeprefix("file://")) / "_delta_log"
+    features = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors", "domainMetadata", "clustering"],
+    }
+    domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
+    text = "".join(json.dumps(action) + "\n" for action in ({"protocol": features}, {"domainMetadata": domain}))
+    (log / f"{6:020d}.json").write_text(text)
+    to(table, 5)
+    assert table.snapshot().clustered_by == ()
+    to(table, 6)
+    assert table.snapshot().clustered_by == ("id",)
