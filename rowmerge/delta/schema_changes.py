@@ -39,16 +39,22 @@ def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapp
         _check_type(table, column.name, column.type)
 
 
-def _check_type(table: str, column: str, type_: DataType) -> None:
+def _check_type(table: str, column: str, type_: DataType, *, collected: bool = False) -> None:
+    """`collected`: the type is that of what an array or a map holds."""
     match type_:
         case Struct(fields):
             for inner in fields:
-                _check_type(table, column, inner.type)
+                if collected and not inner.nullable:
+                    raise PlanError(
+                        f"The field {inner.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
+                        f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
+                    )
+                _check_type(table, column, inner.type, collected=collected)
         case Array(element, _):
-            _check_type(table, column, element)
+            _check_type(table, column, element, collected=True)
         case Map(key, value, _):
-            _check_type(table, column, key)
-            _check_type(table, column, value)
+            _check_type(table, column, key, collected=True)
+            _check_type(table, column, value, collected=True)
         case _:
             try:
                 arrow_type(type_)

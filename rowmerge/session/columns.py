@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def query_columns(frame: DataFrame) -> Struct:
-    """A query's columns as a table's: all may be NULL, comments of the query's own stay behind.
+    """A query's columns as a table's: all may be NULL, also inside; comments of the query's own stay behind.
 
     Raises PlanError for a name that comes twice, TypeMismatch for a type that no table holds.
     """

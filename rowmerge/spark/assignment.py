@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 
 from rowmerge.errors import TypeMismatch
+from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
 from rowmerge.plan.schema_evolution import completed, evolved_type
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.nested import Known, reshaped
-from rowmerge.table.schema import DataType, Field, sql_name
+from rowmerge.table.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Struct, backquote, sql_name, string_literal
 
 STOP = "rowmerge-stop"
 """What the message of an expression that stops the statement begins with."""
@@ -73,13 +74,35 @@ def _cast(field: Field, table: str, text: str, given: DataType, wanted: DataType
 
 
 def _length(value: str, field: Field, table: str) -> str:
-    declared = re.fullmatch(r"(var)?char\(\s*(\d+)\s*\)", field.sql_type, re.IGNORECASE)
-    if declared is None:
-        return value
-    length = int(declared[2])
-    # As in the SQL standard, trailing spaces beyond the length are cut, anything else is an error; char is padded.
-    cut = f"if(char_length(rtrim({value})) > {length}, {_stop(Stop.TOO_LONG, field, table, value)}, substring({value}, 1, {length}))"
-    return cut if declared[1] else f"rpad({cut}, {length}, ' ')"
+    declared = field.metadata.get(CHAR_VARCHAR)
+    limits = lengths(str(declared)) if declared else None
+    return value if limits is None else _fitted(value, field.type, limits, partial(_stop, Stop.TOO_LONG, field, table), 0)
+
+
+def _fitted(value: str, type_: DataType, limits: Lengths, too_long: Callable[[str], str], depth: int) -> str:
+    """The value with every text in it as long as it may be.
+
+    As in the SQL standard, trailing spaces beyond the length are cut, anything else is an error; char is padded.
+    """
+
+    def inner(name: str, text: str, part: DataType) -> str:
+        limit = limits.get(name) if isinstance(limits, Inside) else None
+        return text if limit is None else _fitted(text, part, limit, too_long, depth + 1)
+
+    item, other = f"__rowmerge_text_{depth}", f"__rowmerge_other_{depth}"
+    match limits, type_:
+        case Length(characters, padded), _:
+            cut = f"if(char_length(rtrim({value})) > {characters}, {too_long(value)}, substring({value}, 1, {characters}))"
+            return f"rpad({cut}, {characters}, ' ')" if padded else cut
+        case _, Struct(fields):
+            parts = (f"{string_literal(f.name)}, {inner(f.name, f'({value}).{backquote(f.name)}', f.type)}" for f in fields)
+            return f"if({value} is null, null, named_struct({', '.join(parts)}))"
+        case _, Array(element, _):
+            return f"transform({value}, {item} -> {inner('element', item, element)})"
+        case _, Map(key, held, _):
+            value = f"transform_values({value}, ({other}, {item}) -> {inner('value', item, held)})"
+            return f"transform_keys({value}, ({item}, {other}) -> {inner('key', item, key)})"
+    return value
 
 
 def _stop(why: Stop, field: Field, table: str, value: str) -> str:

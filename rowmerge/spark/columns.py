@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, UnsupportedStatement
+from rowmerge.plan.lengths import Length, lengths
 from rowmerge.spark.types import schema_of
 from rowmerge.table.rules import DEFAULT, GENERATED
 from rowmerge.table.schema import CHAR_VARCHAR, Struct, backquote
@@ -28,14 +28,16 @@ def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struc
         _refuse(column)
     if not columns:
         return Struct()
-    types = [_bare(column.type.text) for column in columns]
-    casts = ", ".join(f"cast(null as {text}) as {backquote(column.name)}" for (text, _), column in zip(types, columns, strict=True))
+    limits = [lengths(column.type.text) for column in columns]
+    types = ["string" if isinstance(limit, Length) else column.type.text for limit, column in zip(limits, columns, strict=True)]
+    casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
     schema = schema_of(spark.sql(f"select {casts}"))
     fields = []
-    for field, column, (_, declared) in zip(schema, columns, types, strict=True):
+    for field, column, limit in zip(schema, columns, limits, strict=True):
         metadata: dict[str, Any] = {}
-        if declared is not None:
-            metadata[CHAR_VARCHAR] = declared
+        if limit is not None:
+            # Texts remember their lengths as in Spark's own tables, inside other types too.
+            metadata[CHAR_VARCHAR] = str(limit) if isinstance(limit, Length) else column.type.text
         if column.comment is not None:
             metadata["comment"] = column.comment
         if column.generated is not None:
@@ -44,13 +46,6 @@ def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struc
             metadata[DEFAULT] = column.default.text
         fields.append(replace(field, nullable=column.nullable, metadata=metadata))
     return Struct(tuple(fields))
-
-
-def _bare(text: str) -> tuple[str, str | None]:
-    """char(n) and varchar(n) are strings that remember their length, as in Spark's own tables."""
-    if match := re.fullmatch(r"\s*((?:var)?char)(?:acter)?\s*\(\s*(\d+)\s*\)\s*", text, re.IGNORECASE):
-        return "string", f"{match[1].lower()}({match[2]})"
-    return text, None
 
 
 def _refuse(column: ColumnDefinition) -> None:

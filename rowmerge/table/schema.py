@@ -71,7 +71,8 @@ class Field:
     @property
     def sql_type(self) -> str:
         """The type as a user would write it, char and varchar included."""
-        return str(self.metadata.get(CHAR_VARCHAR) or sql_name(self.type))
+        declared = self.metadata.get(CHAR_VARCHAR) if isinstance(self.type, Primitive) else None
+        return str(declared or sql_name(self.type))
 
 
 @dataclass(frozen=True)

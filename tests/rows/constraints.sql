@@ -221,3 +221,41 @@ insert into t values (null, null);
 !> ConstraintViolated: NOT NULL of column `id`
 select * from t;
 => 1 | Row(a=1)
+
+--- not null inside arrays and maps is refused, for nothing would hold it
+create table t (id int, a array<struct<x: int not null>>) using delta;
+!> PlanError: The field x inside an array or a map
+create table t (id int, m map<string, struct<x: int not null>>) using delta;
+!> PlanError: forall()
+create table t (id int, a array<struct<x: int>> check (forall(a, e -> e.x is not null))) using delta;
+insert into t values (1, array(named_struct('x', 1)));
+insert into t values (2, array(named_struct('x', 1), named_struct('x', cast(null as int))));
+!> ConstraintViolated: CHECK (forall(a, e -> e.x is not null)). A row that breaks it: a = [{1}, {null}], id = 2.
+select count(*) from t;
+=> 1
+
+--- a table made of a query has no NOT NULL, neither outside nor inside
+create table t using delta as select 1 as id, named_struct('a', 1) as s, array(named_struct('b', 2)) as l;
+insert into t select null, named_struct('a', cast(null as int)), array(named_struct('b', cast(null as int)), null);
+select * from t where id is null;
+=> NULL | Row(a=None) | [Row(b=None), None]
+
+--- texts inside structs, arrays and maps are as long as declared
+create table t (id int, s struct<v: varchar(3), c: char(4)>, a array<varchar(2)>, m map<varchar(3), struct<c: char(2)>>) using delta tblproperties ({mode});
+insert into t values (1, named_struct('v', 'abc  ', 'c', 'x'), array('ab', 'c   ', null), map('k', named_struct('c', 'y'), 'xyz  ', null));
+select concat(s.v, '|'), concat(s.c, '|'), concat_ws(',', transform(a, x -> concat(x, '|'))), concat(m['k'].c, '|'), m['xyz'] from t;
+=> abc| | x   | | ab|,c | | y | | NULL
+insert into t values (2, named_struct('v', 'abcd', 'c', 'x'), null, null);
+!> ValueOutOfRange: 'abcd'
+insert into t values (2, null, array('abc'), null);
+!> ValueOutOfRange: too long for the column `a`
+insert into t values (2, null, null, map('long', null));
+!> ValueOutOfRange: 'long'
+update t set s.v = 'abcd';
+!> ValueOutOfRange: `s`
+merge into t using (select 1 as id, map('k', named_struct('c', 'abc')) as m) u on t.id = u.id when matched then update set m = u.m;
+!> ValueOutOfRange: 'abc'
+update t set a = array('zz'), s = null, m = null;
+=> 1
+select * from t;
+=> 1 | NULL | ['zz'] | NULL
