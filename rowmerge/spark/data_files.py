@@ -30,7 +30,8 @@ class WriteSpec:
     `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a data file as the table names them;
     `stored`: the same as the file does, ids included; `by_field_id`: older files are read by these ids, not by name; `partition`: the
     partition columns, which stay out of the files; `folders`: the names of their folders;
-    `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin.
+    `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
+    `attempt`: what the names of one job's files have in common.
     """
 
     root: str
@@ -45,6 +46,7 @@ class WriteSpec:
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
     prefix: str = "part"
+    attempt: str = ""
 
 
 @dataclass
@@ -156,7 +158,8 @@ class RollingFile:
 
     def _begin(self) -> None:
         folder = "/".join(partition_folder(name, value) for name, value in zip(self._spec.folders, self._partition.values(), strict=True))
-        name = f"{self._spec.prefix}-{len(self._done):05d}-{uuid.uuid4()}.c000.{self._spec.compression}.parquet"
+        unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
+        name = f"{self._spec.prefix}-{len(self._done):05d}-{unique}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
         filesystem, inner = filesystem_of(self._path)
         if self._path.startswith("file:"):

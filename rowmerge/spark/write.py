@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
@@ -15,6 +16,7 @@ from pyspark.sql import functions as F
 
 from rowmerge.spark import data_files, fitting, sink
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
+from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.outcomes import outcome_columns
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import collect_arrow
@@ -145,9 +147,9 @@ def write_outcomes(
     partitions, so that a task does not write a small file into each; else by size, so that few changed rows make few files.
 
     `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
-    which the first makes a change row.
+    which the first makes a change row. When the job fails, the files of its finished tasks are deleted.
     """
-    spec = write_spec(table)
+    spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     columns = outcome_columns(outcomes, len(table.schema))
     written = columns.after or columns.before
     if changes_to is not None and may_repeat:
@@ -160,7 +162,12 @@ def write_outcomes(
     elif written and gather:
         outcomes = outcomes.hint("rebalance")
     changes = None if changes_to is None else change_rows_spec(spec, changes_to)
-    return _together(collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary")))
+    try:
+        messages = collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary"))
+    except BaseException:
+        discard_attempt(spec, changes)
+        raise
+    return _together(messages)
 
 
 @dataclass(frozen=True)
