@@ -677,3 +677,113 @@ select k, x.a, x.b, extra, _change_type from table_changes('t', 2) order by k, _
 => 1 | 1 | NULL | NULL | update_preimage
 => 2 | 2 | NULL | NULL | delete
 => 3 | 9 | 8 | e | insert
+
+--- defaults fill what the source lacks, generated columns are computed, constraints hold
+create table t (k int, v int default 7, g int generated always as (k * 2), constraint positive check (k > 0)) using delta tblproperties ({mode}, 'delta.feature.allowColumnDefaults' = 'supported');
+insert into t (k, v) values (1, 1);
+merge with schema evolution into t using (values (1, 'a'), (2, 'b')) s (k, extra) on t.k = s.k when matched then update set * when not matched then insert *;
+insert with schema evolution into t by name select 3 as k, 'c' as more;
+select * from t order by k;
+=> 1 | 1 | 2 | a | NULL
+=> 2 | 7 | 4 | b | NULL
+=> 3 | 7 | 6 | NULL | c
+merge with schema evolution into t using (values (-1, 1)) s (k, third) on t.k = s.k when not matched then insert *;
+!> ConstraintViolated: positive
+describe t;
+=> k | int | NULL
+=> v | int | NULL
+=> g | int | NULL
+=> extra | string | NULL
+=> more | string | NULL
+
+--- a key and a partition column may become wider
+create table t (k int, p smallint, v string) using delta partitioned by (p) tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
+insert into t values (1, 1, 'a'), (2, 2, 'b');
+merge with schema evolution into t using (values (1L, 70000, 'x'), (3000000000L, 2, 'y')) s (k, p, v) on t.k = s.k when matched then update set * when not matched then insert *;
+select k, p, v from t order by k;
+=> 1 | 70000 | x
+=> 2 | 2 | b
+=> 3000000000 | 2 | y
+select v from t where p = 2 order by k;
+=> b
+=> y
+
+--- the alias of the table may stand before a new column
+create table t (k int) using delta;
+insert into t values (1);
+merge with schema evolution into t as target using (values (1, 'x', 'y')) s (k, a, b) on target.k = s.k when matched then update set target.a = a, b = s.b;
+select * from t;
+=> 1 | x | y
+
+--- the alias of the source cannot stand before an assigned column
+create table t (k int, v int) using delta;
+merge with schema evolution into t using (values (1, 2)) s (k, v) on t.k = s.k when matched then update set s.v = s.v;
+!> UnknownColumn: `s`
+
+--- a new column that is assigned twice is refused
+create table t (k int) using delta;
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched then update set extra = s.extra, EXTRA = 'y';
+!> PlanError: twice
+merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when not matched then insert (k, extra, Extra) values (1, 'x', 'y');
+!> PlanError: twice
+
+--- empty arrays and maps of nothing go into nested columns
+create table t (k int, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta;
+merge with schema evolution into t using (select 1 as k, array() as l, cast(null as map<string, struct<a: int>>) as m) s on t.k = s.k when not matched then insert *;
+select * from t;
+=> 1 | [] | NULL
+
+--- two source rows for one row stop an evolving merge, and the schema stays
+create table t (k int, v int) using delta;
+insert into t values (1, 1);
+merge with schema evolution into t using (values (1, 'x'), (1, 'y')) s (k, extra) on t.k = s.k when matched then update set *;
+!> MultipleSourceRowsMatch: k = 1
+describe t;
+=> k | int | NULL
+=> v | int | NULL
+
+--- with case sensitive names a table still holds no two that differ in case alone
+create table t (k int, v int) using delta;
+set spark.sql.caseSensitive = true;
+merge with schema evolution into t using (values (1, 2)) s (k, V) on t.k = s.k when not matched then insert *;
+!> PlanError: differ in case alone
+merge with schema evolution into t using (values (1, 2, 'x')) s (k, v, EXTRA) on t.k = s.k when not matched then insert (k, v, EXTRA) values (s.k, s.v, s.EXTRA);
+set spark.sql.caseSensitive = false;
+select extra from t;
+=> x
+
+--- a column that the table and the source have in structs of structs is told by its path
+create table t (k int, x struct<y: struct<a: int>>) using delta;
+merge with schema evolution into t using (select 1 as k, named_struct('y', named_struct('n', null)) as x) s on t.k = s.k when not matched then insert *;
+!> TypeMismatch: `x`.`y`.`n`
+
+--- an evolving merge of a common table expression with deletes by the source
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2), (3, 3);
+with new as (select k, op, k * 10 as ten from values (1, 'D'), (2, 'U'), (4, 'I') as v (k, op))
+merge with schema evolution into t using new on t.k = new.k
+when matched and new.op = 'D' then delete
+when matched then update set v = -v, ten = new.ten
+when not matched then insert (k, ten) values (new.k, new.ten)
+when not matched by source then delete;
+=> 4 | 1 | 2 | 1
+select * from t order by k;
+=> 2 | -2 | 20
+=> 4 | NULL | 40
+
+--- a column that was dropped comes back empty
+create table t (k int, e string) using delta tblproperties ('delta.columnMapping.mode' = 'name');
+insert into t values (1, 'old'), (2, 'old');
+alter table t drop column e;
+merge with schema evolution into t using (values (1, 'new')) s (k, e) on t.k = s.k when matched then update set *;
+select * from t order by k;
+=> 1 | new
+=> 2 | NULL
+
+--- replace on adds columns
+create table t (k int, v int) using delta tblproperties ({mode});
+insert into t values (1, 1), (2, 2);
+insert with schema evolution into t as a by name replace on a.k = b.k (select 2 as k, 'on' as extra) as b;
+select * from t order by k;
+=> 1 | 1 | NULL
+=> 2 | NULL | on
