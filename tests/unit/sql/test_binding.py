@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -128,6 +128,6 @@ def test_deep_parentheses_are_no_matter_and_deep_queries_are_refused() -> None:
 
 def test_a_long_query_is_bound_in_a_moment() -> None:
     rows = ", ".join(f"({number}, 'row {number}', cast(null as string))" for number in range(20_000))
-    began = perf_counter()
+    began = process_time()
     assert bind(f"select * from (values {rows}) v join t", resolve).endswith(") v join <t> AS `t`")
-    assert perf_counter() - began < 10
+    assert process_time() - began < 10

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -74,10 +74,10 @@ def test_a_text_without_a_statement_is_refused(text: str) -> None:
 
 def test_a_long_statement_is_read_in_a_moment() -> None:
     rows = ", ".join(f"({number}, 'row {number}', cast(null as string))" for number in range(20_000))
-    began = perf_counter()
+    began = process_time()
     command = parse(f"insert into t values {rows}")
     assert isinstance(command, Insert) and command.query.text.endswith("(19999, 'row 19999', cast(null as string))")
-    assert perf_counter() - began < 10
+    assert process_time() - began < 10
 
 
 def test_deep_nesting_is_no_matter() -> None:
