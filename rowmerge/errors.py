@@ -178,6 +178,14 @@ class UnsupportedTableFeature(TableError):
         super().__init__(f"Cannot {action} {table}: it uses the table feature {feature!r}, which is not supported. {advice}")
 
 
+class RowsMustStay(UnsupportedTableFeature):
+    """A statement would write rows again that must stay in the file that holds them."""
+
+    def __init__(self, table: str, feature: str, action: str) -> None:
+        advice = "Rows would lose their ids. Switch the feature off for this table, or use an engine that keeps the ids."
+        super().__init__(table, feature, action=action, advice=advice)
+
+
 class CorruptLog(TableError):
     """A metadata file of a table is unreadable; `path` is the file."""
 

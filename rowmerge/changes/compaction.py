@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
+from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
 from rowmerge.plan.bins import Bin, bins_to_compact, bins_to_purge
 from rowmerge.spark.data_files import WriteSpec
 from rowmerge.spark.failures import translated
@@ -96,6 +96,8 @@ class Compaction:
         with self.timings.measure("plan"):
             snapshot = self.table.snapshot()
             snapshot.check_writable()
+            if snapshot.rows_stay_for is not None:
+                raise RowsMustStay(snapshot.name, snapshot.rows_stay_for, "rewrite files of")
             files = self._considered(snapshot)
             target = snapshot.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target)

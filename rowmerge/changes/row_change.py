@@ -14,7 +14,7 @@ from pyroaring import BitMap64
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.commands.rows import Match
-from rowmerge.errors import MultipleSourceRowsMatch
+from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
@@ -95,6 +95,7 @@ class RowChange:
 
     def attempt(self) -> Attempt:
         """Find and write the rows."""
+        self._check_rows_may_move()
         source = None
         if self.source_once is not None:
             with self.timings.measure("spark"):
@@ -134,6 +135,11 @@ class RowChange:
             definition=definition,
         )
         return Attempt(self.snapshot, change, changes, files.written)
+
+    def _check_rows_may_move(self) -> None:
+        feature = self.snapshot.rows_stay_for
+        if feature is not None and any(clause.effect is Effect.UPDATE for clause in self.plan.clauses):
+            raise RowsMustStay(self.plan.table, feature, "update rows of")
 
     @property
     def _changes_to(self) -> str | None:
@@ -272,10 +278,14 @@ class RowChange:
         return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
 
     def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
-        mode: WriteMode = self.snapshot.write_mode
-        return strategy(
+        stays = self.snapshot.rows_stay_for
+        mode = self.snapshot.write_mode if stays is None else WriteMode.MERGE_ON_READ
+        chosen = strategy(
             mode, can_mark=self.snapshot.can_mark_deleted, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
         )
+        if stays is not None and chosen is Strategy.REWRITE:
+            raise RowsMustStay(self.plan.table, stays, "rewrite files of")
+        return chosen
 
     def _counted(self, written: Written, files: FileChanges, whole: pa.Table) -> RowChanges:
         dropped = (pc.sum(whole["records"]).as_py() or 0) - (pc.sum(whole["deleted"]).as_py() or 0)

@@ -14,11 +14,12 @@ from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
-from rowmerge.delta.log import commit_path, read_documents
+from rowmerge.delta.log import LOG, commit_path, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
 from rowmerge.delta.properties import DELETION_VECTORS, serializable
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.restore import restored_table
+from rowmerge.delta.row_tracking import gives_ids, keeps_ids, with_ids
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.winners import commit_info, winner_of
@@ -71,7 +72,7 @@ class Commit:
         rebases = 0
         while True:
             version = state.version + 1
-            actions = [*self._small(state, version), *fixed]
+            actions = [*self._small(state, version), *self._with_row_ids(fixed, state, version)]
             if self.change.replace:
                 actions += writer.removal_of(state.files)
             put = self._put(version, serialize(actions))
@@ -98,6 +99,11 @@ class Commit:
                 deleted |= {path: deleted[path] | (winner.newly_deleted(path) or Positions()) for path in again}
                 fixed = writer.actions(state, deleted)
                 rebases += 1
+
+    def _with_row_ids(self, actions: list[Action], state: State, version: int) -> list[Action]:
+        if not gives_ids(self.protocol, self.metadata):
+            return actions
+        return with_ids(actions, state.domains, version, f"{self.storage.location}/{LOG}")
 
     def _ours(self, base: DeltaSnapshot) -> Ours:
         transaction = self.change.transaction
@@ -155,6 +161,9 @@ class Commit:
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
         }
+        if keeps_ids(self.protocol, self.metadata):
+            # What would copy or update rows without their ids is refused before it gets here.
+            info["tags"] = {"delta.rowTracking.preserved": "true"}
         if version:
             info["readVersion"] = self.base.version if self.base is not None else version - 1
         return info

@@ -17,10 +17,13 @@ from rowmerge.delta.properties import (
     IN_COMMIT_TIMESTAMPS,
     MIN_READER,
     MIN_WRITER,
+    ROW_TRACKING,
     WRITE_MODE,
     check_properties,
+    is_true,
     write_mode,
 )
+from rowmerge.delta.row_tracking import with_column_names
 from rowmerge.delta.rules import GENERATION_EXPRESSION
 from rowmerge.delta.schema_changes import SchemaChange, check_schema, renamed_leaf
 from rowmerge.delta.statistics import INDEXED_COLUMNS, Leaf, indexed_leaves, named_leaves
@@ -37,7 +40,7 @@ _SWITCHES = {
     IN_COMMIT_TIMESTAMPS: "inCommitTimestamp",
     "delta.appendOnly": "appendOnly",
     CHANGE_DATA_FEED: "changeDataFeed",
-    "delta.enableRowTracking": "rowTracking",
+    ROW_TRACKING: "rowTracking",
     "delta.enableTypeWidening": "typeWidening",
     "delta.enableIcebergCompatV1": "icebergCompatV1",
     "delta.enableIcebergCompatV2": "icebergCompatV2",
@@ -89,6 +92,7 @@ def changed_table(
         asked = definition.properties
         check_properties(asked, metadata.configuration)
         _refuse_late_timestamps(table, metadata.configuration, asked)
+        _refuse_late_row_tracking(table, metadata.configuration, asked)
         _refuse_new_constraints(table, metadata.configuration, asked)
         marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
         changed = replace(changed, configuration=_stored(asked, marks=marks), mapping_supported=True)
@@ -142,6 +146,8 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
     if MAX_ID in asked:
         raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
     stored = _stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE)
+    if is_true(stored, ROW_TRACKING):
+        stored = with_column_names(stored, old.configuration)
     metadata = replace(
         old,
         schema_string=schema_text(_stored_schema(definition.schema)),
@@ -164,6 +170,8 @@ def _with_protocol(
     needed = set(_needed(table, metadata, asked))
     if protocol.supports("typeWidening-preview"):
         needed.discard("typeWidening")
+    if "rowTracking" in needed:
+        needed.add("domainMetadata")
     protocol = _at_least(protocol, asked).with_features(needed)
     if keeps_change_rows(protocol, metadata):
         _check_change_columns(table, metadata.schema)
@@ -197,6 +205,13 @@ def _stored_schema(schema: Struct) -> Struct:
         return replace(field, metadata={**others, GENERATION_EXPRESSION: field.metadata[GENERATED]})
 
     return Struct(tuple(map(stored, schema)))
+
+
+def _refuse_late_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Rows that are there would have to get ids first."""
+    if is_true(new, ROW_TRACKING) and not is_true(old, ROW_TRACKING):
+        advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
+        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)
 
 
 def _with_checks(configuration: Mapping[str, str], checks: Mapping[str, str]) -> dict[str, str]:

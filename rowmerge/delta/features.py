@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
-from rowmerge.delta.properties import CHANGE_DATA_FEED
+from rowmerge.delta.properties import CHANGE_DATA_FEED, is_true
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
 
@@ -33,6 +33,7 @@ HONOURED = READABLE | frozenset(
         "domainMetadata",
         "generatedColumns",
         "inCommitTimestamp",
+        "rowTracking",
     }
 )
 """Writer features that every commit honours. `checkpointProtection` forbids what is never done here: cleaning the log up."""
@@ -107,7 +108,7 @@ def fields_of(type_: DataType, *, named: bool = False) -> Iterator[Field]:
 
 def is_on(metadata: Metadata, name: str) -> bool:
     """Whether a property is set to true."""
-    return metadata.configuration.get(name, "false").strip().lower() == "true"
+    return is_true(metadata.configuration, name)
 
 
 def keeps_change_rows(protocol: Protocol, metadata: Metadata) -> bool:
@@ -148,19 +149,9 @@ def _in_collections(type_: DataType) -> Iterator[str]:
             yield from (field.name for field in fields_of(type_) if "delta.invariants" in field.metadata)
 
 
-def _row_tracking(metadata: Metadata) -> str:
-    if is_on(metadata, "delta.rowTrackingSuspended") and not is_on(metadata, "delta.enableRowTracking"):
-        return ""
-    return (
-        "Suspend it first: ALTER TABLE … SET TBLPROPERTIES ('delta.enableRowTracking' = 'false', 'delta.rowTrackingSuspended' = 'true') "
-        "in the engine that enabled it."
-    )
-
-
 _USE: dict[str, Callable[[Metadata], str]] = {
     "invariants": _invariants,
     "identityColumns": _column(("delta.identity.",), "identity values"),
-    "rowTracking": _row_tracking,
     "icebergCompatV1": _property("delta.enableIcebergCompatV1"),
     "icebergCompatV2": _property("delta.enableIcebergCompatV2"),
 }

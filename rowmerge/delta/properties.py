@@ -14,6 +14,8 @@ from rowmerge.table.snapshot import WriteMode
 WRITE_MODE = "rowmerge.write.mode"
 SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
 DELETION_VECTORS = "delta.enableDeletionVectors"
+ROW_TRACKING = "delta.enableRowTracking"
+ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
@@ -32,10 +34,10 @@ _BOOLEANS = frozenset(
         "delta.enableIcebergCompatV1",
         "delta.enableIcebergCompatV2",
         IN_COMMIT_TIMESTAMPS,
-        "delta.enableRowTracking",
+        ROW_TRACKING,
         "delta.enableTypeWidening",
         "delta.randomizeFilePrefixes",
-        "delta.rowTrackingSuspended",
+        ROW_TRACKING_SUSPENDED,
     }
 )
 _INTERVALS = frozenset(
@@ -92,12 +94,19 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
             raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
         if name in _INTERVALS:
             milliseconds(name, value)
+    if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
+        raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
     write_mode(properties)
     evolves(properties)
     checkpoint_interval(properties)
     serializable(properties)
     RetryPolicy.of(properties)
     target_file_size(properties)
+
+
+def is_true(properties: Mapping[str, str], name: str) -> bool:
+    """Whether a property is set to true."""
+    return properties.get(name, "false").strip().lower() == "true"
 
 
 def write_mode(properties: Mapping[str, str]) -> WriteMode:

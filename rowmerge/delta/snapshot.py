@@ -18,6 +18,8 @@ from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import DELETION_VECTORS, evolves, target_file_size, write_mode
 from rowmerge.delta.replay import State, only_in
+from rowmerge.delta.row_tracking import FEATURE as ROW_TRACKING_FEATURE
+from rowmerge.delta.row_tracking import keeps_ids
 from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
@@ -102,6 +104,10 @@ class DeltaSnapshot:
     @property
     def change_rows_location(self) -> str | None:
         return f"{self.location}/{CHANGE_ROWS}" if keeps_change_rows(self.protocol, self.metadata) else None
+
+    @property
+    def rows_stay_for(self) -> str | None:
+        return ROW_TRACKING_FEATURE if keeps_ids(self.protocol, self.metadata) else None
 
     @property
     def write_mode(self) -> WriteMode:

@@ -92,6 +92,10 @@ class Snapshot(Protocol):
         """From `rowmerge.write.mode`, default auto. Raises ConfigurationError for another value."""
 
     @property
+    def rows_stay_for(self) -> str | None:
+        """The feature for whose sake rows must stay in the files that hold them: a copy would lose its id. None: rows may be copied."""
+
+    @property
     def change_rows_location(self) -> str | None:
         """Where commits write the rows that they change, before and after; None when the table does not keep them."""
 

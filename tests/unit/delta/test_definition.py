@@ -146,9 +146,7 @@ def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTabl
 @pytest.mark.parametrize(
     ("properties", "feature"),
     [
-        ({"delta.enableRowTracking": "true"}, "rowTracking"),
         ({"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
-        ({"delta.feature.rowTracking": "supported"}, "rowTracking"),
         ({"delta.feature.invented": "supported"}, "invented"),
     ],
 )

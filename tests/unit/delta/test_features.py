@@ -68,8 +68,6 @@ def test_legacy_versions_are_written_where_nothing_of_theirs_is_used(protocol: P
 EXPRESSION = '{"expression":{"expression":"c > 0"}}'
 ACTIVE = [
     ("identityColumns", Protocol(1, 6), metadata(**{"delta.identity.start": 1}), "c"),
-    ("rowTracking", features("rowTracking"), metadata({"delta.enableRowTracking": "true"}), "delta.rowTrackingSuspended"),
-    ("rowTracking", features("rowTracking"), metadata(), "delta.rowTrackingSuspended"),
     ("icebergCompatV2", features("icebergCompatV2"), metadata({"delta.enableIcebergCompatV2": "true"}), "delta.enableIcebergCompatV2"),
 ]
 
@@ -105,10 +103,6 @@ def test_a_feature_that_is_not_supported_is_not_in_use(name: str, protocol: Prot
 )
 def test_a_feature_that_is_supported_and_not_used_is_no_reason(name: str) -> None:
     check_writable("s.t", features(name), metadata())
-
-
-def test_suspended_row_tracking_is_no_reason() -> None:
-    check_writable("s.t", features("rowTracking", "domainMetadata"), metadata({"delta.rowTrackingSuspended": "true"}))
 
 
 def test_an_invariant_inside_an_array_is_refused() -> None:

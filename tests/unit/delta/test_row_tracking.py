@@ -1,0 +1,133 @@
+"""Row tracking: every file gives its rows ids that no other row ever had, whoever was faster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.row_tracking import DOMAIN, high_water_mark
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import Change, TableDefinition
+from tests.unit.delta.small_tables import Lake, committed
+
+SUPPORTED = {"delta.feature.rowTracking": "supported"}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "t")
+
+
+def ranges(snapshot: DeltaSnapshot) -> list[tuple[int | None, int | None]]:
+    """The first id and the commit version of each live file, in the order of ids."""
+    files = snapshot.state.files
+    pairs = zip(files["baseRowId"].to_pylist(), files["defaultRowCommitVersion"].to_pylist(), strict=True)
+    return sorted(pairs, key=repr)
+
+
+def mark(lake: Lake) -> int:
+    return high_water_mark(lake.table.snapshot().state.domains, "")
+
+
+def actions(lake: Lake, version: int, kind: str) -> list[dict[str, Any]]:
+    lines = (lake.log / f"{version:020d}.json").read_text().splitlines()
+    return [action[kind] for action in map(json.loads, lines) if kind in action]
+
+
+def test_every_added_file_gets_the_ids_after_the_highest(lake: Lake) -> None:
+    committed(lake.create(lake.file([1, 2, 3]), lake.file([4]), properties=SUPPORTED))
+    assert {"rowTracking", "domainMetadata"} <= lake.table.snapshot().protocol.features
+    committed(lake.append([5, 6]))
+    assert ranges(lake.table.snapshot()) == [(0, 0), (3, 0), (4, 1)]
+    assert mark(lake) == 5
+    assert actions(lake, 1, "domainMetadata") == [{"domain": DOMAIN, "configuration": '{"rowIdHighWaterMark":5}', "removed": False}]
+
+
+def test_a_deletion_vector_changes_no_id_and_a_rewritten_file_gets_new_ones(lake: Lake) -> None:
+    committed(lake.create(lake.file([1, 2, 3]), properties=SUPPORTED))
+    (path,) = lake.table.snapshot().files()["path"].to_pylist()
+    committed(lake.commit("DELETE", deleted={path: Positions([1])}))
+    assert ranges(lake.table.snapshot()) == [(0, 0)]
+    assert [(gone["baseRowId"], gone["defaultRowCommitVersion"]) for gone in actions(lake, 1, "remove")] == [(0, 0)]
+    assert actions(lake, 1, "domainMetadata") == []
+    committed(lake.commit("DELETE", added=(lake.file([1]),), removed=(path,)))
+    assert ranges(lake.table.snapshot()) == [(3, 2)]
+    assert mark(lake) == 3
+
+
+def test_a_commit_that_lost_the_race_gives_ids_and_version_anew(lake: Lake) -> None:
+    committed(lake.create(lake.file([1]), properties=SUPPORTED))
+    base = lake.table.snapshot()
+    committed(lake.append([2, 3]))
+    assert committed(lake.append([4], base=base)) == 2
+    assert ranges(lake.table.snapshot()) == [(0, 0), (1, 1), (3, 2)]
+    assert mark(lake) == 3
+
+
+def test_ids_and_the_mark_outlive_a_checkpoint(lake: Lake) -> None:
+    committed(lake.create(lake.file([1, 2]), properties={**SUPPORTED, "delta.checkpointInterval": "2"}))
+    committed(lake.append([3]))
+    committed(lake.append([4]))
+    assert (lake.log / f"{2:020d}.checkpoint.parquet").exists()
+    for version in (0, 1):
+        (lake.log / f"{version:020d}.json").unlink()
+    again = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
+    assert ranges(again) == [(0, 0), (2, 1), (3, 2)]
+    assert high_water_mark(again.state.domains, "") == 3
+
+
+def test_a_replaced_table_goes_on_counting(lake: Lake) -> None:
+    committed(lake.create(lake.file([1, 2]), properties=SUPPORTED))
+    committed(lake.commit("CREATE OR REPLACE", added=(lake.file([3]),), definition=TableDefinition(lake.schema, (), {}), replace=True))
+    assert ranges(lake.table.snapshot()) == [(2, 1)]
+
+
+def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> None:
+    committed(lake.create(lake.file([1, 2])))
+    kept = lake.table.snapshot().properties
+    committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=TableDefinition(properties={**kept, **SUPPORTED}))))
+    committed(lake.append([3]))
+    assert ranges(lake.table.snapshot()) == [(0, 2), (None, None)]
+    (path,) = (file["path"] for file in lake.table.snapshot().files().to_pylist() if file["records"] == 2)
+    committed(lake.commit("DELETE", deleted={path: Positions([0])}))
+    assert ranges(lake.table.snapshot()) == [(0, 2), (1, 3)]
+    assert mark(lake) == 2
+
+
+def test_suspended_tracking_gives_no_ids(lake: Lake) -> None:
+    committed(lake.create(lake.file([1]), properties={**SUPPORTED, "delta.rowTrackingSuspended": "true"}))
+    assert ranges(lake.table.snapshot()) == [(None, None)]
+    assert DOMAIN not in lake.table.snapshot().state.domains
+
+
+def test_enabled_tracking_names_its_hidden_columns_and_keeps_rows_where_they_are(lake: Lake) -> None:
+    committed(lake.create(lake.file([1]), properties={"delta.enableRowTracking": "true"}))
+    snapshot = lake.table.snapshot()
+    names = [value for name, value in snapshot.properties.items() if name.startswith("delta.rowTracking.materialized")]
+    assert len(set(names)) == 2
+    assert snapshot.rows_stay_for == "rowTracking"
+    assert actions(lake, 0, "commitInfo")[0]["tags"] == {"delta.rowTracking.preserved": "true"}
+
+
+def test_tracking_is_not_enabled_for_rows_that_have_no_ids(lake: Lake) -> None:
+    committed(lake.create(lake.file([1])))
+    on = TableDefinition(properties={"delta.enableRowTracking": "true"})
+    with pytest.raises(UnsupportedTableFeature, match="rowTracking"):
+        lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=on))
+
+
+def test_tracking_cannot_be_enabled_and_suspended(lake: Lake) -> None:
+    with pytest.raises(ConfigurationError, match="both"):
+        lake.create(properties={"delta.enableRowTracking": "true", "delta.rowTrackingSuspended": "true"})
+
+
+def test_a_mark_that_makes_no_sense_is_a_corrupt_log() -> None:
+    with pytest.raises(CorruptLog, match="high water mark"):
+        high_water_mark({DOMAIN: "{}"}, "log")
