@@ -24,12 +24,12 @@ from rowmerge.plan.planner import (
     plan_insert,
     plan_replace_on,
     plan_replace_using,
-    side_of,
     static_partition,
 )
 from rowmerge.plan.pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
+from rowmerge.plan.sides import side_of
 from rowmerge.plan.store_assignment import by_position
 from rowmerge.spark.outcomes import new_rows
 from rowmerge.spark.source import collect_arrow
@@ -158,7 +158,7 @@ def replace_on(
 
     def plan(snapshot: Snapshot) -> Planned:
         rows = rows_for(snapshot)
-        side = side_of(alias or target.parts[-1], target.parts, snapshot.schema.names, alias)
+        side = side_of(target.parts, alias, snapshot.schema.names)
         planned = plan_replace_on(rows.plan(snapshot), snapshot, condition_for(snapshot), side, case_sensitive=case_sensitive)
         return Planned(planned, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 

@@ -20,8 +20,8 @@ from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
-from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
-from rowmerge.spark.outcomes import outcome_rows
+from rowmerge.spark.joins import check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
+from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
 from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
@@ -164,7 +164,7 @@ class RowChange:
         masks, columns = [self.plan.files], list(self.plan.bound_columns)
         if source is not None and not self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
             for key in source.keys:
-                field = self.snapshot.schema.find(key.pair.column)
+                field = self.snapshot.schema.find(key.pair.column, case_sensitive=True)
                 assert field is not None
                 schema, partition = self.snapshot.schema, self.snapshot.partition_columns
                 if key.values is not None:
@@ -193,7 +193,10 @@ class RowChange:
             return self._and_new_rows(self._run_target_alone(files), source)
         join = choose_join(self.plan, source)
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
-        outcomes = merge_outcomes(self.plan, join, self._joined(files, source), before=self._changes_to is not None)
+        target = read_snapshot(self.spark, self.snapshot, files, addresses=True)
+        check_visibility(self.plan, target, source)
+        joined = joined_rows(self.plan, join, target, source)
+        outcomes = merge_outcomes(self.plan, join, joined, before=self._changes_to is not None)
         written = Written()
         everything_unmatched = files.num_rows == 0
         if not everything_unmatched and (source.rows or self.plan.of(Match.NOT_MATCHED_BY_SOURCE)):
@@ -227,7 +230,7 @@ class RowChange:
         (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
         if clause.condition is not None:
             # A filter, not a CASE: Spark allows IN and EXISTS subqueries only here.
-            rows = rows.where(clause.condition)
+            rows = rows.where(boolean(clause.condition))
         cases = [("true", replace(clause, condition=None))]
         outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=self._changes_to is not None)
         return self._write(outcomes) if files.num_rows else Written()

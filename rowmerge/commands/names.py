@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from rowmerge.table.schema import quote
 
+CATALOGS = ("rowmerge", "spark_catalog")
+"""Names that may stand before `schema.table` and mean our catalog."""
+
 
 @dataclass(frozen=True)
 class TableName:

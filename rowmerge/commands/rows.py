@@ -77,6 +77,7 @@ class Update:
     alias: str | None
     assignments: tuple[Assignment, ...]
     condition: SqlText | None
+    with_clause: SqlText | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Delete:
     target: TableName
     alias: str | None
     condition: SqlText | None
+    with_clause: SqlText | None = None
 
 
 @dataclass(frozen=True)

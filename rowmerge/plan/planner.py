@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertAction, Match, Merge, Update, UpdateAction, When
-from rowmerge.errors import AppendOnly, PlanError, UnknownColumn, UnsupportedStatement
-from rowmerge.plan.conditions import Condition, Side, analyse, nondeterministic
+from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
+from rowmerge.plan.conditions import Condition, Side, analyse
 from rowmerge.plan.moment import rules_at
 from rowmerge.plan.pruning import exact_partition_mask, file_mask, nothing
 from rowmerge.plan.qualification import qualify, replace_qualifiers
+from rowmerge.plan.restrictions import check_condition, check_merge, check_update
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
+from rowmerge.plan.sides import apart_from, check_apart, side_of, without_qualifier
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field, Struct, backquote, sql_name, string_literal
 from rowmerge.table.snapshot import Snapshot
@@ -40,18 +42,21 @@ def plan_merge(
     """
     before = snapshot.schema
     schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses, snapshot.can_widen)
-    target = side_of(merge.target_alias or merge.target.parts[-1], merge.target.parts, snapshot.schema.names, merge.target_alias)
-    if target.alias.lower() == source.alias.lower():
-        raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
-    if function := nondeterministic(merge.on.text):
-        raise _nondeterministic(merge.on, function, "the ON condition")
-    on = analyse(replace_qualifiers(merge.on.text, (target, source)), target, source, case_sensitive=case_sensitive)
+    target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
+    if (target.alias,) in source.names:
+        target = apart_from(target, target, TARGET)
+    check_apart(target, source)
+    check_merge(merge)
+    condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
+    on = analyse(condition, target, source, case_sensitive=case_sensitive)
     rules = _rules(snapshot.rules, schema)
     columns_of = _Columns(before, schema, rules, evolves=source_schema is not None)
     clauses = tuple(_clause(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
     _keep_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
-    mask, columns = file_mask(() if by_source else on.target_only, target, snapshot.schema, snapshot.partition_columns)
+    mask, columns = file_mask(
+        () if by_source else on.target_only, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive
+    )
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
@@ -71,7 +76,8 @@ def plan_merge(
 
 def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
     """UPDATE: one clause over target rows alone. Raises UnknownColumn, PlanError."""
-    target = side_of(update.alias or update.target.parts[-1], update.target.parts, snapshot.schema.names, update.alias)
+    check_update(update)
+    target = side_of(update.target.parts, update.alias, snapshot.schema.names)
     rules = _rules(snapshot.rules, snapshot.schema)
     values = _assigned(update.assignments, target, target, _Columns(snapshot.schema, snapshot.schema, rules), case_sensitive)
     return replace(_target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive), rules=rules)
@@ -79,7 +85,9 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
 
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
     """DELETE: one clause over target rows alone; files that go as a whole are told from their partition values."""
-    target = side_of(delete.alias or delete.target.parts[-1], delete.target.parts, snapshot.schema.names, delete.alias)
+    if delete.condition is not None:
+        check_condition(delete.condition, "the WHERE condition")
+    target = side_of(delete.target.parts, delete.alias, snapshot.schema.names)
     return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
 
 
@@ -130,9 +138,10 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
     assert source is not None
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Table and query of INSERT … REPLACE ON are both called `{target.alias}`. Give one of them another alias.")
-    if function := nondeterministic(condition.text):
-        raise _nondeterministic(condition, function, "the REPLACE ON condition")
-    on = analyse(replace_qualifiers(condition.text, (target, source)), target, source, case_sensitive=case_sensitive)
+    check_condition(condition, "the REPLACE ON condition")
+    on = analyse(
+        replace_qualifiers(condition.text, (target, source), case_sensitive=case_sensitive), target, source, case_sensitive=case_sensitive
+    )
     return _replacing(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text})
 
 
@@ -196,11 +205,6 @@ def static_partition(
     return values
 
 
-def side_of(alias: str, parts: tuple[str, ...], columns: tuple[str, ...], written_alias: str | None) -> Side:
-    """The target as a side: an alias hides the table's own names, as in Spark."""
-    return Side(alias, () if written_alias else (parts,), columns)
-
-
 def _target_plan(
     operation: str,
     target: Side,
@@ -214,15 +218,12 @@ def _target_plan(
     where: str | None = None
     conjuncts: tuple[str, ...] = ()
     if condition is not None:
-        if function := nondeterministic(condition.text):
-            raise _nondeterministic(condition, function, "the WHERE condition")
         where = qualify(condition.text, target, case_sensitive=case_sensitive)
         analysed: Condition = analyse(where, target, None, case_sensitive=case_sensitive)
         conjuncts = (*analysed.target_only, *analysed.other)
-    mask, columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns)
-    whole = None
-    if effect is Effect.DELETE:
-        whole = exact_partition_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns)
+    over = (conjuncts, target, snapshot.schema, snapshot.partition_columns)
+    mask, columns = file_mask(*over, case_sensitive=case_sensitive)
+    whole = exact_partition_mask(*over, case_sensitive=case_sensitive) if effect is Effect.DELETE else None
     return RowPlan(
         operation=operation,
         table=snapshot.name,
@@ -251,8 +252,6 @@ class _Columns:
 
 def _clause(when: When, target: Side, source: Side, columns: _Columns, case_sensitive: bool) -> Clause:
     condition = when.condition.text if when.condition else None
-    if when.condition is not None and (function := nondeterministic(when.condition.text)):
-        raise _nondeterministic(when.condition, function, f"the condition of {when.match.value}")
     visible = {Match.MATCHED: None, Match.NOT_MATCHED: source, Match.NOT_MATCHED_BY_SOURCE: target}[when.match]
     if condition is not None:
         condition = _settle(condition, visible, target, source, case_sensitive)
@@ -272,14 +271,15 @@ def _clause(when: When, target: Side, source: Side, columns: _Columns, case_sens
             if assignments is None:
                 values = {**columns.rules.defaults, **_star(columns, source, f"{when.match.value} THEN INSERT *", case_sensitive)}
             else:
-                values = _inserted(assignments, source, columns, case_sensitive)
+                listed = (replace(a, column=without_qualifier(a.column, target, columns.after)) for a in assignments)
+                values = _inserted(listed, source, columns, case_sensitive)
             return Clause(when.match, Effect.INSERT, condition, values)
 
 
 def _settle(text: str, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool) -> str:
     if visible is not None:
         return qualify(text, visible, case_sensitive=case_sensitive)
-    return replace_qualifiers(text, (target,) if source is None else (target, source))
+    return replace_qualifiers(text, (target,) if source is None else (target, source), case_sensitive=case_sensitive)
 
 
 def _star(columns: _Columns, source: Side, where: str, case_sensitive: bool) -> dict[str, str]:
@@ -306,7 +306,7 @@ def _star(columns: _Columns, source: Side, where: str, case_sensitive: bool) -> 
     return values
 
 
-def _inserted(assignments: tuple[Assignment, ...], source: Side, columns: _Columns, case_sensitive: bool) -> dict[str, str]:
+def _inserted(assignments: Iterable[Assignment], source: Side, columns: _Columns, case_sensitive: bool) -> dict[str, str]:
     values: dict[str, str] = {}
     for assignment in assignments:
         if len(assignment.column) != 1:
@@ -334,15 +334,14 @@ def _assigned(
     trees: dict[str, dict[str, object] | str] = {}
     fields: dict[str, Field] = {}
     for assignment in assignments:
-        path = assignment.column
-        if len(path) > 1 and path[0].lower() == target.alias.lower() and columns.after.find(path[0]) is None:
-            path = path[1:]
+        path = without_qualifier(assignment.column, target, columns.after)
         field = _column(columns.after, path[0], case_sensitive, "the SET list", _allowing(columns, source, path))
         fields[field.name] = field
         column = field.name if len(path) == 1 else None
         _place(trees, field, path, _value(assignment, column, columns.rules, visible, target, source, case_sensitive), case_sensitive)
     alias = backquote(target.alias)
-    rendered = {name: _render(tree, fields[name], columns.before.find(name), f"{alias}.{backquote(name)}") for name, tree in trees.items()}
+    was = {name: columns.before.find(name, case_sensitive=True) for name in trees}
+    rendered = {name: _render(tree, fields[name], was[name], f"{alias}.{backquote(name)}") for name, tree in trees.items()}
     return _without_computed(rendered)
 
 
@@ -422,15 +421,6 @@ def _allowing(columns: _Columns, source: Side | None, path: tuple[str, ...]) -> 
     """How a column that the source could bring would become one of the table's."""
     brought = source is not None and path[0].lower() in {name.lower() for name in source.columns}
     return _EVOLVE if brought and not columns.evolves else ""
-
-
-def _nondeterministic(text: SqlText, function: str, where: str) -> UnsupportedStatement:
-    return UnsupportedStatement(
-        f"{function}() gives another value each time it is asked, so {where} would have no one meaning. Compute it in the source first",
-        text=text.text,
-        line=1,
-        column=1,
-    )
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:

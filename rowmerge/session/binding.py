@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session.change_arguments import changes_asked
 from rowmerge.spark.changes import read_changes
 from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.views import is_temporary_view, milliseconds, register, unregister
-from rowmerge.sql import TableReference, bind
+from rowmerge.sql import TableReference, bind, names_of_with
 from rowmerge.table.changes import TableChanges
 from rowmerge.table.schema import backquote, quote
 from rowmerge.table.snapshot import Snapshot, Table
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEPT_VIEWS = 512
-CATALOGS = ("rowmerge", "spark_catalog")
-"""Names that may stand before `schema.table` and mean our catalog."""
 
 
 class Binder:
@@ -83,9 +81,13 @@ class Binder:
         """A query over our tables, Spark's and temporary views, as a DataFrame."""
         return self.spark.sql(bind(text, (statement or Statement(self)).resolve))
 
-    def statement(self, target: Snapshot) -> Statement:
-        """The names of a statement that writes: its target means this snapshot wherever it is read."""
-        return Statement(self, pinned={target.location: target})
+    def statement(self, target: Snapshot, with_clause: SqlText | None = None) -> Statement:
+        """The names of a statement that writes: its target means this snapshot wherever it is read.
+
+        `with_clause`: the WITH list before the statement, whose names can be read in all of it.
+        """
+        text = with_clause.text if with_clause is not None else ""
+        return Statement(self, pinned={target.location: target}, with_text=text, with_names=names_of_with(text) if text else frozenset())
 
     def frame(self, snapshot: Snapshot) -> DataFrame:
         """The rows of a snapshot; made once a version."""
@@ -154,7 +156,7 @@ class Statement:
     """The names of one statement: each is looked up once, so that it means one version everywhere in it.
 
     `pinned`: snapshots by location that names must mean; `read`: locations of the tables that were read at their newest version, `newest`
-    what that is.
+    what that is. `with_text`: a WITH list before the statement, `with_names` its names in lower case.
     """
 
     binder: Binder
@@ -164,9 +166,15 @@ class Statement:
     pinned: Mapping[str, Snapshot] = field(default_factory=dict)
     read: set[str] = field(default_factory=set)
     newest: dict[str, Snapshot] = field(default_factory=dict)
+    with_text: str = ""
+    with_names: frozenset[str] = frozenset()
 
     def resolve(self, reference: TableReference) -> str | None:
         """The quoted view for a name, or None for a name that is Spark's."""
+        first = reference.name.parts[0]
+        plain = reference.version is None and reference.timestamp is None and reference.changes is None
+        if plain and len(reference.name.parts) == 1 and first.lower() in self.with_names:
+            return self._view(f"WITH {first}", f"{self.with_text} select * from {backquote(first)}", self.schema, ())
         time = reference.timestamp.text if reference.timestamp else ""
         arguments = tuple(argument.text for argument in reference.changes or ())
         key = (*(part.lower() for part in reference.name.parts), str(reference.version), time, self.schema, *arguments)

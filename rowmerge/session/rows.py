@@ -10,12 +10,13 @@ from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.result import ChangeResult
 from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.changes.table_change import truncate
-from rowmerge.commands.names import SqlText
+from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.errors import TableError, UnsupportedStatement
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
+from rowmerge.plan.sides import apart_from, side_of
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder, Statement
 from rowmerge.session.inserts import InsertStatement
@@ -71,7 +72,8 @@ class RowStatements:
                 return truncate(self.spark, table, [(name, value.text) for name, value in command.partition], options)
 
     def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> Planned:
-        names = self.binder.statement(snapshot)
+        command = replace(command, target=TableName(self.binder.locate(command.target)))
+        names = self.binder.statement(snapshot, command.with_clause)
         condition = None if command.condition is None else _bound(command.condition, names)
         if isinstance(command, Delete):
             plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive(self.spark))
@@ -92,12 +94,13 @@ class MergePlanner:
 
     def plan(self, snapshot: Snapshot) -> Planned:
         """The plan on this version, and its source."""
-        names = self.binder.statement(snapshot)
+        names = self.binder.statement(snapshot, self.command.with_clause)
         clauses = tuple(_bound_clause(clause, names) for clause in self.command.clauses)
-        command = replace(self.command, on=_bound(self.command.on, names), clauses=clauses)
+        target = TableName(self.binder.locate(self.command.target))
+        command = replace(self.command, target=target, on=_bound(self.command.on, names), clauses=clauses)
         frame = self.binder.query(source_query(command), names)
         reads_table = snapshot.location in names.read
-        side = source_side(command, frame)
+        side = source_side(command, frame, self.binder)
         if self._source is None or reads_table:
             self._source = SourceRowsOnce(frame, side.alias)
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
@@ -128,17 +131,21 @@ def source_query(command: Merge) -> str:
     if command.source_columns:
         alias = backquote(command.source_alias or SOURCE)
         text += f" as {alias} ({', '.join(backquote(column) for column in command.source_columns)})"
-    return text if command.with_clause is None else f"{command.with_clause} {text}"
+    return text
 
 
-def source_side(command: Merge, frame: DataFrame) -> Side:
+def source_side(command: Merge, frame: DataFrame, binder: Binder) -> Side:
     """The source's alias and columns: without an alias, a table goes by its own name."""
     columns = tuple(frame.columns)
     if command.source_alias is not None:
         return Side(command.source_alias, (), columns)
+    target = side_of(command.target.parts, command.target_alias, ())
     before = "select * from "
     named = [reference for reference in references(before + command.source.text) if reference.start == len(before)]
     if not named:
-        return Side(SOURCE, (), columns)
-    parts = named[0].name.parts
-    return Side(parts[-1], (parts,), columns)
+        return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
+    name = named[0].name
+    temporary = len(name.parts) == 1 and binder.is_temporary(name.parts[0])
+    parts = name.parts if temporary or len(name.parts) > 2 else binder.locate(name)
+    side = side_of(parts, None, columns)
+    return side if parts == command.target.parts or command.target_alias is not None else apart_from(side, target, SOURCE)

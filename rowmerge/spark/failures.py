@@ -19,6 +19,7 @@ from rowmerge.errors import (
     TypeMismatch,
     UnknownColumn,
     Unparsable,
+    UnsupportedStatement,
     ValueOutOfRange,
 )
 from rowmerge.spark.assignment import STOP, Stop
@@ -31,6 +32,13 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
         yield
     except PySparkException as error:
         raise as_ours(error, text, table) from error
+    except Exception as error:
+        # What fails while Arrow batches are on their way comes as the bridge's own error, with Java's words.
+        if type(error).__module__ != "py4j.protocol":
+            raise
+        causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", str(error), re.MULTILINE)
+        reason = causes[-1] if causes else str(error)
+        raise SparkFailed(f"Spark stopped the statement: {_first_line(reason)} Nothing was written.") from error
 
 
 def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
@@ -44,7 +52,7 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return _stopped(bytes.fromhex(stopped[1]), bytes.fromhex(stopped[2]))
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
-        proposed = [_plain(part) for part in (parameters.get("proposal") or "").split(", ") if part]
+        proposed = [_plain(part) for part in (parameters.get("proposal") or "").split(", ") if part and "__rowmerge_" not in part]
         return UnknownColumn(_plain(name), proposed)
     if condition == "FIELD_NOT_FOUND":
         fields = [_plain(part) for part in (parameters.get("fields") or "").split(", ") if part]
@@ -56,6 +64,11 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return TableNotFound(_plain(parameters.get("relationName") or ""))
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
         return TypeMismatch(f"{_first_line(message)} Cast the value to the type that is wanted.")
+    if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
+        return UnsupportedStatement(
+            f"Spark does not take this subquery here: {_first_line(message)} Use a MERGE, and join what the subquery reads in its source",
+            text=text,
+        )
     if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
         return MissingDataFile(table, parameters.get("path") or "")
     if isinstance(error, AnalysisException):

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
+from rowmerge.errors import UnknownColumn
+from rowmerge.plan.conditions import Side
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
-from rowmerge.spark.outcomes import Guarded, new_rows, outcome_rows
+from rowmerge.spark.failures import as_ours
+from rowmerge.spark.outcomes import Guarded, boolean, new_rows, outcome_rows
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import ORDINAL, Source
 from rowmerge.spark.types import frame_of
@@ -46,7 +50,34 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     """Target joined to source on the plan's condition, under the plan's aliases."""
     assert plan.on is not None and plan.source is not None
     right = source.frame.alias(plan.source.alias)
-    return target.alias(plan.target.alias).join(F.broadcast(right) if join.broadcast else right, F.expr(plan.on.text), join.kind)
+    return target.alias(plan.target.alias).join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
+
+
+def check_visibility(plan: RowPlan, target: DataFrame, source: Source) -> None:
+    """A clause about rows of one side names columns of that side alone, though the joined rows have both.
+
+    Raises UnknownColumn, and what Spark's analysis raises.
+    """
+    assert plan.source is not None
+    _check_alone(plan, Match.NOT_MATCHED_BY_SOURCE, target, plan.target)
+    _check_alone(plan, Match.NOT_MATCHED, source.frame, plan.source)
+
+
+def _check_alone(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> None:
+    clauses = plan.of(match)
+    if not clauses:
+        return
+    texts = {text for clause in clauses for text in clause.values.values()}
+    texts |= {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
+    try:
+        analysed = frame.alias(side.alias).select(*(F.expr(text) for text in sorted(texts)))
+        assert len(analysed.schema) == len(texts)  # Spark Connect analyses no sooner than it must
+    except PySparkException as error:
+        ours = as_ours(error, plan.table, plan.table)
+        if isinstance(ours, UnknownColumn):
+            where = f"{match.value}, which sees {'the target' if match is Match.NOT_MATCHED_BY_SOURCE else 'the source'} only"
+            raise UnknownColumn(ours.name, side.columns, where=where) from error
+        raise
 
 
 def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False) -> DataFrame:

@@ -48,7 +48,9 @@ def outcome_rows(
         columns += [F.expr(_as_it_was(plan, field)).alias(old_column(position)) for position, field in enumerate(plan.schema)]
     if not writing:
         return rows.select(*columns)
-    written = rows.select(*columns, *_written(rows, plan, writing, len(cases)), F.col(CLAUSE))
+    # Where every row that is left is the one clause's, there is nothing to choose; a value must not be computed for any other row.
+    chosen = len(cases) == 1 and not ordinals
+    written = rows.select(*columns, *_written(rows, plan, writing, chosen=chosen), F.col(CLAUSE))
     technical, positional = written.columns[: len(columns)], written.columns[len(columns) : -1]
     if plan.rules.checks or plan.rules.generated:
         named = written.toDF(*technical, *plan.schema.names, CLAUSE)
@@ -84,11 +86,16 @@ def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataF
     return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False)
 
 
+def boolean(condition: str) -> str:
+    """A condition in a place where Spark wants a boolean: a bare NULL becomes one, anything else that is none stays an error."""
+    return f"({condition}) and true"
+
+
 def _condition(clause: Clause) -> str:
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
-def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], cases: int) -> list[Column]:
+def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], *, chosen: bool) -> list[Column]:
     texts = {(index, field.name): _text(plan, clause, field) for index, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
@@ -97,7 +104,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
         parts = []
         for index, clause in writing:
             text = texts[index, field.name]
-            old = before.find(field.name)
+            old = before.find(field.name, case_sensitive=True)
             if text is None:
                 value = stored("null", field.type, field, plan.table)
             elif clause.effect is Effect.UPDATE and field.name not in clause.values:
@@ -106,7 +113,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
                 kept = (_current(plan, old), old.type) if clause.keeps_fields and old is not None else None
                 value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept)
             parts.append(value)
-        if cases == 1:
+        if chosen:
             whole = parts[0]
         else:
             whole = "case " + CLAUSE + " " + " ".join(f"when {i} then {v}" for (i, _), v in zip(writing, parts, strict=True)) + " end"

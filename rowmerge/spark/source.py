@@ -70,7 +70,9 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     key_types = schema_of(kept.select(*names)) if pairs else Struct()
     found = []
     for index, pair in enumerate(pairs):
-        known = None if values is None else _distinct(values[_key(index)])
+        # Of nested values neither bounds nor kernels know an order: they prune nothing.
+        nested = pa.types.is_nested(arrow_type(key_types.fields[index].type))
+        known = None if values is None or nested else _distinct(values[_key(index)])
         low, high = told[f"low{index}"][0], told[f"high{index}"][0]
         has_null = told[f"known{index}"][0].as_py() < rows
         found.append(SourceKey(pair, key_types.fields[index].type, known, low, high, has_null))
@@ -121,7 +123,7 @@ def row_width(schema: Struct) -> int:
 
 def _distinct(column: pa.ChunkedArray) -> pa.Array:
     values = pc.drop_null(pc.unique(column))
-    return values.take(pc.sort_indices(values)) if not pa.types.is_nested(values.type) else values
+    return values.take(pc.sort_indices(values))
 
 
 def _key(index: int) -> str:

@@ -2,7 +2,7 @@
 
 from rowmerge.sql.default_values import Defaults, find_defaults
 from rowmerge.sql.parser import Statement, parse, parse_table_name
-from rowmerge.sql.references import TableReference, bind, bind_expression, bind_relation, references
+from rowmerge.sql.references import TableReference, bind, bind_expression, bind_relation, names_of_with, references
 
 __all__ = [
     "Defaults",
@@ -12,6 +12,7 @@ __all__ = [
     "bind_expression",
     "bind_relation",
     "find_defaults",
+    "names_of_with",
     "parse",
     "parse_table_name",
     "references",

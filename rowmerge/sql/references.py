@@ -10,7 +10,7 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import UnsupportedStatement
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import Token, position, tokenize
-from rowmerge.sql.relations import Read, reads, reads_of_expression, reads_of_relation
+from rowmerge.sql.relations import Read, reads, reads_of_expression, reads_of_relation, with_names
 from rowmerge.table.schema import backquote
 
 Resolve = Callable[["TableReference"], str | None]
@@ -38,6 +38,11 @@ def references(text: str) -> list[TableReference]:
     """The tables that a query or another statement reads, in the order of the text."""
     cursor = Cursor(text, tokenize(text))
     return [_reference(cursor, read) for read in _found(cursor, reads)]
+
+
+def names_of_with(text: str) -> frozenset[str]:
+    """The names that a WITH list gives to its queries, in lower case."""
+    return with_names(Cursor(text, tokenize(text)))
 
 
 def bind(text: str, resolve: Resolve) -> str:

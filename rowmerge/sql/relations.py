@@ -78,6 +78,11 @@ def reads_of_relation(cursor: Cursor) -> list[Read]:
     return finder.found
 
 
+def with_names(cursor: Cursor) -> frozenset[str]:
+    """The names of a WITH list, in lower case."""
+    return _Finder(cursor).with_names(frozenset())
+
+
 class _Finder:
     """Moves one cursor over the tokens; each method handles the tokens up to `end` at one depth of brackets."""
 

@@ -12,12 +12,11 @@ from rowmerge.sql.expressions import alias, begins_query, expression, last_expre
 from rowmerge.sql.lexer import Kind, position
 from rowmerge.sql.merge import assignment, merge
 
-_NO_WITH = "WITH before {verb} is not supported. Use MERGE INTO … USING (the query) …, or put the query into the condition"
 _NO_JOIN = "{verb} from another table is not supported. Use MERGE INTO … USING the other table ON … WHEN MATCHED THEN {verb}"
 
 
-def with_statement(cursor: Cursor) -> Merge | Insert | None:
-    """`WITH … MERGE` and `WITH … INSERT`; None where WITH begins a query."""
+def with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
+    """`WITH …` before a row-level statement; None where WITH begins a query."""
     if not with_list(cursor):
         return None
     clause = cursor.slice(0)
@@ -28,12 +27,14 @@ def with_statement(cursor: Cursor) -> Merge | Insert | None:
             return insert(cursor)
         case "FROM":
             return from_statement(cursor)
-        case "UPDATE" | "DELETE" as verb if cursor.token(1).is_name:
-            raise cursor.unsupported(_NO_WITH.format(verb=verb))
+        case "UPDATE" if cursor.token(1).is_name:
+            return update(cursor, clause)
+        case "DELETE" if cursor.token(1).is_name:
+            return delete(cursor, clause)
     return None
 
 
-def update(cursor: Cursor) -> Update:
+def update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
     """`UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
     cursor.expect("UPDATE")
     target = cursor.table_name()
@@ -48,17 +49,17 @@ def update(cursor: Cursor) -> Update:
             break
     if cursor.sees("FROM"):
         raise cursor.unsupported(_NO_JOIN.format(verb="UPDATE"))
-    return Update(target, name, tuple(assignments), _where(cursor, "the assignments"))
+    return Update(target, name, tuple(assignments), _where(cursor, "the assignments"), with_clause)
 
 
-def delete(cursor: Cursor) -> Delete:
+def delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
     """`DELETE FROM table [[AS] alias] [WHERE condition]`."""
     cursor.expect("DELETE", "FROM")
     target = cursor.table_name()
     name = alias(cursor)
     if cursor.sees("USING"):
         raise cursor.unsupported(_NO_JOIN.format(verb="DELETE"))
-    return Delete(target, name, _where(cursor, "the table"))
+    return Delete(target, name, _where(cursor, "the table"), with_clause)
 
 
 def truncate(cursor: Cursor) -> Truncate | None:

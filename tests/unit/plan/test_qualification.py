@@ -12,6 +12,7 @@ from rowmerge.plan.qualification import qualify, replace_qualifiers
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE
 
 ORDERS = Side("o", (("analytics", "orders"), ("orders",)), ("id", "amount", "day", "s", "items", "odd name"))
+ALL = "`o`.`id`, `o`.`amount`, `o`.`day`, `o`.`s`, `o`.`items`, `o`.`odd name`"
 SOURCE = Side("src", (), ("id", "amt"))
 
 
@@ -46,8 +47,8 @@ SOURCE = Side("src", (), ("id", "amt"))
             "EXISTS (SELECT 1 FROM analytics.orders WHERE analytics.orders.id = 1)",
             "EXISTS (SELECT 1 FROM analytics.orders WHERE analytics.orders.id = 1)",
         ),
-        ("struct(*)", "struct(`o`.*)"),
-        ("hash(analytics.orders.*, id)", "hash(`o`.*, `o`.id)"),
+        ("struct(*)", f"struct({ALL})"),
+        ("hash(analytics.orders.*, id)", f"hash({ALL}, `o`.id)"),
         ("hash(* EXCEPT (id))", "hash(`o`.* EXCEPT (id))"),
         ("id * amount", "`o`.id * `o`.amount"),
         ("id -- id\n + /* id */ id", "`o`.id -- id\n + /* id */ `o`.id"),
@@ -80,7 +81,12 @@ def test_case_decides_only_when_it_is_asked_to() -> None:
     [
         ("analytics.orders.id = src.id AND orders.s.id = 1", "`o`.id = src.id AND `o`.s.id = 1"),
         ("id = amt AND o.id = src.id", "id = amt AND o.id = src.id"),
-        ("hash(analytics.orders.*) = hash(src.*)", "hash(`o`.*) = hash(src.*)"),
+        (
+            "hash(analytics.orders.*) = hash(src.*)",
+            f"hash({ALL}) = hash(`src`.`id`, `src`.`amt`)",
+        ),
+        ("struct(*)", f"struct({ALL}, `src`.`id`, `src`.`amt`)"),
+        ("count(*)", "count(*)"),
         ("other.orders.id = src.id", "other.orders.id = src.id"),
         ("analytics.orders.id IN (SELECT orders.id FROM x AS orders)", "`o`.id IN (SELECT orders.id FROM x AS orders)"),
         ("analytics.orders.id = ", "analytics.orders.id = "),
