@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowmerge.delta.column_mapping import PHYSICAL_NAME
 from rowmerge.delta.widening import is_wider
-from rowmerge.table.schema import Array, DataType, Map, Struct, sql_name
+from rowmerge.table.schema import Array, DataType, Field, Map, Struct, sql_name
 
 
 def why_not_readable(old: Struct, new: Struct, above: str = "") -> str:
@@ -14,13 +14,17 @@ def why_not_readable(old: Struct, new: Struct, above: str = "") -> str:
         kept = new.find(field.name)
         if kept is None:
             return f"it has a column {name}, which was dropped or renamed"
-        if field.metadata.get(PHYSICAL_NAME, field.name) != kept.metadata.get(PHYSICAL_NAME, kept.name):
+        if _stored_name(field) != _stored_name(kept):
             return f"its column {name} was dropped or renamed, and the newer one of that name is another"
         if field.nullable and not kept.nullable:
             return f"its column {name} may hold NULL, which the newer one may not"
         if reason := _why_not_type(field.type, kept.type, name):
             return reason
     return ""
+
+
+def _stored_name(field: Field) -> str:
+    return str(field.metadata.get(PHYSICAL_NAME, field.name)).lower()
 
 
 def _why_not_type(old: DataType, new: DataType, name: str) -> str:

@@ -493,3 +493,36 @@ select id, v, n, _change_type, _commit_version from table_changes('t', 1) order 
 => 1 | x | 7 | update_postimage | 2
 => 1 | a | NULL | update_preimage | 2
 => 3 | y | 8 | insert | 2
+
+--- a restored version gives back the rows that its deletion vectors do not hold
+create table t (id int, v string) tblproperties ('delta.enableChangeDataFeed' = 'true', 'rowmerge.write.mode' = 'merge-on-read');
+insert into t values (1, 'a'), (2, 'b'), (3, 'c');
+delete from t where id = 1;
+insert into t values (4, 'd');
+restore table t to version as of 1;
+select id, v, _change_type from table_changes('t', 4) order by id;
+=> 1 | a | insert
+=> 4 | d | delete
+
+--- rearranged files are no change
+create table t (id int) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
+insert into t values (1);
+insert into t values (2);
+optimize t;
+select count(*) from table_changes('t', 3);
+=> 0
+select id, _commit_version from table_changes('t', 1) order by id;
+=> 1 | 1
+=> 2 | 2
+
+--- a renamed column ends the range
+create table t (id int, v string) tblproperties ('delta.columnMapping.mode' = 'name', 'delta.enableChangeDataFeed' = 'true');
+insert into t values (1, 'a');
+alter table t rename column v to w;
+insert into t values (2, 'b');
+select * from table_changes('t', 1);
+!> IncompatibleSchemaChange: a column v, which was dropped or renamed
+select id, v, _change_type from table_changes('t', 1, 1);
+=> 1 | a | insert
+select id, w, _change_type from table_changes('t', 2);
+=> 2 | b | insert

@@ -1,0 +1,86 @@
+"""Random statements: the change rows of a version, applied to the rows of the one before, give its rows."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+import rowmerge
+from tests.engine import test_differential as differential
+
+EXAMPLES = int(os.environ.get("ROWMERGE_CHANGE_EXAMPLES", "8"))
+NAMES = ", ".join(differential.COLUMNS)
+
+replacements = st.sampled_from(
+    [
+        f"insert into TARGET replace using (k) select {NAMES} from SOURCE",
+        f"insert into TARGET replace where k < 6 select {NAMES} from SOURCE where k < 6",
+        f"insert overwrite TARGET select {NAMES} from SOURCE",
+        f"insert into TARGET select {NAMES} from SOURCE",
+        "merge into TARGET t using (select k from SOURCE union all select k from SOURCE) s on t.k = s.k when matched then delete",
+    ]
+)
+statements = st.one_of(differential.statements, differential.statements, replacements)
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+)
+@given(
+    target=differential.targets,
+    source=differential.sources,
+    texts=st.lists(statements, min_size=2, max_size=3),
+    mode=differential.modes,
+    partitioned=st.booleans(),
+)
+def test_change_rows_lead_from_one_version_to_the_next(
+    spark: SparkSession,
+    tmp_path_factory: Any,
+    target: list[list[tuple[Any, ...]]],
+    source: list[tuple[Any, ...]],
+    texts: list[str],
+    mode: str,
+    partitioned: bool,
+) -> None:
+    warehouse: Path = tmp_path_factory.mktemp("changes")
+    event(f"{mode}, {'partitioned' if partitioned else 'not partitioned'}")
+    session = rowmerge.connect(str(warehouse), spark=spark)
+    by = "partitioned by (p)" if partitioned else ""
+    keeps = f"'delta.enableChangeDataFeed' = 'true', 'rowmerge.write.mode' = '{mode}'"
+    session.sql(f"create table t (k bigint, v int, w string, p int) {by} tblproperties ({keeps})")
+    for batch in target:
+        if batch:
+            session.write(differential._table(batch), "t")
+    view = f"source_{uuid.uuid4().hex}"
+    spark.createDataFrame(differential._table(source)).createOrReplaceTempView(view)
+    version = session.describe("default", "t").version
+    for text in texts:
+        before = rows(session, f"t version as of {version}")
+        session.sql(text.replace("TARGET", "t").replace("SOURCE", view))
+        newest = session.describe("default", "t").version
+        after = rows(session, "t")
+        if newest == version:
+            assert after == before, text
+            continue
+        gone = rows(session, f"table_changes('t', {newest}, {newest})", "where _change_type in ('delete', 'update_preimage')")
+        come = rows(session, f"table_changes('t', {newest}, {newest})", "where _change_type in ('insert', 'update_postimage')")
+        assert gone <= before, text
+        assert before - gone + come == after, text
+        version = newest
+    spark.catalog.dropTempView(view)
+
+
+def rows(session: rowmerge.Session, relation: str, condition: str = "") -> Counter[tuple[Any, ...]]:
+    """The rows of a relation, each with the number of times that it is there."""
+    return Counter(tuple(row) for row in session.sql(f"select {NAMES} from {relation} {condition}").collect())

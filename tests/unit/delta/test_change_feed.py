@@ -1,0 +1,229 @@
+"""Which rows each version changed, told from the log alone: recorded change rows, files, and deletion vectors."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta.read_compatibility import why_not_readable
+from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
+from rowmerge.table.changes import Bound, ChangedFile
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
+from rowmerge.table.snapshot import Change, TableDefinition
+from tests.unit.delta.small_tables import Lake, committed
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+LONG, TEXT, INT = Primitive("long"), Primitive("string"), Primitive("integer")
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1, 2, 3, 4]), properties=FEED))
+    return lake
+
+
+def changes(lake: Lake, first: int, last: int | None = None) -> tuple[ChangedFile, ...]:
+    return lake.table.changes(lake.table.snapshot(), Bound(version=first), None if last is None else Bound(version=last)).files
+
+
+def told(files: tuple[ChangedFile, ...]) -> list[tuple[int, str | None, list[int], bool]]:
+    return [(file.version, file.change, list(file.rows), file.listed) for file in files]
+
+
+def only_path(lake: Lake) -> str:
+    (path,) = lake.table.snapshot().files()["path"].to_pylist()
+    return str(path)
+
+
+def rewrite_log(lake: Lake, version: int, edit: Any) -> None:
+    path = lake.log / f"{version:020d}.json"
+    path.write_text("\n".join(json.dumps(action) for action in edit([json.loads(line) for line in path.read_text().splitlines()])) + "\n")
+
+
+def test_added_files_are_inserts_and_removed_ones_deletes(lake: Lake) -> None:
+    path = only_path(lake)
+    committed(lake.commit("WRITE", added=(lake.file([9]),), removed=(path,)))
+    assert told(changes(lake, 0)) == [(0, "insert", [], False), (1, "delete", [], False), (1, "insert", [], False)]
+
+
+def test_a_deletion_vector_deletes_what_it_did_not_hold_before(lake: Lake) -> None:
+    path = only_path(lake)
+    committed(lake.commit("DELETE", deleted={path: Positions([1])}))
+    committed(lake.commit("DELETE", deleted={path: Positions([1, 3])}))
+    committed(lake.commit("DELETE", removed=(path,)))
+    assert told(changes(lake, 1)) == [(1, "delete", [1], True), (2, "delete", [3], True), (3, "delete", [1, 3], False)]
+
+
+def test_a_deletion_vector_that_shrinks_inserts_rows_again(lake: Lake) -> None:
+    committed(lake.commit("DELETE", deleted={only_path(lake): Positions([0, 2])}))
+    rewrite_log(lake, 1, lambda actions: actions)
+    marked = json.loads((lake.log / f"{1:020d}.json").read_text().splitlines()[-1])["add"]
+    removed = {**marked, "deletionTimestamp": 1, "extendedFileMetadata": True}
+    added = {name: value for name, value in marked.items() if name != "deletionVector"}
+    actions = [{"commitInfo": {"operation": "RESTORE"}}, {"remove": removed}, {"add": added}]
+    (lake.log / f"{2:020d}.json").write_text("\n".join(map(json.dumps, actions)) + "\n")
+    assert told(changes(lake, 2)) == [(2, "insert", [0, 2], True)]
+
+
+def test_recorded_change_rows_are_all_there_is_of_a_version(lake: Lake) -> None:
+    path, rows = only_path(lake), lake.file([1], folder="_change_data")
+    files = FileChanges((lake.file([7]),), (path,), {}, (rows,))
+    committed(lake.table.commit(lake.table.snapshot(), Change("UPDATE", files=files)))
+    (found,) = changes(lake, 1)
+    assert (found.path, found.change, found.partition) == (rows.path, None, {})
+
+
+def test_rearranged_files_are_no_change(lake: Lake) -> None:
+    committed(lake.commit("OPTIMIZE", added=(lake.file([1, 2, 3, 4]),), removed=(only_path(lake),), data_change=False))
+    assert changes(lake, 1) == ()
+
+
+def test_a_merge_that_says_it_changed_nothing_is_no_change(lake: Lake) -> None:
+    metrics = {"numTargetRowsInserted": 0, "numTargetRowsUpdated": 0, "numTargetRowsDeleted": 0}
+    committed(lake.commit("MERGE", added=(lake.file([1, 2, 3, 4]),), removed=(only_path(lake),), metrics=metrics))
+    assert changes(lake, 1) == ()
+
+
+def test_partition_values_are_typed(tmp_path: Path) -> None:
+    schema = Struct((Field("id", LONG), Field("p", INT)))
+    lake = Lake(tmp_path / "t", schema, ("p",))
+    committed(lake.create(lake.file([1], "p=7", {"p": 7}), lake.file([2], "p=x", {"p": None}), properties=FEED))
+    assert sorted((file.partition["p"] for file in changes(lake, 0)), key=repr) == [7, None]
+    committed(lake.commit("DELETE", removed=tuple(lake.table.snapshot().files()["path"].to_pylist())))
+    assert sorted((file.partition["p"] for file in changes(lake, 1)), key=repr) == [7, None]
+
+
+def test_versions_before_the_feed_and_after_it_were_not_recorded(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1])))
+    for properties in (FEED, {}):
+        committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=TableDefinition(properties=properties))))
+    for first, last, version in ((0, 0, 0), (0, 1, 0), (1, 2, 2), (2, None, 2)):
+        with pytest.raises(ChangesNotRecorded) as caught:
+            changes(lake, first, last)
+        assert caught.value.version == version
+    assert changes(lake, 1, 1) == ()
+
+
+def test_a_log_that_was_cleaned_up_tells_where_it_begins(lake: Lake) -> None:
+    definition = TableDefinition(properties={**FEED, "delta.checkpointInterval": "2"})
+    committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=definition)))
+    committed(lake.append([5]))
+    committed(lake.append([6]))
+    for version in (0, 1):
+        (lake.log / f"{version:020d}.json").unlink()
+    with pytest.raises(VersionNotFound, match="up to version 1. Begin at version 2"):
+        changes(lake, 1)
+    assert told(changes(lake, 2)) == [(2, "insert", [], False), (3, "insert", [], False)]
+
+
+def test_a_range_is_within_the_versions_that_there_are(lake: Lake) -> None:
+    committed(lake.append([5]))
+    with pytest.raises(VersionNotFound, match="after the newest version, 1"):
+        changes(lake, 2)
+    with pytest.raises(PlanError, match="not before the start"):
+        changes(lake, 1, 0)
+    assert told(changes(lake, 1, 7)) == [(1, "insert", [], False)]
+    base = lake.table.snapshot()
+    committed(lake.append([6]))
+    assert lake.table.changes(base, Bound(version=0), None).last == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "versions"),
+    [
+        (0, None, (0, 3)),
+        (10 * HOUR, None, (0, 3)),
+        (10 * HOUR + 1, None, (1, 3)),
+        (11 * HOUR, 12 * HOUR, (1, 2)),
+        (11 * HOUR + 1, 13 * HOUR - 1, (2, 2)),
+        (13 * HOUR, 99 * HOUR, (3, 3)),
+        (10 * HOUR, 10 * HOUR, (0, 0)),
+    ],
+)
+def test_times_stand_for_the_first_version_after_and_the_last_before(
+    lake: Lake, first: int, last: int | None, versions: tuple[int, int]
+) -> None:
+    hours(lake, 10, 11, 12, 13)
+    found = lake.table.changes(lake.table.snapshot(), Bound(timestamp=first), None if last is None else Bound(timestamp=last))
+    assert (found.first, found.last) == versions
+    assert [file.timestamp for file in found.files] == [(10 + file.version) * HOUR for file in found.files]
+
+
+def test_times_between_two_versions_hold_no_change(lake: Lake) -> None:
+    hours(lake, 10, 11)
+    newest = lake.table.snapshot()
+    assert lake.table.changes(newest, Bound(timestamp=10 * HOUR + 1), Bound(timestamp=11 * HOUR - 1)).files == ()
+    with pytest.raises(PlanError, match="not before the start"):
+        lake.table.changes(newest, Bound(timestamp=11 * HOUR), Bound(timestamp=10 * HOUR))
+    with pytest.raises(VersionNotFound, match="1970-01-01 12:00:00 UTC, after the newest"):
+        lake.table.changes(newest, Bound(timestamp=12 * HOUR), None)
+    with pytest.raises(VersionNotFound, match="before its first version"):
+        lake.table.changes(newest, Bound(version=0), Bound(timestamp=9 * HOUR))
+
+
+def hours(lake: Lake, *at: int) -> None:
+    """Versions that were committed at these hours of the first day of 1970."""
+    for number in range(len(at)):
+        if number:
+            committed(lake.append([10 + number]))
+    for number, hour in enumerate(at):
+        os.utime(lake.log / f"{number:020d}.json", (hour * 3600, hour * 3600))
+
+
+def test_times_never_go_back_from_one_version_to_the_next(lake: Lake) -> None:
+    hours(lake, 10, 8, 12)
+    assert [file.timestamp // HOUR for file in changes(lake, 0)] == [10, 10, 12]
+
+
+def test_a_time_that_the_commit_tells_counts(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1]), properties={**FEED, "delta.enableInCommitTimestamps": "true"}))
+    os.utime(lake.log / f"{0:020d}.json", (3600, 3600))
+    (file,) = changes(lake, 0)
+    assert file.timestamp == lake.table.snapshot().timestamp > 24 * HOUR
+
+
+def test_rows_of_a_replaced_table_with_other_columns_are_refused(lake: Lake) -> None:
+    other = TableDefinition(Struct((Field("id", TEXT),)), (), FEED)
+    committed(lake.commit("CREATE OR REPLACE", definition=other, replace=True))
+    with pytest.raises(IncompatibleSchemaChange, match="version 0 do not fit"):
+        changes(lake, 0)
+    with pytest.raises(IncompatibleSchemaChange, match="version 0 do not fit"):
+        changes(lake, 1)
+
+
+def schema(**types: DataType) -> Struct:
+    return Struct(tuple(Field(name, type_) for name, type_ in types.items()))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (schema(a=LONG), schema(a=LONG, b=TEXT), ""),
+        (schema(a=LONG), schema(A=LONG), ""),
+        (schema(a=INT), schema(a=LONG), ""),
+        (schema(a=schema(x=LONG)), schema(a=schema(x=LONG, y=TEXT)), ""),
+        (schema(a=LONG, b=TEXT), schema(a=LONG), "a column b, which was dropped"),
+        (schema(a=LONG), schema(a=TEXT), "column a is bigint, and the newer one string"),
+        (schema(a=LONG), schema(a=INT), "column a is bigint"),
+        (schema(a=schema(x=LONG)), schema(a=schema(y=LONG)), "a column a.x"),
+        (schema(a=Array(LONG)), schema(a=Array(TEXT)), "a.element"),
+        (schema(a=Map(TEXT, LONG)), schema(a=Map(TEXT, TEXT)), "a.value"),
+        (schema(a=LONG), Struct((Field("a", LONG, nullable=False),)), "may hold NULL"),
+        (Struct((Field("a", LONG, nullable=False),)), schema(a=LONG), ""),
+        (schema(a=LONG), Struct((Field("a", LONG, metadata={"delta.columnMapping.physicalName": "a"}),)), ""),
+        (schema(a=LONG), Struct((Field("a", LONG, metadata={"delta.columnMapping.physicalName": "col-1"}),)), "is another"),
+    ],
+)
+def test_rows_are_read_in_newer_columns_when_columns_were_only_added(old: Struct, new: Struct, reason: str) -> None:
+    found = why_not_readable(old, new)
+    assert reason in found
+    assert bool(reason) == bool(found)
