@@ -100,7 +100,9 @@ def _settled(table: Table, made: Attempt, options: CommitOptions, timings: Timin
             discard(made.written)
             return conflict
         case Unknown(reason):
+            name = made.base.name
+            look = f"Look at DESCRIBE HISTORY {name} before you run it again."
+            safe = "Run it again: with its idempotency key it is not done twice."
             raise CommitStateUnknown(
-                f"It is not known whether the {change.operation} on {made.base.name} was committed: {reason}. "
-                f"Look at DESCRIBE HISTORY {made.base.name} before you run it again."
+                f"It is not known whether the {change.operation} on {name} was committed: {reason}. {safe if options.transaction else look}"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import DirectoryCatalog, Relation
@@ -64,11 +64,11 @@ class Definitions:
     binder: Binder
     default_format: str
 
-    def run(self, command: DefinitionCommand) -> StatementResult:
+    def run(self, command: DefinitionCommand, options: CommitOptions) -> StatementResult:
         """The result of a command. Raises TableError, PlanError and what the catalog and the format raise."""
         match command:
             case CreateTable():
-                return self._create_table(command)
+                return self._create_table(command, options)
             case CreateView():
                 return self._create_view(command)
             case CreateSchema(name, if_not_exists, comment, properties):
@@ -142,7 +142,7 @@ class Definitions:
             self.catalog.register(schema, table_name, location)
         return result
 
-    def _create_table(self, command: CreateTable) -> StatementResult:
+    def _create_table(self, command: CreateTable, options: CommitOptions) -> StatementResult:
         if (command.format or self.default_format) != "delta":
             raise UnsupportedStatement(
                 f"USING {command.format or self.default_format} is not supported. Write USING delta", text=str(command.name)
@@ -176,11 +176,10 @@ class Definitions:
         partitioned_by = partition_columns(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)
         definition = TableDefinition(columns, partitioned_by, command.properties, command.comment, checks or None)
-        result = self.create(command.name, definition, rows, or_replace=command.or_replace, location=command.location, base=base)
+        result = self.create(command.name, definition, rows, options, or_replace=command.or_replace, location=command.location, base=base)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
-        return StatementResult(
-            answers.nothing(self.spark), operation, None if rows is None else result.changes, result.version, result.timings.seconds
-        )
+        outcome = StatementResult.of(answers.nothing(self.spark), operation, result)
+        return outcome if rows is not None else replace(outcome, changes=None)
 
     def _drop(self, command: Drop) -> StatementResult:
         operation = "DROP VIEW" if command.view else "DROP TABLE"

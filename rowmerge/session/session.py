@@ -17,7 +17,7 @@ from rowmerge.commands.explain import Explain
 from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
-from rowmerge.errors import ConfigurationError, TableNotFound
+from rowmerge.errors import ConfigurationError, TableNotFound, UnsupportedStatement
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.change_arguments import sql_constant
@@ -25,13 +25,15 @@ from rowmerge.session.columns import query_columns
 from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
+from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
 from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.results import StatementResult
 from rowmerge.session.rows import RowStatements
 from rowmerge.session.settings import may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
-from rowmerge.sql import parse
+from rowmerge.sql import Statement, parse
+from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Snapshot, TableDefinition
@@ -99,13 +101,19 @@ class Session:
         """The Spark session underneath."""
         return self._spark
 
-    def sql(self, text: str) -> DataFrame:
-        """Run one statement; its rows. Row-level statements return counts as Delta does."""
-        return self.execute(text).frame
+    def sql(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> DataFrame:
+        """Run one statement; its rows. Row-level statements return counts as Delta does. `idempotency_key` as `execute` says."""
+        return self.execute(text, idempotency_key=idempotency_key).frame
 
-    def execute(self, text: str) -> StatementResult:
-        """Run one statement; its rows and what it did. Raises RowmergeError."""
+    def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
+        """Run one statement; its rows and what it did.
+
+        `idempotency_key`: a statement that writes rows is done once for each key and table, however often it is run; also written as
+        `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …`. An application's name with a version is done once for each version, which must rise.
+        Raises RowmergeError.
+        """
         command = parse(text)
+        options = self._options_for(command, text, idempotency_key)
         with translated(text):
             match command:
                 case Query(query):
@@ -114,11 +122,32 @@ class Session:
                     plan = str(self._rows.plan(explained))
                     return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
-                    return self._rows.run(command, self._options)
+                    return self._rows.run(command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore():
                     return self._maintenance.run(command)
                 case _:
-                    return self._definitions.run(command)
+                    return self._definitions.run(command, options)
+
+    def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
+        """Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys."""
+        hinted = hinted_key(text)
+        if key is not None and hinted is not None:
+            raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
+        key = hinted if key is None else key
+        creates = isinstance(command, CreateTable) and command.query is not None
+        if creates or isinstance(command, Merge | Update | Delete | Insert | Truncate):
+            return self._with_key(key)
+        if key is not None:
+            raise UnsupportedStatement(
+                "An idempotency key is for statements that write rows: MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS. "
+                "Leave it out",
+                text=text,
+            )
+        return self._options
+
+    def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
+        key = key_in_settings(self._spark) if key is None else key
+        return self._options if key is None else replace(self._options, transaction=transaction_of(key))
 
     def table(self, name: str) -> DataFrame:
         """The rows of a table's newest version, of a view, or of a temporary view; `name` as in SQL."""
@@ -145,15 +174,17 @@ class Session:
         properties: Mapping[str, str] | None = None,
         column_comments: Mapping[str, str] | None = None,
         schema_evolution: bool | None = None,
+        idempotency_key: IdempotencyKey | None = None,
     ) -> StatementResult:
         """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
 
         `name` as in SQL. `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
         `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
-        Raises TableNotFound, UnknownColumn, TypeMismatch, …
+        `idempotency_key` as `execute` says. Raises TableNotFound, UnknownColumn, TypeMismatch, …
         """
         command = parse(f"create table {name} (x int)")
         assert isinstance(command, CreateTable)
+        options = self._with_key(idempotency_key)
         with translated(name, name):
             # What fits into this process fits into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
@@ -167,11 +198,11 @@ class Session:
                     raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 definition = TableDefinition(columns, tuple(partitioned_by), dict(properties or {}), comment)
-                result = self._definitions.create(command.name, definition, rows, self._options, or_replace=True)
+                result = self._definitions.create(command.name, definition, rows, options, or_replace=True)
             elif mode == "append":
-                result = append(self._binder.table(command.name), rows_for, self._options)
+                result = append(self._binder.table(command.name), rows_for, options)
             elif mode == "overwrite":
-                result = overwrite(self._binder.table(command.name), rows_for, self._options, dynamic=False)
+                result = overwrite(self._binder.table(command.name), rows_for, options, dynamic=False)
             else:
                 raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
             frame = answers.row_counts(self._spark, "INSERT", result.changes)

@@ -1,6 +1,7 @@
 """Text to command, and table names in queries to the snapshots they mean; what is not ours stays as the user wrote it."""
 
 from rowmerge.sql.default_values import Defaults, find_defaults
+from rowmerge.sql.hints import idempotency_key
 from rowmerge.sql.parser import Statement, parse, parse_table_name
 from rowmerge.sql.references import TableReference, bind, bind_expression, bind_relation, names_of_with, references
 
@@ -12,6 +13,7 @@ __all__ = [
     "bind_expression",
     "bind_relation",
     "find_defaults",
+    "idempotency_key",
     "names_of_with",
     "parse",
     "parse_table_name",

@@ -48,13 +48,15 @@ class TakingTurns(Storage):
         return super().put_if_absent(path, data)
 
 
-def overtaken(spark: SparkSession, warehouse: str, statement: str, *winners: str, **options: Any) -> tuple[StatementResult, list[Any]]:
+def overtaken(
+    spark: SparkSession, warehouse: str, statement: str, *winners: str, winners_key: str | None = None, **options: Any
+) -> tuple[StatementResult, list[StatementResult]]:
     """Run a statement; before each of its puts the next of the winners runs and commits, in a session of its own.
 
     The statement's result, and those of the winners that had their turn.
     """
     other = rowmerge.connect(warehouse, spark=spark)
-    turns = Turns([lambda text=text: other.execute(text) for text in winners])  # type: ignore[misc]
+    turns = Turns([lambda text=text: other.execute(text, idempotency_key=winners_key) for text in winners])  # type: ignore[misc]
     catalog = DirectoryCatalog(TakingTurns(warehouse, turns=turns))
     session = rowmerge.Session(catalog, spark, "default", "delta", owns_spark=False)
     result = session.execute(statement, **options)

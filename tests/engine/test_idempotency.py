@@ -1,0 +1,131 @@
+"""Statements with an idempotency key: done once, however often and by how many they are run."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.errors import AlreadyExists, ConfigurationError, Unparsable, UnsupportedStatement
+from rowmerge.session.idempotency import APPLICATION, VERSION
+from tests.engine.interleaving import overtaken
+
+STATEMENTS = [
+    "insert into t values (1, 1)",
+    "insert overwrite t values (1, 1)",
+    "insert into t replace where id > 0 values (1, 1)",
+    "insert into t replace using (id) values (1, 1)",
+    "update t set n = n + 1",
+    "delete from t where n = 0",
+    "merge into t using (values (1, 1), (2, 2)) s (id, n) on t.id = s.id when matched then update set * when not matched then insert *",
+    "truncate table t",
+]
+
+
+@pytest.fixture
+def table(session: rowmerge.Session) -> rowmerge.Session:
+    session.sql("create table t (id int, n int) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    session.sql("insert into t values (0, 0), (1, 0)")
+    return session
+
+
+def rows(session: rowmerge.Session) -> list[tuple[int, int]]:
+    return sorted((row[0], row[1]) for row in session.sql("select id, n from t").collect())
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_a_statement_is_done_once_for_its_key(table: rowmerge.Session, statement: str) -> None:
+    first = table.execute(statement, idempotency_key="night of 2024-01-01")
+    assert (first.version, first.replayed) == (2, False)
+    after = rows(table)
+    table.sql("insert into t values (7, 0)")
+    again = table.execute(statement, idempotency_key="night of 2024-01-01")
+    assert (again.version, again.replayed, again.changes) == (2, True, rowmerge.RowChanges())
+    assert "done before, in version 2" in again.message
+    assert sum(again.frame.collect()[0]) == 0
+    assert rows(table) == sorted([*after, (7, 0)])
+    assert table.describe("default", "t").version == 3
+
+
+def test_a_key_is_remembered_by_a_statement_that_changed_nothing(table: rowmerge.Session) -> None:
+    text = "update t set n = 9 where id = 5"
+    assert table.execute(text, idempotency_key="k").version == 2
+    table.sql("insert into t values (5, 0)")
+    assert table.execute(text, idempotency_key="k").replayed
+    assert table.execute(text, idempotency_key="another").changes.updated == 1  # type: ignore[union-attr]
+
+
+def test_two_runs_at_once_make_one_commit(table: rowmerge.Session, spark: SparkSession, tmp_path: Path) -> None:
+    text = "insert into t values (5, 5)"
+    result, (winner,) = overtaken(spark, str(tmp_path / "warehouse"), text, text, idempotency_key="once", winners_key="once")
+    assert (winner.version, winner.replayed, result.version, result.replayed) == (2, False, 2, True)
+    assert rows(table) == [(0, 0), (1, 0), (5, 5)]
+
+
+@pytest.mark.parametrize("statement", ["insert into t values (5, 5)", STATEMENTS[6]])
+def test_of_racing_replays_exactly_one_commits(table: rowmerge.Session, statement: str) -> None:
+    start = Barrier(4)
+
+    def run(_: int) -> rowmerge.StatementResult:
+        start.wait()
+        return table.execute(statement, idempotency_key="once")
+
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(run, range(4)))
+    assert sorted(result.replayed for result in results) == [False, True, True, True]
+    assert {result.version for result in results} == {2}
+    assert table.describe("default", "t").version == 2
+
+
+def test_the_hint_and_the_settings_of_delta_are_keys_too(table: rowmerge.Session, spark: SparkSession) -> None:
+    hinted = "insert /*+ IDEMPOTENCY_KEY('app', 3) */ into t values (5, 5)"
+    assert not table.execute(hinted).replayed
+    assert table.execute(hinted).replayed
+    text = "insert into t values (5, 5)"
+    # A version that is not above the last one was done.
+    assert table.execute(text, idempotency_key=("app", 2)).replayed
+    spark.conf.set(APPLICATION, "app")
+    try:
+        with pytest.raises(ConfigurationError, match="txnVersion is not set"):
+            table.execute(text)
+        spark.conf.set(VERSION, "3")
+        assert table.execute(text).replayed
+        spark.conf.set(VERSION, "4")
+        assert not table.execute(text).replayed
+        assert table.sql("select count(*) from t").collect() == [(4,)]
+    finally:
+        spark.conf.unset(APPLICATION)
+        spark.conf.unset(VERSION)
+
+
+def test_tables_are_created_and_written_once(session: rowmerge.Session) -> None:
+    create = "create table t using delta as select 1 as id, 1 as n"
+    assert not session.execute(create, idempotency_key="k").replayed
+    assert session.execute(create, idempotency_key="k").replayed
+    with pytest.raises(AlreadyExists):
+        session.execute(create, idempotency_key="other")
+    replaced = "create or replace table t using delta as select 2 as id, 2 as n"
+    assert [session.execute(replaced, idempotency_key="r").replayed for _ in range(2)] == [False, True]
+    data = pa.table({"id": pa.array([3], pa.int32()), "n": pa.array([3], pa.int32())})
+    for mode in ("append", "overwrite", "replace"):
+        written = [session.write(data, "t", mode=mode, idempotency_key=mode) for _ in range(2)]  # type: ignore[arg-type]
+        assert [result.replayed for result in written] == [False, True]
+    assert rows(session) == [(3, 3)]
+
+
+def test_a_key_out_of_place_is_refused(table: rowmerge.Session) -> None:
+    with pytest.raises(UnsupportedStatement, match="statements that write rows"):
+        table.sql("select 1", idempotency_key="k")
+    with pytest.raises(ConfigurationError, match="one in a hint"):
+        table.sql("delete /*+ idempotency_key('a') */ from t", idempotency_key="b")
+    with pytest.raises(Unparsable, match="behind the first word"):
+        table.sql("insert into t select /*+ idempotency_key('a') */ 1, 1")
+    for wrong in ("", ("a", -1), ("a", True), ("", 1)):
+        with pytest.raises(ConfigurationError, match="idempotency key"):
+            table.sql("delete from t", idempotency_key=wrong)
+    assert table.describe("default", "t").version == 1
