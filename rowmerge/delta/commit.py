@@ -30,7 +30,8 @@ from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Tabl
 from rowmerge.version import __version__
 
 _CLUSTERING = "delta.clustering"
-_TRIES = 3
+_WAITS = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between looks at a store that failed."""
 
 
 @dataclass
@@ -81,7 +82,7 @@ class Commit:
             if put is Put.CREATED:
                 return Committed(version, rebases)
             try:
-                (document,) = read_documents(self.storage, [commit_path(version)])
+                document = self._winner(version)
             except RowmergeError as error:
                 # A store may repeat a put by itself and find what its first try wrote.
                 return Unknown(error.message)
@@ -180,7 +181,7 @@ class Commit:
     def _put(self, version: int, data: bytes) -> Put | Unknown:
         """Put the commit; after a failure, look whether it is there. Raises StorageError when it certainly is not."""
         path, reason = commit_path(version), ""
-        for attempt in range(_TRIES):
+        for wait in (*_WAITS, 0):
             try:
                 return self.storage.put_if_absent(path, data)
             except StorageError as failure:
@@ -193,8 +194,17 @@ class Commit:
                     reason = failure.message
                 except StorageError:
                     reason = failure.message
-            time.sleep(0.1 * 2**attempt)
+            time.sleep(wait)
         return Unknown(reason)
+
+    def _winner(self, version: int) -> Document:
+        """The commit that has the version. Raises StorageError when the store fails for long, CorruptLog."""
+        for wait in _WAITS:
+            try:
+                return read_documents(self.storage, [commit_path(version)])[0]
+            except StorageError:
+                time.sleep(wait)
+        return read_documents(self.storage, [commit_path(version)])[0]
 
     def _is_own(self, document: Document) -> bool:
         return self.transaction_id.encode() in document.data

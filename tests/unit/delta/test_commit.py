@@ -310,6 +310,39 @@ def test_a_put_that_keeps_failing_elsewhere_is_unknown_and_keeps_its_files(lake:
     assert list(lake.folder.glob("deletion_vector_*"))
 
 
+class Unreadable(Failing):
+    """A store that also fails to give back what is there, a few times."""
+
+    reads = 0
+
+    def get(self, path: str) -> bytes:
+        if self.reads and path.endswith(".json"):
+            self.reads -= 1
+            raise StorageError(path, "connection reset")
+        return super().get(path)
+
+
+@pytest.mark.parametrize(("arrives", "version"), [(True, 1), (False, 2)])
+def test_whose_commit_it_is_is_looked_for_until_the_store_answers(lake: Lake, arrives: bool, version: int) -> None:
+    """Our put may have happened, and others may have committed behind it by the time that it can be told."""
+    base = lake.table.snapshot()
+    storage = Unreadable(str(lake.folder))
+    storage.arrives = arrives
+    table = DeltaTable(storage, "s.t")
+
+    def others(path: str, data: bytes, put: Any = storage.put_if_absent) -> Put:
+        try:
+            return put(path, data)
+        except StorageError:
+            committed(Lake(lake.folder).append([50]))
+            storage.reads = 4
+            raise
+
+    vars(storage)["put_if_absent"] = others
+    assert table.commit(base, Change("WRITE", files=FileChanges((lake.file([9]),)))) == Committed(version)
+    assert lake.ids() == [1, 2, 3, 9, 50]
+
+
 def test_a_put_that_a_store_repeated_by_itself_is_recognised(lake: Lake) -> None:
     class Twice(Storage):
         def put_if_absent(self, path: str, data: bytes) -> Put:
