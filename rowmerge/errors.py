@@ -205,6 +205,17 @@ class MissingDataFile(TableError):
         )
 
 
+class UnreadableDataFile(TableError):
+    """A file that the table's current version lists is damaged; `path` is the file."""
+
+    def __init__(self, table: str, path: str, reason: str) -> None:
+        self.table, self.path, self.reason = table, path, reason
+        super().__init__(
+            f"The data file {path} of {table} cannot be read: {reason}. "
+            f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
+        )
+
+
 # ------------------------------------------------------------------ commits
 
 

@@ -19,10 +19,12 @@ from rowmerge.errors import (
     TypeMismatch,
     UnknownColumn,
     Unparsable,
+    UnreadableDataFile,
     UnsupportedStatement,
     ValueOutOfRange,
 )
 from rowmerge.spark.assignment import STOP, Stop
+from rowmerge.spark.sink import UNREADABLE
 
 
 @contextmanager
@@ -36,9 +38,29 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
         # What fails while Arrow batches are on their way comes as the bridge's own error, with Java's words.
         if type(error).__module__ != "py4j.protocol":
             raise
-        causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", str(error), re.MULTILINE)
-        reason = causes[-1] if causes else str(error)
-        raise SparkFailed(f"Spark stopped the statement: {_first_line(reason)} Nothing was written.") from error
+        raise _of_java(str(error), table) from error
+
+
+def unreadable(table: str, path: str, reason: str | None) -> RowmergeError:
+    """The error for a data file that cannot be read; no reason: it is missing."""
+    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))
+
+
+def _of_java(message: str, table: str) -> RowmergeError:
+    causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", message, re.MULTILINE)
+    reason = causes[-1] if causes else message
+    return _of_file(message, table) or SparkFailed(f"Spark stopped the statement: {_first_line(reason)} Nothing was written.")
+
+
+def _of_file(message: str, table: str) -> RowmergeError | None:
+    """The error for a file that a job could not read, if that is what stopped it."""
+    if found := re.search(rf"{UNREADABLE} (\[.*\])", message):
+        return unreadable(table, *json.loads(found[1]))
+    if found := re.search(r"\[(FAILED_READ_FILE[.\w]*)\] Encountered error while reading file (.*?\.parquet)", message):
+        missing = found[1].endswith("FILE_NOT_EXIST")
+        cause = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)
+        return unreadable(table, found[2], None if missing else (cause or ["its content is damaged"])[-1])
+    return None
 
 
 def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
@@ -71,6 +93,8 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         )
     if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
         return MissingDataFile(table, parameters.get("path") or "")
+    if of_file := _of_file(message, table):
+        return of_file
     if isinstance(error, AnalysisException):
         return SparkFailed(f"Spark does not accept the statement: {_first_line(message)}")
     return SparkFailed(f"Spark stopped the statement: {_first_line(message)} Nothing was written.")

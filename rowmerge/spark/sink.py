@@ -5,6 +5,7 @@ Sent to the executors by value together with data_files.py: they need pyarrow, n
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,15 @@ from rowmerge.spark.fitting import file_columns, from_file
 
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 NONE, UPDATE, DELETE, INSERT = 0, 1, 2, 3
+UNREADABLE = "rowmerge cannot read"
+
+
+class UnreadableFile(Exception):
+    """A data file that cannot be read, and why; None for one that is missing. The text finds its way through Spark to the driver."""
+
+    def __init__(self, path: str, reason: str | None) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{UNREADABLE} {json.dumps([path, reason])}")
 
 
 @dataclass(frozen=True)
@@ -108,21 +118,30 @@ def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, 
 
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64) -> Iterator[pa.Table]:
-    filesystem, inner = filesystem_of(path)
     gone = np.array(deleted.to_array(), dtype=np.int64)
-    with filesystem.open_input_file(inner) as opened:
-        source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
-        places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
-        columns = [source.schema_arrow.field(place).name for place in places if place is not None]
-        start = 0
-        for batch in source.iter_batches(batch_size=131_072, columns=columns):
-            low, high = np.searchsorted(gone, [start, start + batch.num_rows])
-            keep = np.ones(batch.num_rows, dtype=bool)
-            keep[gone[low:high] - start] = False
-            start += batch.num_rows
-            # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
-            rows = from_file(pa.Table.from_batches([batch]), spec.schema, spec.stored, by_field_id=spec.by_field_id)
-            yield rows if high == low else rows.filter(pa.array(keep))
+    start = 0
+    for batch in _batches(spec, path):
+        low, high = np.searchsorted(gone, [start, start + batch.num_rows])
+        keep = np.ones(batch.num_rows, dtype=bool)
+        keep[gone[low:high] - start] = False
+        start += batch.num_rows
+        # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
+        rows = from_file(pa.Table.from_batches([batch]), spec.schema, spec.stored, by_field_id=spec.by_field_id)
+        yield rows if high == low else rows.filter(pa.array(keep))
+
+
+def _batches(spec: WriteSpec, path: str) -> Iterator[pa.RecordBatch]:
+    filesystem, inner = filesystem_of(path)
+    try:
+        with filesystem.open_input_file(inner) as opened:
+            source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
+            places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
+            columns = [source.schema_arrow.field(place).name for place in places if place is not None]
+            yield from source.iter_batches(batch_size=131_072, columns=columns)
+    except FileNotFoundError as error:
+        raise UnreadableFile(path, None) from error
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFile(path, str(error)) from error
 
 
 class OutcomeTask:

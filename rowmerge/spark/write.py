@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from rowmerge.spark import data_files, fitting, sink
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
+from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.outcomes import outcome_columns
 from rowmerge.spark.scan import FILE, POSITION
@@ -188,7 +189,7 @@ def rewrite_files(spark: SparkSession, table: Writable, rewrites: Sequence[Rewri
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
-        return _rewrite_here(spec, rewrites)
+        return _rewrite_here(spec, table.name, rewrites)
     jobs = pa.table(
         {
             "paths": pa.array([list(rewrite.deleted) for rewrite in rewrites], pa.list_(pa.string())),
@@ -200,12 +201,15 @@ def rewrite_files(spark: SparkSession, table: Writable, rewrites: Sequence[Rewri
     return _together(collect_arrow(frame.mapInArrow(sink.rewrite_sink(spec), "message binary")))
 
 
-def _rewrite_here(spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
+def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> Written:
     written = Written()
     try:
         for rewrite in rewrites:
             files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition))
             written.files += [_added(vars(file)) for file in files]
+    except sink.UnreadableFile as error:
+        discard(written.files)
+        raise unreadable(table, error.path, error.reason) from error
     except BaseException:
         discard(written.files)
         raise

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from rowmerge.errors import (
     MissingDataFile,
     PlanError,
     StorageError,
+    UnreadableDataFile,
     UnsupportedStatement,
     UnsupportedTableFeature,
 )
@@ -68,6 +70,65 @@ def test_a_data_file_lost_while_a_query_is_known_does_not_lose_rows_silently(spa
         file.unlink()
     with pytest.raises(MissingDataFile):
         session.sql("merge into orders t using (select 1 as id, 'x' as v) s on t.id = s.id when matched then update set *")
+
+
+def damage_the_end(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def damage_the_middle(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:8] + bytes(60) + content[68:])
+
+
+@pytest.mark.parametrize("damage", [damage_the_end, damage_the_middle])
+def test_a_damaged_data_file_is_named_and_nothing_is_written(spark: SparkSession, orders: Path, damage: Callable[[Path], None]) -> None:
+    damaged = sorted(orders.glob("*.parquet"))[0]
+    damage(damaged)
+    before = {path: path.stat().st_size for path in orders.rglob("*")}
+    session = reopened(spark, orders)
+    for statement in (
+        "update orders set v = 'z'",
+        "merge into orders t using (select 1 as id, 'x' as v) s on t.id = s.id when matched then update set *",
+        "optimize orders",
+    ):
+        with pytest.raises(UnreadableDataFile, match=damaged.name):
+            session.sql(statement)
+    assert {path: path.stat().st_size for path in orders.rglob("*")} == before
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_bad_deletion_vector_is_named_and_nothing_is_written(spark: SparkSession, orders: Path, missing: bool) -> None:
+    session = reopened(spark, orders)
+    session.sql("alter table orders set tblproperties ('rowmerge.write.mode' = 'merge-on-read')")
+    session.sql("insert into orders select /*+ coalesce(1) */ id, 'a' from range(10, 20)")
+    session.sql("delete from orders where id = 13")
+    (vector,) = orders.glob("deletion_vector_*.bin")
+    content = vector.read_bytes()
+    vector.unlink() if missing else vector.write_bytes(content[:-6] + bytes([content[-6] ^ 1]) + content[-5:])
+    before = {path: path.stat().st_size for path in orders.rglob("*")}
+    session = reopened(spark, orders)
+    for statement in ("select * from orders", "update orders set v = 'z' where id = 14", "optimize orders"):
+        with pytest.raises(CorruptLog, match=f"{vector.name} .*{'missing' if missing else 'checksum'}"):
+            session.sql(statement)
+    assert {path: path.stat().st_size for path in orders.rglob("*")} == before
+
+
+def test_files_of_nobody_in_the_tables_folder_are_passed_over(spark: SparkSession, orders: Path) -> None:
+    for name in (
+        "junk.parquet",
+        "p=1/part-0.parquet",
+        ".hidden",
+        "_SUCCESS",
+        "_delta_log/junk.json",
+        "_delta_log/.tmp",
+        "deletion_vector_x.bin",
+    ):
+        (orders / name).parent.mkdir(exist_ok=True)
+        (orders / name).write_bytes(b"PAR1 of nobody")
+    session = reopened(spark, orders)
+    assert session.execute("update orders set v = 'z' where id = 2").changes.updated == 1  # type: ignore[union-attr]
+    assert sorted(session.sql("select * from orders").collect()) == [(1, "a"), (2, "z")]
 
 
 @pytest.mark.parametrize("kind", ["reader", "writer"])
