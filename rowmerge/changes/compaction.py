@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
 from rowmerge.plan.bins import Bin, bins_to_compact, bins_to_purge
@@ -81,6 +81,7 @@ class Compaction:
     operation: str
     choose: Choose
     condition: str | None
+    options: CommitOptions = AS_THE_TABLE_SAYS
     timings: Timings = field(default_factory=Timings)
     compacted: Compacted = field(default_factory=Compacted)
 
@@ -89,7 +90,7 @@ class Compaction:
 
         Raises CommitConflict, PlanError for a condition on other columns, UnsupportedTableFeature.
         """
-        result = commit_with_retry(self.table, self._attempt, self.timings)
+        result = commit_with_retry(self.table, self._attempt, self.timings, self.options)
         return result, self.compacted
 
     def _attempt(self) -> Attempt:
@@ -153,16 +154,24 @@ class Compaction:
         return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
 
 
-def optimize(spark: SparkSession, table: Table, condition: str | None) -> tuple[ChangeResult, Compacted]:
+def optimize(
+    spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = AS_THE_TABLE_SAYS
+) -> tuple[ChangeResult, Compacted]:
     """OPTIMIZE: small files and files with many deleted rows are written together."""
     snapshot = table.snapshot()
     if snapshot.clustered_by:
         columns = ", ".join(snapshot.clustered_by)
         advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
-    return Compaction(spark, table, "OPTIMIZE", lambda files, target: bins_to_compact(files, small=target, target=target), condition).run()
+    return Compaction(spark, table, "OPTIMIZE", _small_or_worn, condition, options).run()
 
 
-def purge(spark: SparkSession, table: Table, condition: str | None) -> tuple[ChangeResult, Compacted]:
+def purge(
+    spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = AS_THE_TABLE_SAYS
+) -> tuple[ChangeResult, Compacted]:
     """REORG … APPLY (PURGE): every file with deleted rows is written again without them."""
-    return Compaction(spark, table, "REORG", lambda files, target: bins_to_purge(files, target=target), condition).run()
+    return Compaction(spark, table, "REORG", bins_to_purge, condition, options).run()
+
+
+def _small_or_worn(files: pa.Table, target: int) -> list[Bin]:
+    return bins_to_compact(files, small=target, target=target)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import PlanError
 from rowmerge.plan.pruning import everything
@@ -23,6 +23,7 @@ class Restoration:
     timestamp: int | None
     parameters: Mapping[str, object]
     counts: Mapping[str, int]
+    options: CommitOptions
 
     def _attempt(self) -> Attempt:
         snapshot = self.table.snapshot()
@@ -56,14 +57,19 @@ class Restoration:
         Raises VersionNotFound, PlanError for the version that is there, MissingDataFile when VACUUM took what the version needs,
         CommitConflict.
         """
-        return commit_with_retry(self.table, self._attempt, Timings())
+        return commit_with_retry(self.table, self._attempt, Timings(), self.options)
 
 
 def restore(
-    table: Table, parameters: Mapping[str, object], *, version: int | None, timestamp: int | None
+    table: Table,
+    parameters: Mapping[str, object],
+    *,
+    version: int | None,
+    timestamp: int | None,
+    options: CommitOptions = AS_THE_TABLE_SAYS,
 ) -> tuple[ChangeResult, Mapping[str, int]]:
     """Make an older version the newest one; also the counts that RESTORE answers."""
-    restoration = Restoration(table, version, timestamp, parameters, {})
+    restoration = Restoration(table, version, timestamp, parameters, {}, options)
     return restoration.run(), restoration.counts
 
 

@@ -30,7 +30,7 @@ def bins_to_compact(files: pa.Table, *, small: int, target: int) -> list[Bin]:
     return [_bin(packed) for packed in _packed(chosen, target) if len(packed) > 1 or _worn(packed[0])]
 
 
-def bins_to_purge(files: pa.Table, *, target: int) -> list[Bin]:
+def bins_to_purge(files: pa.Table, target: int) -> list[Bin]:
     """Every file with deleted rows, packed into files of `target` bytes."""
     return [_bin(packed) for packed in _packed([row for row in _rows(files) if row["deleted"]], target)]
 

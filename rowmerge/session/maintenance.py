@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.compaction import optimize, purge
 from rowmerge.changes.restore import restore
 from rowmerge.commands.maintenance import MaintenanceCommand, Optimize, Reorg, Restore, Vacuum
@@ -27,6 +28,7 @@ class Maintenance:
 
     spark: SparkSession
     binder: Binder
+    options: CommitOptions
 
     def run(self, command: MaintenanceCommand) -> StatementResult:
         """The answer of a command. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
@@ -52,7 +54,7 @@ class Maintenance:
         table = self.binder.table(command.target)
         condition = None if command.condition is None else command.condition.text
         compact = optimize if isinstance(command, Optimize) else purge
-        result, compacted = compact(self.spark, table, condition)
+        result, compacted = compact(self.spark, table, condition, self.options)
         frame = answers.compaction_of(self.spark, table.location, compacted)
         return StatementResult(frame, type(command).__name__.upper(), result.changes, result.version, result.timings.seconds)
 
@@ -62,7 +64,7 @@ class Maintenance:
         told = None if command.timestamp is None else command.timestamp.text.strip("'\"")
         parameters = {"version": command.version, "timestamp": told}
         table = self.binder.table(command.target)
-        result, counts = restore(table, parameters, version=command.version, timestamp=timestamp)
+        result, counts = restore(table, parameters, version=command.version, timestamp=timestamp, options=self.options)
         frame = answers.answer(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
         return StatementResult(frame, "RESTORE", result.changes, result.version, result.timings.seconds)
 

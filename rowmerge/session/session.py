@@ -94,7 +94,7 @@ class Session:
         self._binder = Binder(spark, catalog, schema)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
         self._rows = RowStatements(spark, self._binder)
-        self._maintenance = Maintenance(spark, self._binder)
+        self._maintenance = Maintenance(spark, self._binder, self._options)
 
     @property
     def spark(self) -> SparkSession:

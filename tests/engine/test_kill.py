@@ -16,7 +16,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.vacuum import referenced
+from rowmerge.storage.store import Storage
 
+ROOT = Path(__file__).parents[2]
 ROWS = 5_000
 WRITER = """
 import sys
@@ -31,6 +35,75 @@ while True:
     print("turn", turn, flush=True)
 """
 
+DYING = """
+import sys
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.session.embedded import start_spark
+from rowmerge.session.session import Session
+from tests.unit.changes.faulty_storage import Fault, FaultyStorage, Kind
+fault = Fault(Kind.KILLED)
+session = Session(DirectoryCatalog(FaultyStorage(sys.argv[1], fault)), start_spark(None), "default", "delta", owns_spark=True)
+for turn in (1, 2, 3):
+    session.spark.range(100).selectExpr("id", f"cast({turn} as int) as turn").createOrReplaceTempView("next")
+    calls = len(fault.calls)
+    fault.calls.clear()
+    if turn == 3:
+        print(calls, flush=True)
+        fault.at = int(sys.argv[2]) if int(sys.argv[2]) > 0 else calls + int(sys.argv[2])
+    session.sql("merge into ledger t using next s on t.id = s.id when matched then update set *")
+"""
+EVERY_CALL = os.environ.get("ROWMERGE_EVERY_KILL") == "1"
+"""Whether merges are killed at every storage call, rather than at some: for nights."""
+
+
+@pytest.mark.parametrize(("mode", "point"), [("copy-on-write", -3), ("merge-on-read", 0)])
+def test_a_merge_killed_at_a_storage_call_leaves_one_whole_version_and_what_vacuum_collects(
+    spark: SparkSession, tmp_path: Path, mode: str, point: int
+) -> None:
+    """At the last call, the put of the commit, and at the third before it; counted from the first one at nights."""
+    warehouse = str(tmp_path / "warehouse")
+    session = rowmerge.connect(warehouse, spark=spark)
+    ids = pa.table({"id": pa.array(range(ROWS), pa.int64()), "turn": pa.array([0] * ROWS, pa.int32())})
+    points = [point]
+    while points:
+        point = points.pop(0)
+        session.write(ids, "ledger", mode="replace", properties={"rowmerge.write.mode": mode, "delta.checkpointInterval": "100"})
+        calls = _merge_and_die(warehouse, point)
+        if EVERY_CALL and point <= 0:
+            points = list(range(1, calls))
+        session = rowmerge.connect(warehouse, spark=spark)
+        found = session.table("ledger").toArrow()
+        assert sorted(found["id"].to_pylist()) == list(range(ROWS))
+        changed = pc.unique(found.filter(pc.less(found["id"], 100))["turn"]).to_pylist()
+        assert changed == [2], f"killed at call {point} of {calls}"
+        session.sql("merge into ledger t using (select 7 as id, 9 as turn) s on t.id = s.id when matched then update set *")
+        _check_that_vacuum_leaves_what_is_needed(session)
+
+
+def _merge_and_die(warehouse: str, point: int) -> int:
+    """The number of storage calls that the merge would have made."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", DYING, warehouse, str(point)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])},
+    )
+    told, _ = process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    return int(told)
+
+
+def _check_that_vacuum_leaves_what_is_needed(session: rowmerge.Session) -> None:
+    before = session.table("ledger").toArrow()
+    session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = false")
+    session.sql("vacuum ledger retain 0 hours")
+    session.sql("set spark.databricks.delta.retentionDurationCheck.enabled = true")
+    storage = Storage(session.describe("default", "ledger").location)
+    on_disk = {o.path for o in storage.list() if not o.path.startswith("_delta_log/")}
+    assert on_disk == referenced(DeltaTable(storage, "ledger").snapshot())
+    assert session.table("ledger").toArrow().sort_by("id").equals(before.sort_by("id"))
+
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_killing_the_writer_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, mode: str) -> None:
@@ -39,7 +112,7 @@ def test_killing_the_writer_leaves_one_whole_version(spark: SparkSession, tmp_pa
     properties = {"rowmerge.write.mode": mode, "delta.checkpointInterval": "3"}
     ids = pa.table({"id": pa.array(range(ROWS), pa.int64()), "turn": pa.array([0] * ROWS, pa.int32())})
     session.write(ids, "ledger", mode="replace", properties=properties)
-    for _ in range(2):
+    for _ in range(1 if not EVERY_CALL else 5):
         acknowledged = _merge_until_killed(warehouse)
         found = rowmerge.connect(warehouse, spark=spark).table("ledger").toArrow()
         assert found.num_rows == ROWS

@@ -62,9 +62,9 @@ def test_a_file_counts_for_its_live_rows() -> None:
 
 def test_a_purge_takes_every_file_with_deleted_rows_and_no_other() -> None:
     files = listing(("a", 10, 100, 1, "x"), ("b", 10, 100, 0, "x"), ("c", 10, 100, 50, "x"), ("d", 10, 100, 1, "y"))
-    assert paths(bins_to_purge(files, target=100 * MB)) == [("c", "a"), ("d",)]
+    assert paths(bins_to_purge(files, 100 * MB)) == [("c", "a"), ("d",)]
 
 
 def test_of_nothing_comes_nothing() -> None:
     assert compacted(listing()) == []
-    assert bins_to_purge(listing(), target=1) == []
+    assert bins_to_purge(listing(), 1) == []
