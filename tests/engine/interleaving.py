@@ -49,7 +49,13 @@ class TakingTurns(Storage):
 
 
 def overtaken(
-    spark: SparkSession, warehouse: str, statement: str, *winners: str, winners_key: str | None = None, **options: Any
+    spark: SparkSession,
+    warehouse: str,
+    statement: str,
+    *winners: str,
+    winners_key: str | None = None,
+    commit_retries: int | None = None,
+    **options: Any,
 ) -> tuple[StatementResult, list[StatementResult]]:
     """Run a statement; before each of its puts the next of the winners runs and commits, in a session of its own.
 
@@ -58,7 +64,7 @@ def overtaken(
     other = rowmerge.connect(warehouse, spark=spark)
     turns = Turns([lambda text=text: other.execute(text, idempotency_key=winners_key) for text in winners])  # type: ignore[misc]
     catalog = DirectoryCatalog(TakingTurns(warehouse, turns=turns))
-    session = rowmerge.Session(catalog, spark, "default", "delta", owns_spark=False)
+    session = rowmerge.Session(catalog, spark, "default", "delta", owns_spark=False, commit_retries=commit_retries)
     result = session.execute(statement, **options)
     assert not turns.waiting, f"{len(turns.waiting)} winners never had their turn"
     return result, turns.results

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.errors import ConcurrentDeleteDelete
 from tests.engine.interleaving import overtaken
 
 TWELVE = "insert into t select cast(id as int), 0 as n, concat('k', id) as k from range(1, 13) distribute by 1"
@@ -44,7 +45,6 @@ ROWS = [
     # winner, loser, how they meet with deletion vectors, the rows that are no longer (id, 0)
     ("update t set n = 1 where id = 1", "update t set n = 2 where id = 2", "rebased", {1: 1, 2: 2}),
     ("update t set n = 1 where id = 1", "update t set n = 2 where id = 1", "again", {1: 2}),
-    ("delete from t where id < 4", "delete from t where id > 9", "rebased", {1: None, 2: None, 3: None, 10: None, 11: None, 12: None}),
     ("delete from t where id < 4", "update t set n = n + 1 where id in (3, 4)", "again", {1: None, 2: None, 3: None, 4: 1}),
     ("update t set n = n + 1 where id % 2 = 0 and id < 5", "update t set n = n + 1 where id % 2 = 1 and id < 5", "rebased",
      {1: 1, 2: 1, 3: 1, 4: 1}),
@@ -76,7 +76,6 @@ ROWS = [
     # Replacements take what leaves by the row as well.
     ("update t set n = 1 where id = 3", "insert into t replace where id = 4 values (4, 5, 'x')", "rebased", {3: 1, 4: 5}),
     ("update t set n = 1 where id = 3", "insert into t (id, n) replace using (id) values (3, 5)", "again", {3: 5}),
-    ("update t set n = 1 where id = 3", "insert into t (id, n) replace using (id) values (4, 5)", "rebased", {3: 1, 4: 5}),
     ("update t set n = 1 where id = 3", "insert overwrite t values (1, 5, 'x')", "again", {1: 5, **dict.fromkeys(range(2, 13))}),
     ("truncate table t", "update t set n = 1 where id = 3", "again", dict.fromkeys(range(1, 13))),
     # Who adds files that may match by their bounds, and do not hold such a row.
@@ -95,3 +94,50 @@ def test_rows_decide(
     assert told == how, result
     expected = dict.fromkeys(range(1, 13), 0) | changed
     assert rows_of(session) == {id_: n for id_, n in expected.items() if n is not None}
+
+
+@pytest.mark.parametrize("level", ["WriteSerializable", "Serializable"])
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_two_insert_only_merges_of_one_new_key_insert_it_once(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, mode: str, level: str
+) -> None:
+    prepared(session, mode, level)
+    text = "merge into t using (values (1, {0}), (50, {0})) s (id, n) on t.id = s.id when not matched then insert (id, n) values (id, n)"
+    result, _ = overtaken(spark, warehouse, text.format(2), text.format(1))
+    assert (result.attempts, result.changes) == (2, rowmerge.RowChanges())
+    assert rows_of(session) == dict.fromkeys(range(1, 13), 0) | {50: 1}
+
+
+def test_a_blind_append_counts_as_later_unless_the_table_is_serializable(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str
+) -> None:
+    merge = "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
+    prepared(session, "merge-on-read")
+    result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
+    assert (result.attempts, result.changes.inserted) == (1, 1)  # type: ignore[union-attr]
+    session.sql("delete from t where id = 50")
+    session.sql("alter table t set tblproperties ('delta.isolationLevel' = 'Serializable')")
+    result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
+    assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
+
+
+def test_a_source_that_is_too_large_to_broadcast_minds_every_row_of_its_files(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its join does not tell which rows met one of the source: a row of the file that is gone may have been one."""
+    monkeypatch.setattr("rowmerge.spark.source.BROADCAST_BYTES", -1)
+    prepared(session, "merge-on-read")
+    merge = "merge into t using (values (5, 2), (60, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
+    result, _ = overtaken(spark, warehouse, merge, "delete from t where id = 5")
+    assert (result.attempts, result.changes.inserted) == (2, 2)  # type: ignore[union-attr]
+    assert rows_of(session) == dict.fromkeys(range(1, 13), 0) | {5: 2, 60: 2}
+
+
+def test_who_wants_no_second_attempt_is_told_who_won(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+    prepared(session, "merge-on-read")
+    with pytest.raises(ConcurrentDeleteDelete) as caught:
+        overtaken(spark, warehouse, "update t set n = 2 where id = 1", "delete from t where id < 3", commit_retries=0)
+    error = caught.value
+    assert (error.table, error.operation, error.version) == ("default.t", "DELETE", 2)
+    assert "DELETE committed version 2 first and deleted or updated rows that this statement changes: row 0 of file:" in error.message
+    assert error.message.endswith("Nothing was written; run the statement again.")
