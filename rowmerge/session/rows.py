@@ -100,9 +100,11 @@ class MergePlanner:
         command = replace(self.command, target=target, on=_bound(self.command.on, names), clauses=clauses)
         frame = self.binder.query(source_query(command), names)
         reads_table = snapshot.location in names.read
-        side = source_side(command, frame, self.binder)
         if self._source is None or reads_table:
-            self._source = SourceRowsOnce(frame, side.alias)
+            self._source = SourceRowsOnce(frame, source_side(command, frame, self.binder).alias)
+        # A source that is kept has the columns that it had, whatever became of its tables meanwhile.
+        frame = self._source.frame
+        side = source_side(command, frame, self.binder)
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         types = schema_of(frame) if evolves else None
         plan = plan_merge(command, snapshot, side, case_sensitive=self.case_sensitive, source_schema=types)

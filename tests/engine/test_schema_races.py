@@ -9,8 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn
-from tests.engine.interleaving import overtaken
+from tests.engine.interleaving import TakingTurns, Turns, overtaken
 
 PLAIN = "merge into t using (values {}) s (id, {}) on t.id = s.id when matched then update set * when not matched then insert *"
 ADDS = PLAIN.replace("merge", "merge with schema evolution", 1)
@@ -69,6 +70,23 @@ def test_rows_that_others_change_do_not_stop_a_new_column(session: rowmerge.Sess
     assert (result.attempts, result.rebases) == (1, 1)
     found = [tuple(row) for row in session.sql("select * from t order by id").collect()]
     assert found == [(1, 1, "x"), (2, 2, None), (3, 0, None), (4, 0, None)]
+
+
+def test_a_source_that_gets_a_column_meanwhile_is_the_one_that_was_read(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str
+) -> None:
+    session.sql("create table s using delta as select 1 as id, 1 as n, 'x' as extra")
+
+    def change_both() -> None:
+        session.sql("alter table s add columns (late int)")
+        session.sql("alter table t add columns (other int)")
+
+    catalog = DirectoryCatalog(TakingTurns(warehouse, turns=Turns([change_both])))
+    overtaken_session = rowmerge.Session(catalog, spark, "default", "delta", owns_spark=False)
+    text = "merge with schema evolution into t using s on t.id = s.id when matched then update set *"
+    assert overtaken_session.execute(text).attempts == 2
+    assert session.table("t").columns == ["id", "n", "other", "extra"]
+    assert [tuple(row) for row in session.table("t").where("id = 1").collect()] == [(1, 1, None, "x")]
 
 
 def test_a_column_that_came_with_another_type_meanwhile_is_told(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
