@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
+from rowmerge.changes.row_change import Planned, SourceRowsOnce
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly
@@ -123,72 +123,45 @@ def overwrite(
     def leaving(snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
         if dynamic and snapshot.partition_columns:
             return _same_partition(snapshot.partition_columns, written)
-        return _static_mask(snapshot, rows)
+        return static_mask(snapshot, rows)
 
     def wanted(snapshot: Snapshot, rows: NewRows) -> bool:
-        return not (if_not_exists and pc.any(_static_mask(snapshot, rows)(snapshot.files())).as_py())
+        return not (if_not_exists and pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     return _insert(table, rows_for, leaving, "Overwrite", options, wanted)
 
 
-def replace_using(
-    spark: SparkSession, table: Table, rows_for: RowsFor, keys: Sequence[str], options: CommitOptions = AS_THE_TABLE_SAYS
-) -> ChangeResult:
+def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> Planned:
     """INSERT … REPLACE USING (keys): rows of the table with the keys of a new row leave, all new rows come in, in one commit."""
-
-    def plan(snapshot: Snapshot) -> Planned:
-        rows = rows_for(snapshot)
-        return Planned(plan_replace_using(rows.plan(snapshot), snapshot, keys), SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
-
-    return change_rows(spark, table, plan, options)
+    return Planned(plan_replace_using(rows.plan(snapshot), snapshot, keys), SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
-def replace_on(
-    spark: SparkSession,
-    table: Table,
-    rows_for: RowsFor,
-    condition_for: Callable[[Snapshot], SqlText],
-    target: TableName,
-    alias: str | None,
-    options: CommitOptions = AS_THE_TABLE_SAYS,
-    *,
-    case_sensitive: bool,
-) -> ChangeResult:
+def replaced_on(
+    rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None, *, case_sensitive: bool
+) -> Planned:
     """INSERT … REPLACE ON condition: rows for which it is true with a new row leave, all new rows come in, in one commit."""
-
-    def plan(snapshot: Snapshot) -> Planned:
-        rows = rows_for(snapshot)
-        side = side_of(target.parts, alias, snapshot.schema.names)
-        planned = plan_replace_on(rows.plan(snapshot), snapshot, condition_for(snapshot), side, case_sensitive=case_sensitive)
-        return Planned(planned, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
-
-    return change_rows(spark, table, plan, options)
+    side = side_of(target.parts, alias, snapshot.schema.names)
+    plan = plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=case_sensitive)
+    return Planned(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
 
-def replace_where(
-    spark: SparkSession, table: Table, rows_for: RowsFor, condition: str, options: CommitOptions = AS_THE_TABLE_SAYS
-) -> ChangeResult:
+def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned:
     """INSERT INTO … REPLACE WHERE: rows for which the condition is true leave, the new rows, for all of which it must be true, come in."""
-
-    def plan(snapshot: Snapshot) -> Planned:
-        rows = rows_for(snapshot)
-        delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
-        insert = rows.plan(snapshot)
-        fulfilled = Check(f"REPLACE WHERE {condition}", condition)
-        both = replace(
-            delete,
-            operation="WRITE",
-            source=insert.source,
-            clauses=(*delete.clauses, *insert.clauses),
-            source_rows=SourceRows.ALL,
-            parameters={"mode": "Overwrite", "predicate": [condition]},
-            schema=insert.schema,
-            evolved_from=insert.evolved_from,
-            rules=replace(insert.rules, checks=(*insert.rules.checks, fulfilled)),
-        )
-        return Planned(both, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
-
-    return change_rows(spark, table, plan, options)
+    delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
+    insert = rows.plan(snapshot)
+    fulfilled = Check(f"REPLACE WHERE {condition}", condition)
+    both = replace(
+        delete,
+        operation="WRITE",
+        source=insert.source,
+        clauses=(*delete.clauses, *insert.clauses),
+        source_rows=SourceRows.ALL,
+        parameters={"mode": "Overwrite", "predicate": [condition]},
+        schema=insert.schema,
+        evolved_from=insert.evolved_from,
+        rules=replace(insert.rules, checks=(*insert.rules.checks, fulfilled)),
+    )
+    return Planned(both, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
 def _insert(
@@ -258,7 +231,7 @@ def _same_partition(partitions: tuple[str, ...], written: Written) -> FileMask:
     return mask
 
 
-def _static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
+def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
     """True for files whose partition values are those of PARTITION (p = value, …); for all files without such values."""
     return partition_mask(rows.frame.sparkSession, snapshot.schema, rows.static(snapshot))
 

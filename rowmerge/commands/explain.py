@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import RowCommand
 
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN [EXTENDED] of a command that changes rows: its plan is printed, nothing is run."""
+    """EXPLAIN [EXTENDED|FORMATTED|…] of a command that changes rows, or makes a table of a query: its plan is printed, nothing is run.
 
-    command: RowCommand
-    extended: bool = False
+    With a `mode`, Spark's plan of the query in it is printed in that mode too.
+    """
+
+    command: RowCommand | CreateTable
+    mode: str = ""

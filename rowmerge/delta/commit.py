@@ -16,7 +16,7 @@ from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import LOG, commit_path, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
-from rowmerge.delta.properties import DELETION_VECTORS, serializable
+from rowmerge.delta.properties import DELETION_VECTORS, isolation_level, serializable
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.restore import restored_table
 from rowmerge.delta.row_tracking import gives_ids, keeps_ids, with_ids
@@ -150,7 +150,7 @@ class Commit:
         change = self.change
         time_ = self._in_commit_timestamp(state)
         blind = change.reads.may_match is None and not change.reads.paths and not _removes(change)
-        isolation = "Serializable" if serializable(self.metadata.configuration) else "WriteSerializable"
+        isolation = isolation_level(self.metadata.configuration)
         info: dict[str, Any] = {} if time_ is None else {"inCommitTimestamp": time_}
         info |= {
             "timestamp": self.now if time_ is None else time_,

@@ -178,3 +178,8 @@ def _near(name: str) -> str:
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return "Leave it out, or give a property of your own a name that does not begin with delta."
+
+
+def isolation_level(properties: Mapping[str, str]) -> str:
+    """The isolation level as Delta spells it."""
+    return "Serializable" if serializable(properties) else "WriteSerializable"

@@ -16,7 +16,7 @@ from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
-from rowmerge.delta.properties import DELETION_VECTORS, evolves, target_file_size, write_mode
+from rowmerge.delta.properties import DELETION_VECTORS, evolves, isolation_level, target_file_size, write_mode
 from rowmerge.delta.replay import State, only_in
 from rowmerge.delta.row_tracking import FEATURE as ROW_TRACKING_FEATURE
 from rowmerge.delta.row_tracking import keeps_ids
@@ -112,6 +112,10 @@ class DeltaSnapshot:
     @property
     def write_mode(self) -> WriteMode:
         return write_mode(self.properties)
+
+    @property
+    def isolation_level(self) -> str:
+        return isolation_level(self.properties)
 
     @property
     def evolves(self) -> bool:

@@ -54,9 +54,8 @@ def plan_merge(
     clauses = tuple(_clause(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
     _keep_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
-    mask, columns = file_mask(
-        () if by_source else on.target_only, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive
-    )
+    conjuncts = () if by_source else on.target_only
+    mask, columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
@@ -68,6 +67,7 @@ def plan_merge(
         source_rows=SourceRows.UNMATCHED if any(c.effect is Effect.INSERT for c in clauses) else SourceRows.NONE,
         files=mask,
         bound_columns=columns,
+        conjuncts=conjuncts,
         parameters=_merge_parameters(merge, clauses),
         evolved_from=None if source_schema is None else before,
         rules=rules,
@@ -153,6 +153,7 @@ def _replacing(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: M
         clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses),
         files=mask,
         bound_columns=columns,
+        conjuncts=on.target_only,
         parameters={"mode": "Overwrite", **parameters},
     )
 
@@ -235,6 +236,7 @@ def _target_plan(
         source_rows=SourceRows.NONE,
         files=mask,
         bound_columns=columns,
+        conjuncts=conjuncts,
         whole_files=whole,
         parameters={"predicate": [condition.text] if condition else []},
     )

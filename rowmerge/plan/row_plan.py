@@ -45,6 +45,11 @@ class Clause:
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
     keeps_fields: bool = False
 
+    def alone(self) -> str:
+        """The clause of a statement without a source."""
+        values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
+        return f"  {f'SET {values} ' if values else ''}{f'WHERE {self.condition}' if self.condition else 'of every row'}"
+
     def __str__(self) -> str:
         guard = f" AND {self.condition}" if self.condition else ""
         values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
@@ -70,6 +75,8 @@ class RowPlan:
     source_rows: SourceRows
     files: FileMask
     bound_columns: tuple[str, ...]
+    conjuncts: tuple[str, ...] = ()
+    """The conditions that `files` is made of, all of which a row must fulfil to be touched."""
     whole_files: FileMask | None = None
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     evolved_from: Struct | None = None
@@ -96,7 +103,7 @@ class RowPlan:
         if self.on is not None:
             lines.append(f"  ON {self.on.text}")
             lines += [f"    key {key.column} {key.op} {key.source}" for key in self.on.keys]
-        lines += [f"  {clause}" for clause in self.clauses]
+        lines += [clause.alone() if self.source is None else f"  {clause}" for clause in self.clauses]
         if self.evolved_from is not None and self.new_schema is not None:
             lines += [f"  new column {column}" for column in new_columns(self.evolved_from, self.new_schema)]
         if self.source_rows is SourceRows.ALL:

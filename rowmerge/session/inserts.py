@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.insert import NewRows, append, overwrite, replace_on, replace_using, replace_where
+from rowmerge.changes.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
 from rowmerge.changes.result import ChangeResult
+from rowmerge.changes.row_change import Planned, change_rows
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Insert
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
@@ -32,17 +33,34 @@ class InsertStatement:
     def run(self, table: Table, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises what planning, Spark and the commit raise."""
         command = self.command
-        if command.replace_using:
-            return replace_using(self.spark, table, self.rows, command.replace_using, options)
-        if command.replace_on is not None:
-            names, sensitive = (command.target, command.alias), case_sensitive(self.spark)
-            return replace_on(self.spark, table, self.rows, self._condition, *names, options, case_sensitive=sensitive)
-        if command.replace_where is not None:
-            return replace_where(self.spark, table, self.rows, command.replace_where.text, options)
+        if self.replaces:
+            return change_rows(self.spark, table, self.planned, options)
         if command.overwrite:
-            dynamic = overwrites_dynamically(self.spark) and not command.if_not_exists
-            return overwrite(table, self.rows, options, dynamic=dynamic, if_not_exists=command.if_not_exists)
+            return overwrite(table, self.rows, options, dynamic=self.dynamic, if_not_exists=command.if_not_exists)
         return append(table, self.rows, options)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it is one of the forms of REPLACE, which delete and insert rows."""
+        command = self.command
+        return bool(command.replace_using) or command.replace_on is not None or command.replace_where is not None
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether an OVERWRITE replaces only partitions that get rows."""
+        return self.command.overwrite and overwrites_dynamically(self.spark) and not self.command.if_not_exists
+
+    def planned(self, snapshot: Snapshot) -> Planned:
+        """The plan of a REPLACE on this version, and its rows."""
+        command, rows = self.command, self.rows(snapshot)
+        if command.replace_using:
+            return replaced_using(rows, snapshot, command.replace_using)
+        if command.replace_where is not None:
+            return replaced_where(rows, snapshot, command.replace_where.text)
+        condition = command.replace_on
+        assert condition is not None
+        bound = SqlText(bind_expression(condition.text, self.binder.statement(snapshot).resolve), condition.line, condition.column)
+        return replaced_on(rows, snapshot, bound, command.target, command.alias, case_sensitive=case_sensitive(self.spark))
 
     def rows(self, snapshot: Snapshot) -> NewRows:
         """The rows to insert, as they are when the table is at this version."""
@@ -65,8 +83,3 @@ class InsertStatement:
         partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
         evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
         return NewRows(frame, columns, command.by_name, partition, snapshot.location in names.read, evolves, alias)
-
-    def _condition(self, snapshot: Snapshot) -> SqlText:
-        condition = self.command.replace_on
-        assert condition is not None
-        return SqlText(bind_expression(condition.text, self.binder.statement(snapshot).resolve), condition.line, condition.column)

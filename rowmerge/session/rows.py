@@ -12,10 +12,9 @@ from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
 from rowmerge.changes.table_change import truncate
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
-from rowmerge.errors import TableError, UnsupportedStatement
+from rowmerge.errors import TableError
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
-from rowmerge.plan.row_plan import RowPlan
 from rowmerge.plan.sides import apart_from, side_of
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder, Statement
@@ -25,7 +24,7 @@ from rowmerge.session.settings import case_sensitive, may_evolve
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshot import Snapshot, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -44,23 +43,20 @@ class RowStatements:
         result = self._run(command, options)
         return StatementResult.of(answers.row_counts(self.spark, operation, result.changes), operation, result)
 
-    def plan(self, command: RowCommand) -> RowPlan:
-        """What EXPLAIN shows. Raises UnsupportedStatement for INSERT and TRUNCATE, which have no conditions to plan."""
-        match command:
-            case Merge():
-                return (
-                    MergePlanner(self.binder, command, case_sensitive(self.spark)).plan(self.binder.table(command.target).snapshot()).plan
-                )
-            case Update() | Delete():
-                return self._target_plan(command, self.binder.table(command.target).snapshot()).plan
-        raise UnsupportedStatement(
-            "EXPLAIN takes MERGE, UPDATE and DELETE. For the query of an INSERT, EXPLAIN the query", text=str(command.target)
-        )
-
-    def _run(self, command: RowCommand, options: CommitOptions) -> ChangeResult:
+    def table(self, command: RowCommand) -> Table:
+        """The table that a command changes. Raises TableNotFound, TableError for a view."""
         if len(command.target.parts) == 1 and self.binder.is_temporary(command.target.parts[0]):
             raise TableError(f"{command.target} is a temporary view, which holds no rows to change. Name the table that it reads.")
-        table = self.binder.table(command.target)
+        return self.binder.table(command.target)
+
+    def planned(self, command: Merge | Update | Delete, snapshot: Snapshot) -> Planned:
+        """The plan of a command on a version."""
+        if isinstance(command, Merge):
+            return MergePlanner(self.binder, command, case_sensitive(self.spark)).plan(snapshot)
+        return self._target_plan(command, snapshot)
+
+    def _run(self, command: RowCommand, options: CommitOptions) -> ChangeResult:
+        table = self.table(command)
         match command:
             case Merge():
                 return change_rows(self.spark, table, MergePlanner(self.binder, command, case_sensitive(self.spark)).plan, options)

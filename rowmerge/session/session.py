@@ -25,6 +25,7 @@ from rowmerge.session.columns import query_columns
 from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
+from rowmerge.session.explanations import Explanations
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
 from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.results import StatementResult
@@ -118,9 +119,9 @@ class Session:
             match command:
                 case Query(query):
                     return StatementResult(self._binder.query(query), _first_word(query))
-                case Explain(explained):
-                    plan = str(self._rows.plan(explained))
-                    return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
+                case Explain():
+                    told = "\n".join(Explanations(self._spark, self._binder, self._rows).lines(command))
+                    return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(told,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return self._rows.run(command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore():

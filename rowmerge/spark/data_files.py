@@ -5,6 +5,7 @@ Runs on executors, sent there by value (see sink.py), so nothing here may import
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import uuid
@@ -102,6 +103,27 @@ class PartitionedWriter:
             file.abort()
 
 
+@dataclass(frozen=True)
+class OddFloats:
+    """The columns that hold floats which Spark's own Parquet filters would lose.
+
+    NaN is no part of a footer's bounds, but above all numbers in Spark; -0.0 is another entry of a dictionary than 0.0, but equal to it.
+    """
+
+    not_a_number: frozenset[str] = frozenset()
+    minus_zero: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(rows: pa.Table) -> OddFloats:
+        floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
+        nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
+        zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
+        return OddFloats(frozenset(nan), frozenset(zero))
+
+    def __le__(self, other: OddFloats) -> bool:
+        return self.not_a_number <= other.not_a_number and self.minus_zero <= other.minus_zero
+
+
 class RollingFile:
     """The files of one partition: a new one begins when the target size is reached."""
 
@@ -113,7 +135,7 @@ class RollingFile:
         self._stream: Any = None
         self._path = ""
         self._records = 0
-        self._not_a_number: set[str] = set()
+        self._odd = OddFloats()
         self._footers: list[pq.FileMetaData] = []
         self._done: list[FileMessage] = []
 
@@ -129,13 +151,12 @@ class RollingFile:
             return
         rows = pa.concat_tables(self._pending)
         self._pending, self.buffered = [], 0
+        odd = OddFloats.of(rows)
+        if self._writer is not None and not odd <= self._odd:
+            self._finish()
         if self._writer is None:
-            self._begin()
+            self._begin(odd)
         assert self._writer is not None
-        for column in rows.schema:
-            bounded = column.name in self._spec.bounds and pa.types.is_floating(column.type)
-            if bounded and pc.any(pc.is_nan(rows[column.name])).as_py():
-                self._not_a_number.add(column.name)
         self._writer.write_table(renamed(rows, self._spec.stored), row_group_size=max(rows.num_rows, 1))
         self._records += rows.num_rows
         if self._stream.tell() >= self._spec.target_file_size:
@@ -156,8 +177,10 @@ class RollingFile:
             filesystem, inner = filesystem_of(path)
             filesystem.delete_file(inner)
 
-    def _begin(self) -> None:
-        folder = "/".join(partition_folder(name, value) for name, value in zip(self._spec.folders, self._partition.values(), strict=True))
+    def _begin(self, odd: OddFloats) -> None:
+        """Open a file in which only these columns may hold odd floats."""
+        values = zip(self._spec.folders, self._partition.values(), strict=True)
+        folder = "/".join(storable_name(partition_folder(name, value)) for name, value in values)
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._done):05d}-{unique}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
@@ -174,23 +197,46 @@ class RollingFile:
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
+            write_statistics=_leaf_paths(self._spec.schema, self._spec.stored, odd.not_a_number),
+            use_dictionary=_leaf_paths(self._spec.schema, self._spec.stored, odd.minus_zero),
         )
         self._records = 0
-        self._not_a_number = set()
+        self._odd = odd
 
     def _finish(self) -> None:
         assert self._writer is not None
         self._writer.close()
         size = self._stream.tell()
         self._stream.close()
-        lower, upper, nulls = bounds_of(self._footers.pop(), self._spec.schema, self._spec.bounds, self._not_a_number)
+        lower, upper, nulls = bounds_of(self._footers.pop(), self._spec.schema, self._spec.bounds)
         self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls))
         self._writer = None
 
 
-def bounds_of(
-    footer: pq.FileMetaData, schema: pa.Schema, wanted: frozenset[str], not_a_number: set[str]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _leaf_paths(schema: pa.Schema, stored: pa.Schema, without: frozenset[str]) -> list[str]:
+    """The Parquet leaf columns, by their paths in the file, but for those of columns to leave out and floats inside other columns."""
+    found: list[str] = []
+
+    def visit(field: pa.Field, path: str) -> None:
+        type_ = field.type
+        if pa.types.is_struct(type_):
+            for child in type_:
+                visit(child, f"{path}.{child.name}")
+        elif pa.types.is_list(type_):
+            visit(type_.value_field, f"{path}.list.element")
+        elif pa.types.is_map(type_):
+            visit(type_.key_field, f"{path}.key_value.key")
+            visit(type_.item_field, f"{path}.key_value.value")
+        elif "." not in path or not pa.types.is_floating(type_):
+            found.append(path)
+
+    for column, field in zip(schema, stored, strict=True):
+        if column.name not in without:
+            visit(field, field.name)
+    return found
+
+
+def bounds_of(footer: pq.FileMetaData, schema: pa.Schema, wanted: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Lower and upper bounds and null counts by column, from a Parquet footer; fields of structs nest, lists and maps have none."""
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}
@@ -209,7 +255,7 @@ def bounds_of(
                 put(nulls, path, sum(found.null_count for found in statistics))
             ranges = [found for found in statistics if found.has_min_max]
             full = [s for s, g in zip(statistics, groups, strict=True) if s.null_count != g.num_rows]
-            if not ranges or len(ranges) < len(full) or path[0] in not_a_number:
+            if not ranges or len(ranges) < len(full):
                 continue
             put(lower, path, min(found.min for found in ranges))
             put(upper, path, max(found.max for found in ranges))
@@ -279,9 +325,14 @@ def partition_folder(column: str, value: Any) -> str:
     return f"{escape(column)}={text}"
 
 
+def storable_name(folder: str) -> str:
+    """The folder's name, or a digest where it is longer than the 255 bytes that file systems take; the log holds the value."""
+    return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()
+
+
 def escape(text: str) -> str:
     """Percent-encode what Spark does not allow in a partition's folder (ExternalCatalogUtils.charToEscape)."""
-    return re.sub(r'[\x01-\x1f\x7f"#%\'*/:=?\\{\[\]^]', lambda match: f"%{ord(match[0]):02X}", text)
+    return re.sub(r'[\x00-\x1f\x7f"#%\'*/:=?\\{\[\]^]', lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def filesystem_of(path: str) -> tuple[pa.fs.FileSystem, str]:

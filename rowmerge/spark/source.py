@@ -79,6 +79,11 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     return Source(kept.drop(*names), schema, rows, tuple(found))
 
 
+def unevaluated(frame: DataFrame) -> Source:
+    """A source as its columns are, for Spark to analyse a statement; its rows are never asked for."""
+    return Source(frame.withColumn(ORDINAL, F.lit(0)), schema_of(frame), 0, ())
+
+
 def fit(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:
     """Key values in the target column's type; None when nothing can be said in that type.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.commands.definitions import DefinitionCommand, Query
+from rowmerge.commands.definitions import CreateTable, DefinitionCommand, Query
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TableName
@@ -18,6 +18,7 @@ Statement = RowCommand | DefinitionCommand | MaintenanceCommand | Query | Explai
 
 _RAW = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
 """Statements whose rest Spark reads as plain text, quotes and all."""
+_EXPLAINED = ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE", "CREATE", "REPLACE")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
 _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand | MaintenanceCommand | None]] = {
     ("MERGE",): merge.merge,
@@ -87,14 +88,16 @@ def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | MaintenanceComm
 
 
 def _explain(cursor: Cursor) -> Explain | None:
-    """`EXPLAIN [EXTENDED|…]` of a command that changes rows; None for every other statement."""
+    """`EXPLAIN [EXTENDED|…]` of a command that changes rows or makes a table; None for every other statement."""
     if not cursor.accept("EXPLAIN"):
         return None
     mode = cursor.accept_any(*_EXPLAIN_MODES)
     inner = Cursor(cursor.text, cursor.tokens[cursor.at :])
-    command = _command(inner) if inner.key() in ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE") else None
+    command = _command(inner) if inner.key() in _EXPLAINED else None
     cursor.at = 0
-    return Explain(command, mode == "EXTENDED") if isinstance(command, Merge | Update | Delete | Insert | Truncate) else None
+    if isinstance(command, CreateTable) and command.query is None:
+        raise cursor.unsupported("EXPLAIN of CREATE TABLE takes a query: CREATE TABLE … AS SELECT …")
+    return Explain(command, mode) if isinstance(command, Merge | Update | Delete | Insert | Truncate | CreateTable) else None
 
 
 def _refuse_second(cursor: Cursor) -> None:

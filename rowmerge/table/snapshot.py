@@ -96,6 +96,10 @@ class Snapshot(Protocol):
         """The feature for whose sake rows must stay in the files that hold them: a copy would lose its id. None: rows may be copied."""
 
     @property
+    def isolation_level(self) -> str:
+        """Against what commits of others a change of rows is held: `Serializable`, `WriteSerializable`, … Raises ConfigurationError."""
+
+    @property
     def change_rows_location(self) -> str | None:
         """Where commits write the rows that they change, before and after; None when the table does not keep them."""
 

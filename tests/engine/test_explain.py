@@ -1,0 +1,126 @@
+"""EXPLAIN of statements that write: what it tells, and that nothing is written or run."""
+
+from __future__ import annotations
+
+import pytest
+
+import rowmerge
+from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn
+
+CLAUSES = "when matched and s.v > 3 then update set v = s.v when not matched then insert *"
+APPENDED = "  commit: a blind append, which meets no conflict but with changes of the definition"
+LAST = "  on version 3, isolation level WriteSerializable"
+
+
+@pytest.fixture
+def tables(session: rowmerge.Session) -> rowmerge.Session:
+    """`t`: partition a with ids 1 and 2, partition b with two files, of id 3 and of id 10; `s`: two rows."""
+    session.sql("create table t (id int, p string, v double) using delta partitioned by (p)")
+    for rows in ("(1, 'a', 1), (2, 'a', 2)", "(3, 'b', 3)", "(10, 'b', 30)"):
+        session.sql(f"insert into t values {rows}")
+    session.sql("create table s (id int, p string, v double) using delta")
+    session.sql("insert into s values (1, 'a', 5), (9, 'c', 9)")
+    return session
+
+
+def explain(session: rowmerge.Session, statement: str, mode: str = "") -> list[str]:
+    ((text,),) = session.sql(f"explain {mode} {statement}").collect()
+    return [line.partition(" bytes")[0].rpartition(", ")[0] + ")" if " bytes" in line else line for line in text.split("\n")]
+
+
+def test_explain_tells_what_each_statement_would_do_and_does_nothing(tables: rowmerge.Session) -> None:
+    merge = explain(tables, f"merge into t using s on t.id = s.id and t.p = 'b' and t.id > 5 and length(t.p) > 0 {CLAUSES}")
+    assert merge[:11] == [
+        "MERGE default.t",
+        "  ON t.id = s.id and t.p = 'b' and t.id > 5 and length(t.p) > 0",
+        "    key id = s.id",
+        "  WHEN MATCHED AND s.v > 3 THEN UPDATE v = s.v",
+        "  WHEN NOT MATCHED THEN INSERT id = `s`.`id`, p = `s`.`p`, v = `s`.`v`",
+        "  source: s, 2 row(s) by its log, not read by EXPLAIN",
+        "  files: 1 of 3 may hold rows to change (1 row(s))",
+        "    t.p = 'b': 1 left out by partition values",
+        "    t.id > 5: 2 left out by statistics",
+        "    length(t.p) > 0: tells nothing of files",
+        "    when it runs, the source's values of `id` leave out more files",
+    ]
+    assert merge[11].startswith("  write mode: auto, deletion vectors") and merge[-1] == LAST
+
+    by_source = explain(tables, "merge into t using (select 1 as id) s on t.id = s.id when not matched by source then delete")
+    assert "  source: (select 1 as id), not evaluated by EXPLAIN, so its rows are not known" in by_source
+    assert "    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read" in by_source
+
+    update = explain(tables, "update t set v = v + 1 where id < 3")
+    assert update[:4] == [
+        "UPDATE default.t",
+        "  SET v = `t`.v + 1 WHERE `t`.id < 3",
+        "  files: 1 of 3 may hold rows to change (2 row(s))",
+        "    `t`.id < 3: 2 left out by statistics",
+    ]
+
+    assert explain(tables, "delete from t where p = 'b'") == [
+        "DELETE default.t",
+        "  WHERE `t`.p = 'b'",
+        "  files: 2 of 3 may hold rows to change (2 row(s))",
+        "    `t`.p = 'b': 1 left out by partition values",
+        "  by metadata alone: 2 file(s) leave as a whole, unread (2 row(s))",
+        LAST,
+    ]
+    assert tables.describe("default", "t").version == 3
+
+
+def test_explain_tells_what_an_insert_would_write_and_take_out(tables: rowmerge.Session) -> None:
+    assert explain(tables, "insert into t values (1, 'x', 1)") == [
+        "INSERT INTO default.t",
+        "  WHEN NOT MATCHED THEN INSERT id = `source`.`col1`, p = `source`.`col2`, v = `source`.`col3`",
+        "  every source row is inserted",
+        "  source: values (1, 'x', 1), not evaluated by EXPLAIN, so its rows are not known",
+        "  files: none of 3 is read or leaves",
+        APPENDED,
+        LAST,
+    ]
+    itself = explain(tables, "insert into t select * from t")
+    assert "  reads the table that it changes: every row of this version counts as read" in itself and APPENDED not in itself
+    assert "  files: 3 of 3 leave by metadata alone, unread (4 row(s))" in explain(tables, "insert overwrite t table s")
+    static = "insert overwrite t partition (p = 'b')"
+    assert "  files: 2 of 3 leave by metadata alone, unread (2 row(s))" in explain(tables, f"{static} select 1, 1")
+    assert "  IF NOT EXISTS: the partition holds 2 file(s) (2 row(s))" in explain(tables, f"{static} if not exists select 1, 1")
+    on = explain(tables, "insert into t as o replace on o.id = n.id and o.p = 'b' (select * from s) n")
+    assert on[0] == "INSERT INTO default.t REPLACE ON" and "    o.p = 'b': 1 left out by partition values" in on
+    assert "    key id = cast(`source`.`id` as int)" in explain(tables, "insert into t replace using (id) select * from s")
+    where = explain(tables, "insert into t replace where id = 3 select * from s")
+    assert "    `source`.id = 3: 2 left out by statistics" in where and "  checks of every written row: REPLACE WHERE id = 3" in where
+    truncate = explain(tables, "truncate table t partition (p = 'b')")
+    assert truncate[1:] == ["  files: 2 of 3 leave by metadata alone, unread (2 row(s))", LAST]
+    assert tables.describe("default", "t").version == 3
+
+
+def test_explain_of_a_new_table_tells_its_columns_and_makes_none(tables: rowmerge.Session) -> None:
+    assert explain(tables, "create table u partitioned by (p) as select id, p from t") == [
+        "CREATE TABLE default.u AS SELECT",
+        "  column id int",
+        "  column p string",
+        "  partitioned by p",
+        "  source: select id, p from t, not evaluated by EXPLAIN, so its rows are not known",
+        "  the table does not exist: definition and rows become its version 0",
+    ]
+    assert "  files: all 3 of version 3 leave (4 row(s))" in explain(tables, "create or replace table t as select 1 as id")
+    assert tables.relation("default", "u") is None
+
+
+def test_explain_with_a_mode_and_of_a_query_prints_sparks_plan(tables: rowmerge.Session) -> None:
+    lines = explain(tables, "insert into t select * from s where v > 3", "extended")
+    assert "Spark's plan of the query:" in lines and "== Optimized Logical Plan ==" in lines
+    assert "== Physical Plan ==" in explain(tables, "select * from t where id = 1")
+    assert "== Optimized Logical Plan ==" in explain(tables, "select count(*) from t", "extended")
+
+
+def test_explain_refuses_what_the_statement_would_refuse(tables: rowmerge.Session) -> None:
+    for error, statement in (
+        (UnknownColumn, "delete from t where nothing = 1"),
+        (UnknownColumn, "merge into t using s on t.id = s.nothing when matched then delete"),
+        (TypeMismatch, "update t set id = 'x'"),
+        (TypeMismatch, "insert into t values ('x', 'a', 1)"),
+        (PlanError, "insert into t values (1)"),
+    ):
+        with pytest.raises(error):
+            tables.sql(f"explain {statement}")

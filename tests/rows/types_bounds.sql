@@ -1,0 +1,103 @@
+--- no row with NaN hides from a condition, whatever else its file holds
+create table t (id int, f float, d double, s struct<d: double>) using delta tblproperties ({mode});
+insert into t select id, float(id), double(id), named_struct('d', double(id)) from range(5);
+insert into t values (10, float('NaN'), double('NaN'), named_struct('d', double('NaN'))), (11, 1.0f, 1.0d, named_struct('d', 1.0d));
+insert into t values (12, float('NaN'), double('NaN'), named_struct('d', double('NaN')));
+select id from t where d > 5 order by id;
+=> 10
+=> 12
+select id from t where s.d >= double('Infinity') order by id;
+=> 10
+=> 12
+select id from t where f = float('NaN') order by id;
+=> 10
+=> 12
+update t set id = -id where d > 100;
+=> 2
+delete from t where f = float('NaN') and id = -10;
+=> 1
+merge into t using (select double('NaN') as d) s on t.d = s.d when matched then delete;
+=> 1 | 0 | 1 | 0
+select count(*) from t;
+=> 6
+
+--- minus zero is found as zero and the other way round
+create table t (id int, d double) using delta tblproperties ({mode});
+insert into t values (1, -0.0d);
+insert into t values (2, 0.0d);
+select id from t where d = 0.0d order by id;
+=> 1
+=> 2
+select id from t where d >= 0.0d order by id;
+=> 1
+=> 2
+delete from t where d = 0.0d;
+=> 2
+
+--- long strings are found beyond the length of their statistics
+create table t (id int, v string) using delta;
+insert into t values (1, concat(repeat('a', 32), 'zzz'));
+insert into t values (2, concat(repeat('😀', 16), 'x'));
+insert into t values (3, concat(repeat('a', 31), '😀b'));
+insert into t values (4, '');
+select id from t where v > repeat('a', 33) order by id;
+=> 1
+=> 2
+=> 3
+delete from t where v = concat(repeat('😀', 16), 'x');
+=> 1
+delete from t where v = concat(repeat('a', 32), 'zzz') or v = '';
+=> 2
+select id from t where v >= concat(repeat('a', 31), '😀b');
+=> 3
+
+--- microseconds are found beyond the milliseconds of their statistics
+create table t (id int, ts timestamp, ntz timestamp_ntz) using delta;
+insert into t values (1, timestamp '1969-12-31 23:59:59.999999', timestamp_ntz '1969-12-31 23:59:59.999999');
+insert into t values (2, timestamp '1582-10-10 12:00:00.123456', timestamp_ntz '0001-01-01 00:00:00.000001');
+insert into t values (3, timestamp '9999-12-31 23:59:59.999999', timestamp_ntz '9999-12-31 23:59:59.999999');
+select id from t where ts = timestamp '1969-12-31 23:59:59.999999';
+=> 1
+select id from t where ntz <= timestamp_ntz '0001-01-01 00:00:00.000001';
+=> 2
+delete from t where ts >= timestamp '9999-12-31 23:59:59.999999';
+=> 1
+delete from t where ts <= timestamp '1582-10-10 12:00:00.123456' and ntz = timestamp_ntz '0001-01-01 00:00:00.000001';
+=> 1
+select id from t;
+=> 1
+
+--- decimals of 38 digits and dates of all years are found by their bounds
+create table t (id int, a decimal(38,18), b decimal(38,0), d date) using delta;
+insert into t values (1, cast('99999999999999999999.999999999999999999' as decimal(38,18)), cast('-99999999999999999999999999999999999999' as decimal(38,0)), date '0001-01-01');
+insert into t values (2, cast('-0.000000000000000001' as decimal(38,18)), cast('99999999999999999999999999999999999999' as decimal(38,0)), date '9999-12-31');
+select id from t where a = cast('99999999999999999999.999999999999999999' as decimal(38,18));
+=> 1
+delete from t where b < cast('-99999999999999999999999999999999999998' as decimal(38,0));
+=> 1
+delete from t where d = date '9999-12-31' and a < 0;
+=> 1
+
+--- a partition may hold any string, and a name longer than a file system takes
+create table t (id int, p string) using delta partitioned by (p);
+insert into t values (1, 'a\u0000b'), (2, repeat('ü', 300)), (3, 'a/b'), (4, repeat('x', 400));
+select id from t where p = repeat('x', 400) or p = 'a\u0000b' order by id;
+=> 1
+=> 4
+delete from t where p = repeat('ü', 300);
+=> 1
+select count(*) from t;
+=> 3
+
+--- empty and null things inside others stay apart
+create table t (id int, a array<int>, m map<string, int>, s struct<x: int, y: string>) using delta tblproperties ({mode});
+insert into t values (1, array(), map(), named_struct('x', null, 'y', null)), (2, null, null, null), (3, array(null), map('k', null), named_struct('x', 1, 'y', ''));
+update t set id = id + 10 where s is not null;
+=> 2
+merge into t using (select 20 as id, array() as a, map() as m, null as s) u on t.id = u.id when not matched then insert *;
+=> 1 | 0 | 0 | 1
+select id, size(a), size(m), s is null, s.y from t order by id;
+=> 2 | NULL | NULL | true | NULL
+=> 11 | 0 | 0 | false | NULL
+=> 13 | 1 | 1 | false | 
+=> 20 | 0 | 0 | true | NULL
