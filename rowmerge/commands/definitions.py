@@ -32,6 +32,12 @@ class ColumnDefinition:
     generated: SqlText | None = None
     identity: bool = False
     checks: tuple[CheckConstraint, ...] = ()
+    within: tuple[str, ...] = ()
+    """Of ADD COLUMN: the struct that gets the field, as names from the top."""
+
+    @property
+    def path(self) -> str:
+        return ".".join((*self.within, self.name))
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class AddColumns:
-    """ALTER TABLE … ADD COLUMN[S] (…). Positions (FIRST, AFTER x) are (column, None | x) pairs in `positions`."""
+    """ALTER TABLE … ADD COLUMN[S] (…). Positions (FIRST, AFTER x) are (path, None | x) pairs in `positions`."""
 
     name: TableName
     columns: tuple[ColumnDefinition, ...]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import AlterColumn, ColumnDefinition, ColumnPlace, DropColumns, RenameColumn
@@ -21,6 +22,7 @@ Path = tuple[str, ...]
 """A column, or a field inside it: names from the top, `element`, `key` and `value` where arrays and maps are passed."""
 
 
+_HELD: dict[type, str] = {Array: "Its elements are named `element`.", Map: "Its parts are named `key` and `value`."}
 SchemaChange = Callable[[Struct], Struct]
 
 
@@ -131,29 +133,35 @@ def commented(schema: Struct, path: Path, comment: str | None) -> Struct:
     return _changed(schema, path, change)
 
 
+def in_struct(type_: DataType, path: Path, change: Callable[[Struct], Struct], *, above: Path = ()) -> DataType:
+    """The type with the struct at a path changed; the empty path is the type itself. Raises UnknownColumn, PlanError."""
+    if isinstance(type_, Struct) and not path:
+        return change(type_)
+    if not path:
+        raise PlanError(f"`{'.'.join(above)}` is {sql_name(type_)}, which has no fields of its own. {_HELD.get(type(type_), '')}".rstrip())
+    part, inside = path[0].lower(), partial(in_struct, path=path[1:], change=change, above=(*above, path[0]))
+    match type_:
+        case Struct():
+            field = _field(type_, path[0])
+            return _with(type_, field, replace(field, type=inside(field.type)))
+        case Array() if part == "element":
+            return replace(type_, element=inside(type_.element))
+        case Map() if part == "key":
+            return replace(type_, key=inside(type_.key))
+        case Map() if part == "value":
+            return replace(type_, value=inside(type_.value))
+    raise _no_field(type_, above, path[0])
+
+
 def _changed(schema: Struct, path: Path, change: Callable[[Struct, Field], Struct]) -> Struct:
     """The schema with a struct of it changed: the one that holds the field at the end of the path."""
-    field = _field(schema, path, path)
-    if len(path) == 1:
-        return change(schema, field)
-    return _with(schema, field, replace(field, type=_changed_inside(field.type, path[1:], path, change)))
-
-
-def _changed_inside(type_: DataType, rest: Path, path: Path, change: Callable[[Struct, Field], Struct]) -> DataType:
-    match type_, rest:
-        case Struct(), _:
-            return _changed(type_, rest, change)
-        case Array(), (part, _, *_) if part.lower() == "element":
-            return replace(type_, element=_changed_inside(type_.element, rest[1:], path, change))
-        case Map(), (part, _, *_) if part.lower() == "key":
-            return replace(type_, key=_changed_inside(type_.key, rest[1:], path, change))
-        case Map(), (part, _, *_) if part.lower() == "value":
-            return replace(type_, value=_changed_inside(type_.value, rest[1:], path, change))
-    raise _no_field(type_, rest, path)
+    changed = in_struct(schema, path[:-1], lambda struct: change(struct, _field(struct, path[-1])))
+    assert isinstance(changed, Struct)
+    return changed
 
 
 def _retyped_struct(struct: Struct, rest: Path, new: Field, told: str) -> Struct:
-    field = _field(struct, rest, rest)
+    field = _field(struct, rest[0])
     if len(rest) > 1:
         return _with(struct, field, replace(field, type=_retyped(field.type, rest[1:], new, told)))
     _check_declared(field, new, told)
@@ -173,7 +181,7 @@ def _retyped(type_: DataType, rest: Path, new: Field, told: str) -> DataType:
         return replace(type_, key=_retyped(type_.key, rest[1:], new, told) if rest[1:] else _leaf(type_.key, new.type, told))
     if isinstance(type_, Map) and part == "value":
         return replace(type_, value=_retyped(type_.value, rest[1:], new, told) if rest[1:] else _leaf(type_.value, new.type, told))
-    raise _no_field(type_, rest, tuple(told.split(".")))
+    raise _no_field(type_, (told.removesuffix("." + ".".join(rest)),), rest[0])
 
 
 def _leaf(old: DataType, new: DataType, told: str) -> DataType:
@@ -203,17 +211,15 @@ def _length(field: Field) -> int | None:
     return int(found[1]) if found else None
 
 
-def _field(struct: Struct, rest: Path, path: Path) -> Field:
-    field = struct.find(rest[0])
+def _field(struct: Struct, name: str) -> Field:
+    field = struct.find(name)
     if field is None:
-        raise UnknownColumn(".".join(path[: len(path) - len(rest) + 1]), struct.names)
+        raise UnknownColumn(name, struct.names)
     return field
 
 
-def _no_field(type_: DataType, rest: Path, path: Path) -> PlanError:
-    held = {Array: "Its elements are named `element`", Map: "Its parts are named `key` and `value`"}.get(type(type_), "It is no struct")
-    above = ".".join(path[: len(path) - len(rest)])
-    return PlanError(f"`{above}` is {sql_name(type_)} and has no field `{rest[0]}`. {held}.")
+def _no_field(type_: DataType, above: Path, name: str) -> PlanError:
+    return PlanError(f"`{'.'.join(above)}` is {sql_name(type_)} and has no field `{name}`. {_HELD.get(type(type_), 'It is no struct.')}")
 
 
 def _with(struct: Struct, old: Field, new: Field) -> Struct:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import AddColumns, SetProperties, UnsetProperties
 from rowmerge.errors import PlanError, TableError, UnknownColumn, UnsupportedStatement
+from rowmerge.session.column_changes import in_struct
 from rowmerge.spark.types import check_storable, schema_of
 from rowmerge.table.rules import DEFAULT, GENERATED
-from rowmerge.table.schema import Field, Struct, nullable
+from rowmerge.table.schema import DataType, Field, Struct, nullable
 from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -46,30 +48,40 @@ def partition_columns(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...
 
 def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Struct:
     """The schema after ALTER TABLE … ADD COLUMNS, in the places that it gives. Raises PlanError, UnknownColumn."""
-    fields = list(snapshot.schema.fields)
-    for field in added:
-        if Struct(tuple(fields)).find(field.name):
-            raise PlanError(f"{snapshot.name} has the column `{field.name}` already. Choose another name.")
-        if GENERATED in field.metadata or DEFAULT in field.metadata:
-            what = "is GENERATED" if GENERATED in field.metadata else "has a DEFAULT"
-            advice = "Create the table anew with it" if GENERATED in field.metadata else "Add it without, then ALTER COLUMN … SET DEFAULT"
-            raise UnsupportedStatement(
-                f"The new column `{field.name}` {what}, and the rows that are there would not have its value. {advice}", text=field.name
-            )
-        if not field.nullable:
-            raise PlanError(
-                f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."
-            )
-        if field.name not in command.positions:
-            fields.append(field)
-            continue
-        after = command.positions[field.name]
-        if after is None:
-            fields.insert(0, field)
-            continue
-        place = Struct(tuple(fields)).find(after)
+    schema: DataType = snapshot.schema
+    for field, column in zip(added, command.columns, strict=True):
+        _check_addable(field)
+        schema = in_struct(schema, column.within, partial(_with_column, field=field, path=column.path, command=command))
+    assert isinstance(schema, Struct)
+    return schema
+
+
+def _check_addable(field: Field) -> None:
+    if GENERATED in field.metadata or DEFAULT in field.metadata:
+        what = "is GENERATED" if GENERATED in field.metadata else "has a DEFAULT"
+        advice = "Create the table anew with it" if GENERATED in field.metadata else "Add it without, then ALTER COLUMN … SET DEFAULT"
+        raise UnsupportedStatement(
+            f"The new column `{field.name}` {what}, and the rows that are there would not have its value. {advice}", text=field.name
+        )
+    if not field.nullable:
+        raise PlanError(
+            f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."
+        )
+
+
+def _with_column(struct: Struct, field: Field, path: str, command: AddColumns) -> Struct:
+    if struct.find(field.name):
+        raise PlanError(f"{command.name} has the column `{path}` already. Choose another name.")
+    fields = list(struct)
+    after = command.positions.get(path)
+    if path not in command.positions:
+        fields.append(field)
+    elif after is None:
+        fields.insert(0, field)
+    else:
+        place = struct.find(after)
         if place is None:
-            raise UnknownColumn(after, snapshot.schema.names, where="AFTER")
+            raise UnknownColumn(after, struct.names, where="AFTER")
         fields.insert(fields.index(place) + 1, field)
     return Struct(tuple(fields))
 

@@ -21,10 +21,10 @@ def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struc
 
     Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
     """
-    names = [column.name.lower() for column in columns]
+    names = [column.path.lower() for column in columns]
     for column in columns:
-        if names.count(column.name.lower()) > 1:
-            raise PlanError(f"The column `{column.name}` is defined twice. Define it once.")
+        if names.count(column.path.lower()) > 1:
+            raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
         _refuse(column)
     if not columns:
         return Struct()

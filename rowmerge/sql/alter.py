@@ -101,11 +101,11 @@ def _add_columns(cursor: Cursor, name: TableName) -> AddColumns:
     positions: dict[str, str | None] = {}
 
     def column() -> ColumnDefinition:
-        definition = column_definition(cursor)
+        definition = column_definition(cursor, nested=True)
         if cursor.accept("FIRST"):
-            positions[definition.name] = None
+            positions[definition.path] = None
         elif cursor.accept("AFTER"):
-            positions[definition.name] = cursor.identifier("the column before the new one")
+            positions[definition.path] = cursor.identifier("the column before the new one")
         return definition
 
     if cursor.sees("("):

@@ -23,9 +23,12 @@ class _Options:
     checks: list[CheckConstraint] = field(default_factory=list)
 
 
-def column_definition(cursor: Cursor) -> ColumnDefinition:
-    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS …] [[CONSTRAINT …] CHECK (…)]`, the options in any order."""
-    name = cursor.identifier("a column's name")
+def column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
+    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS …] [[CONSTRAINT …] CHECK (…)]`, the options in any order.
+
+    With `nested`, a path names a field inside a struct.
+    """
+    *within, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
     if cursor.sees("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
     type_ = data_type(cursor)
@@ -35,7 +38,15 @@ def column_definition(cursor: Cursor) -> ColumnDefinition:
             raise cursor.error(f"The column `{name}` has {option} twice. Keep one", cursor.token(-1))
         seen.add(option)
     return ColumnDefinition(
-        name, type_, options.nullable, options.comment, options.default, options.generated, options.identity, tuple(options.checks)
+        name,
+        type_,
+        options.nullable,
+        options.comment,
+        options.default,
+        options.generated,
+        options.identity,
+        tuple(options.checks),
+        tuple(within),
     )
 
 

@@ -80,7 +80,7 @@ alter table t rename column id to P;
 alter table t rename column s.y to z;
 !> UnknownColumn: y
 alter table t rename column id.z to y;
-!> PlanError: `id` is int and has no field `z`
+!> PlanError: `id` is int, which has no fields
 alter table t rename column id to ID;
 describe t;
 => ID | int | NULL
@@ -137,3 +137,19 @@ alter table t rename column id to `the id`;
 insert into t (`the id`, w) values (1, 2);
 select * from t;
 => 1 | 2 | NULL
+
+--- fields are added to structs at any depth
+create table t (id int, s struct<x: int>, a array<struct<k: int>>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
+insert into t values (1, named_struct('x', 1), array(named_struct('k', 1)));
+alter table t add columns (s.`y z` string comment 'new', s.w int first, a.element.l struct<m: int> after k);
+insert into t values (2, named_struct('w', 0, 'x', 2, 'y z', 'yes'), array(named_struct('k', 2, 'l', named_struct('m', 3))));
+alter table t add column s.x int;
+!> PlanError: has the column `s.x` already
+alter table t add column id.x int;
+!> PlanError: `id` is int, which has no fields
+alter table t add column r.x int;
+!> UnknownColumn: r
+update t set s.`y z` = 'set' where id = 1;
+select id, s, a[0].k, a[0].l.m from t order by id;
+=> 1 | Row(w=None, x=1, y z='set') | 1 | NULL
+=> 2 | Row(w=0, x=2, y z='yes') | 2 | 3

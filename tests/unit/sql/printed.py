@@ -101,7 +101,7 @@ def _action(action: UpdateAction | DeleteAction | InsertAction) -> str:
 
 
 def _column(column: ColumnDefinition) -> str:
-    said = [quote(column.name), _shown(column.type)]
+    said = [".".join(map(quote, (*column.within, column.name))), _shown(column.type)]
     said += ["NOT NULL"] * (not column.nullable) + ["IDENTITY"] * column.identity
     said += [f"COMMENT {column.comment!r}"] * (column.comment is not None)
     said += [f"DEFAULT {_shown(column.default)}"] * (column.default is not None)

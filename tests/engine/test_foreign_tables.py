@@ -1,0 +1,179 @@
+"""Tables as other writers make them, spelled out by hand where none of these writers is here: read, and written to in both modes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rowmerge
+from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
+
+MODES = ("copy-on-write", "merge-on-read")
+
+
+def field(name: str, type_: Any, number: int | None = None) -> dict[str, Any]:
+    """A field of a schema; with a number, one that is mapped to the physical name `p<number>`."""
+    metadata = {} if number is None else {ID: number, PHYSICAL_NAME: f"p{number}"}
+    return {"name": name, "type": type_, "nullable": True, "metadata": metadata}
+
+
+def struct(*fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "struct", "fields": list(fields)}
+
+
+def numbered(name: str, type_: pa.DataType, number: int) -> pa.Field:
+    return pa.field(name, type_, metadata={"PARQUET:field_id": str(number)})
+
+
+def log(folder: Path, *commits: Sequence[dict[str, Any]]) -> None:
+    (folder / "_delta_log").mkdir(parents=True, exist_ok=True)
+    for version, actions in enumerate(commits):
+        (folder / "_delta_log" / f"{version:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def definition(schema: dict[str, Any], partition: Sequence[str] = (), **configuration: str) -> list[dict[str, Any]]:
+    metadata = {"id": "x", "format": {"provider": "parquet", "options": {}}, "schemaString": json.dumps(schema)}
+    return [
+        {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}},
+        {"metaData": {**metadata, "partitionColumns": list(partition), "configuration": configuration}},
+    ]
+
+
+def add(path: str, file: Path, partition: dict[str, str | None] | None = None, **more: Any) -> dict[str, Any]:
+    stats = json.dumps({"numRecords": pq.read_metadata(file).num_rows, **more})
+    size = file.stat().st_size
+    return {
+        "add": {"path": path, "partitionValues": partition or {}, "size": size, "modificationTime": 1, "dataChange": True, "stats": stats}
+    }
+
+
+def registered(session: rowmerge.Session, folder: Path, mode: str) -> None:
+    session.sql(f"create table t using delta location '{folder}'")
+    session.sql(f"alter table t set tblproperties ('rowmerge.write.mode' = '{mode}')")
+
+
+def rows(session: rowmerge.Session, query: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in session.sql(query).collect()]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_columns_are_found_by_their_ids_whatever_files_call_them(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+    folder = tmp_path / "t"
+    folder.mkdir()
+    inner = pa.struct([numbered("inner of old", pa.int32(), 4), numbered("dropped long ago", pa.string(), 5)])
+    old = pa.schema(
+        [
+            numbered("dropped", pa.string(), 2),
+            numbered("something", pa.int64(), 1),
+            numbered("list", pa.list_(pa.field("element", inner)), 3),
+            numbered("p7", pa.string(), 9),
+        ]
+    )
+    values = [{"inner of old": 10, "dropped long ago": "x"}, None]
+    columns = [pa.array(["d", "d"]), pa.array([1, 2]), pa.array([values, None], old.field("list").type), pa.array(["no", "no"])]
+    pq.write_table(pa.Table.from_arrays(columns, schema=old), folder / "old.parquet", store_schema=False)
+    new = pa.schema([numbered("p1", pa.int64(), 1), numbered("p7", pa.string(), 7)])
+    pq.write_table(pa.Table.from_arrays([pa.array([3, 4]), pa.array(["c", "d"])], schema=new), folder / "new.parquet", store_schema=False)
+    list_ = {"type": "array", "elementType": struct(field("x", "integer", 4), field("y", "string", 6)), "containsNull": True}
+    schema = struct(field("the id", "long", 1), field("l", list_, 3), field("v", "string", 7))
+    adds = [add(name, folder / name) for name in ("old.parquet", "new.parquet")]
+    log(folder, [*definition(schema, **{MODE: "id", "delta.columnMapping.maxColumnId": "9"}), *adds])
+    registered(session, folder, mode)
+    shown = "select `the id`, l[0].x, l[0].y, size(l), v from t order by 1"
+    assert rows(session, shown) == [
+        (1, 10, None, 2, None),
+        (2, None, None, None, None),
+        (3, None, None, None, "c"),
+        (4, None, None, None, "d"),
+    ]
+    session.sql("delete from t where `the id` = 2")
+    session.sql("update t set v = 'C' where `the id` = 3")
+    session.sql(
+        "merge into t using (values (1, 'a'), (5, 'e')) s (id, v) on t.`the id` = s.id when matched then update set v = s.v "
+        "when not matched then insert (`the id`, v, l) values (s.id, s.v, array(named_struct('x', 50, 'y', 'new')))"
+    )
+    session.sql("alter table t drop column l.element.y")
+    shown = "select `the id`, l[0].x, v from t order by 1"
+    assert rows(session, shown) == [(1, 10, "a"), (3, None, "C"), (4, None, "d"), (5, 50, "e")]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_shallow_clone_is_written_to_and_its_origin_stays(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+    session.sql("create table origin using delta as select id, concat('v', id) as v from range(10)")
+    origin = Path(session.describe("default", "origin").location.removeprefix("file://"))
+    files = list(origin.glob("*.parquet"))
+    folder = tmp_path / "clone"
+    schema = struct(field("id", "long"), field("v", "string"))
+    log(folder, [*definition(schema), *(add(file.as_uri(), file) for file in files)])
+    registered(session, folder, mode)
+    session.sql("delete from t where id = 3")
+    session.sql("update t set v = 'new' where id = 4")
+    session.sql(
+        "merge into t using (values (5, 'five'), (11, 'eleven')) s (id, v) on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    assert rows(session, "select count(*), sum(id), max(case when id = 5 then v end) from t") == [(10, 53, "five")]
+    assert rows(session, "select count(*), sum(id) from origin") == [(10, 45)]
+    assert all(file.exists() for file in files)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_partition_values_are_those_of_the_log_wherever_the_file_lies(session: rowmerge.Session, tmp_path: Path, mode: str) -> None:
+    folder = tmp_path / "t"
+    places = {"p=a%2Fb/x.parquet": "a/b", "p=wrong/y.parquet": "right", "flat.parquet": None, "p=%C3%A4/z.parquet": "ä"}
+    adds = []
+    for number, (place, value) in enumerate(places.items()):
+        file = folder / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"id": pa.array([number, number + 10], pa.int64())}), file)
+        adds.append(add(place.replace("%", "%25"), file, {"p": value}))
+    log(folder, [*definition(struct(field("id", "long"), field("p", "string")), ["p"]), *adds])
+    registered(session, folder, mode)
+    assert rows(session, "select id, p from t order by id") == [
+        (0, "a/b"), (1, "right"), (2, None), (3, "ä"), (10, "a/b"), (11, "right"), (12, None), (13, "ä")
+    ]  # fmt: skip
+    session.sql("delete from t where p = 'right' and id > 5")
+    session.sql("update t set id = id + 100 where p is null or p = 'ä'")
+    session.sql("merge into t using (select 'a/b' as p, 0 as id) s on t.p = s.p and t.id = s.id when matched then update set p = 'moved'")
+    expected = [(0, "moved"), (1, "right"), (10, "a/b"), (102, None), (103, "ä"), (112, None), (113, "ä")]
+    assert rows(session, "select id, p from t order by id") == expected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_table_that_delta_rs_wrote_merged_compacted_and_checkpointed_is_written_to(
+    session: rowmerge.Session, tmp_path: Path, mode: str
+) -> None:
+    folder = tmp_path / "t"
+    kinds = pa.schema([("id", pa.int64()), ("p", pa.string()), ("at", pa.timestamp("us", "UTC")), ("s", pa.struct([("x", pa.int32())]))])
+
+    def made(ids: range) -> pa.Table:
+        columns = [list(ids), [f"p{i % 2}" for i in ids], [i * 1_000_000 for i in ids], [{"x": i} for i in ids]]
+        return pa.Table.from_arrays([pa.array(values, f.type) for values, f in zip(columns, kinds, strict=True)], schema=kinds)
+
+    for ids in (range(10), range(10, 20)):
+        deltalake.write_deltalake(
+            folder, made(ids), mode="append", partition_by=["p"], configuration={"delta.enableChangeDataFeed": "true"}
+        )
+    table = deltalake.DeltaTable(folder)
+    table.merge(
+        made(range(18, 22)), "t.id = s.id", source_alias="s", target_alias="t"
+    ).when_matched_update_all().when_not_matched_insert_all().execute()
+    table.delete("id = 7")
+    table.optimize.z_order(["id"])
+    table.create_checkpoint()
+    table.delete("id = 9")
+    registered(session, folder, mode)
+    session.sql("delete from t where id in (1, 21)")
+    session.sql("update t set s.x = -1, at = timestamp'2024-01-01 00:00:00' where id = 2")
+    session.sql(
+        "merge into t using (select * from t where id < 4) s on t.id = s.id and s.id <> 2 "
+        "when matched then update set id = s.id + 100, p = 'new'"
+    )
+    assert rows(session, "select count(*), sum(id), sum(s.x), count(distinct p) from t") == [(18, 393, 190, 3)]
