@@ -109,7 +109,7 @@ class ChangeFeed:
 
     def _oldest(self) -> int:
         """The oldest version from which on every commit is there."""
-        version = self.newest.version
+        version = self.newest.version + 1
         while version - 1 in self.listing.commits:
             version -= 1
         return max(version, self.listing.oldest_readable)

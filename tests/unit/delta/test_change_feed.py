@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from rowmerge.delta import DeltaTable
 from rowmerge.delta.read_compatibility import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
+from rowmerge.storage.store import Storage
 from rowmerge.table.changes import Bound, ChangedFile
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
@@ -122,6 +124,16 @@ def test_a_log_that_was_cleaned_up_tells_where_it_begins(lake: Lake) -> None:
     with pytest.raises(VersionNotFound, match="up to version 1. Begin at version 2"):
         changes(lake, 1)
     assert told(changes(lake, 2)) == [(2, "insert", [], False), (3, "insert", [], False)]
+
+
+def test_a_log_without_commits_has_no_changes(lake: Lake) -> None:
+    definition = TableDefinition(properties={**FEED, "delta.checkpointInterval": "1"})
+    committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=definition)))
+    for path in lake.log.glob("*.json"):
+        path.unlink()
+    newest = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
+    with pytest.raises(VersionNotFound, match="Begin at version 2"):
+        lake.table.changes(newest, Bound(version=1), None)
 
 
 def test_a_range_is_within_the_versions_that_there_are(lake: Lake) -> None:
