@@ -108,4 +108,6 @@ class RowPlan:
             lines += [f"  new column {column}" for column in new_columns(self.evolved_from, self.new_schema)]
         if self.source_rows is SourceRows.ALL:
             lines.append("  every source row is inserted")
+        lines += [f"  generated {column} = {text}" for column, text in self.rules.generated.items()]
+        lines += [f"  checked {check.told}" for check in self.rules.checks]
         return "\n".join(lines)

@@ -76,8 +76,25 @@ def columns_of(spark: SparkSession, description: RelationDescription, extended: 
         ]
         if description.text is not None:
             told.append(("View Text", description.text))
+        rows += _rules(description)
         rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in told if value]
     return answer(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
+
+
+def _rules(description: RelationDescription) -> list[Sequence[str | None]]:
+    """What rows must satisfy and what they get, under the headings that Spark gives them."""
+    rules, types = description.rules, {field.name: field.sql_type for field in description.columns}
+    rows: list[Sequence[str | None]] = []
+    if rules.defaults:
+        rows += [("", "", ""), ("# Column Default Values", "", "")]
+        rows += [(name, types[name], text) for name, text in rules.defaults.items()]
+    if rules.generated:
+        rows += [("", "", ""), ("# Generated Columns", "", "")]
+        rows += [(name, types[name], f"GENERATED ALWAYS AS ({text})") for name, text in rules.generated.items()]
+    if rules.checks:
+        rows += [("", "", ""), ("# Constraints", "", "")]
+        rows += [(check.name, check.told.removeprefix(f"{check.name} "), "") for check in rules.checks]
+    return rows
 
 
 def detail_of(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field
 
 
@@ -28,6 +29,7 @@ class RelationDescription:
     records: int | None = None
     size: int = 0
     text: str | None = None
+    rules: Rules = field(default_factory=Rules)
 
 
 def describe(catalog: DirectoryCatalog, relation: Relation, location: str) -> RelationDescription:
@@ -58,4 +60,5 @@ def describe(catalog: DirectoryCatalog, relation: Relation, location: str) -> Re
         snapshot.timestamp,
         (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0) if known else None,
         pc.sum(listing["size"]).as_py() or 0,
+        rules=snapshot.rules,
     )

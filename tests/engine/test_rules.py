@@ -12,6 +12,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import ConstraintViolated, UnsupportedTableFeature
+from rowmerge.session import constraints
 
 COPY_ON_WRITE = "tblproperties ('rowmerge.write.mode' = 'copy-on-write')"
 INVARIANT = json.dumps({"expression": {"expression": "id > 0"}})
@@ -171,3 +172,35 @@ def test_rows_of_a_frame_get_defaults_and_what_is_generated(session: rowmerge.Se
     with pytest.raises(ConstraintViolated, match="GENERATED"):
         session.write(pa.table({"twice": pa.array([7], pa.int32()), "id": pa.array([3], pa.int32())}), "t", mode="overwrite")
     assert session.sql("select * from t order by id").collect() == [(1, "none", 2), (2, "none", 4), (3, "none", 6)]
+
+
+def test_describe_extended_and_explain_tell_the_rules(session: rowmerge.Session) -> None:
+    columns = "id int not null default 1, twice int generated always as (id * 2), constraint small check (id < 10)"
+    session.sql(f"create table t ({columns}) using delta")
+    told = [tuple(row) for row in session.sql("describe extended t").collect()]
+    headings = ("# Column Default Values", "# Generated Columns", "# Constraints")
+    after = {heading: told[told.index((heading, "", "")) + 1 :] for heading in headings}
+    assert after["# Column Default Values"][0] == ("id", "int", "1")
+    assert after["# Generated Columns"][0] == ("twice", "int", "GENERATED ALWAYS AS (id * 2)")
+    assert after["# Constraints"][:2] == [("", "NOT NULL of column `id`", ""), ("small", "CHECK (id < 10)", "")]
+    plan = session.sql("explain update t set id = default").collect()[0][0]
+    assert "UPDATE id = 1" in plan
+    assert plan.endswith("  generated twice = id * 2\n  checked NOT NULL of column `id`\n  checked small CHECK (id < 10)")
+
+
+def test_an_insert_that_slips_in_before_a_constraint_is_held_against_it(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.sql("create table t (id int) using delta")
+    session.sql("insert into t values (1)")
+    checked, late = constraints.check_existing, ["insert into t values (-1)"]
+
+    def slow(*arguments: Any) -> None:
+        checked(*arguments)
+        if late:
+            session.sql(late.pop())
+
+    monkeypatch.setattr(constraints, "check_existing", slow)
+    with pytest.raises(ConstraintViolated, match=r"1 row\(s\) of default.t .*id = -1"):
+        session.sql("alter table t add constraint positive check (id > 0)")
+    session.sql("delete from t where id < 0")
+    session.sql("alter table t add constraint positive check (id > 0)")
+    assert session.sql("show tblproperties t ('delta.constraints.positive')").collect()[0][1] == "id > 0"
