@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
+from rowmerge.errors import MissingDataFile
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
 from rowmerge.spark.joins import BOTH, TARGET_ALONE, Join, joined_rows
 from rowmerge.spark.scan import FILE, read_snapshot, spark_path
@@ -23,7 +24,7 @@ def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source:
     try:
         target = read_snapshot(spark, snapshot, files, addresses=True)
         found = collect_arrow(_rows_minded(plan, target, source).select(F.col(FILE).alias("file")).distinct())["file"].to_pylist()
-    except PySparkException:
+    except (PySparkException, MissingDataFile):
         # Whatever stands in the way of looking, planning anew will meet it, and say it.
         return pa.repeat(pa.scalar(True), files.num_rows)
     return pa.array([spark_path(path) in found for path in files["path"].to_pylist()], pa.bool_())

@@ -141,3 +141,17 @@ def test_who_wants_no_second_attempt_is_told_who_won(session: rowmerge.Session, 
     assert (error.table, error.operation, error.version) == ("default.t", "DELETE", 2)
     assert "DELETE committed version 2 first and deleted or updated rows that this statement changes: row 0 of file:" in error.message
     assert error.message.endswith("Nothing was written; run the statement again.")
+
+
+def test_change_rows_of_a_rebased_statement_are_its_own(session: rowmerge.Session, spark: SparkSession, warehouse: str) -> None:
+    prepared(session, "merge-on-read")
+    session.sql("alter table t set tblproperties ('delta.enableChangeDataFeed' = 'true')")
+    result, _ = overtaken(spark, warehouse, "update t set n = 2 where id = 2", "update t set n = 1 where id = 1")
+    assert (result.version, result.rebases) == (4, 1)
+    changes = session.sql("select _commit_version, id, n, _change_type from table_changes('default.t', 3, 4) order by 1, 3").collect()
+    assert [tuple(row) for row in changes] == [
+        (3, 1, 0, "update_preimage"),
+        (3, 1, 1, "update_postimage"),
+        (4, 2, 0, "update_preimage"),
+        (4, 2, 2, "update_postimage"),
+    ]
