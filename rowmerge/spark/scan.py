@@ -107,7 +107,8 @@ def read_files(
     stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=snapshot.by_field_id)
     reader = spark.read.schema(stored).option("__globPaths__", "false").option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-    if partition_folders:
+    if partition_folders and snapshot.partition_columns:
+        # Only then: without it the names of folders mean nothing, and files may lie elsewhere, as those of a shallow clone do.
         reader = reader.option("basePath", snapshot.location)
     try:
         frame = reader.parquet(*paths)
