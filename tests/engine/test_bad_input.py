@@ -89,7 +89,7 @@ def test_a_damaged_data_file_is_named_and_nothing_is_written(spark: SparkSession
     session = reopened(spark, orders)
     for statement in (
         "update orders set v = 'z'",
-        "merge into orders t using (select 1 as id, 'x' as v) s on t.id = s.id when matched then update set *",
+        "merge into orders t using (values (1, 'x'), (2, 'y')) s (id, v) on t.id = s.id when matched then update set *",
         "optimize orders",
     ):
         with pytest.raises(UnreadableDataFile, match=damaged.name):
