@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from rowmerge.commands.names import SqlText
-from rowmerge.commands.rows import Assignment, Delete, DeleteAction, InsertAction, Match, Merge, Update, UpdateAction, When
+from rowmerge.commands.rows import Delete, Match, Merge, Update
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
+from rowmerge.plan.clauses import Columns, assigned, clause_of, column_of
 from rowmerge.plan.conditions import Condition, Side, analyse
 from rowmerge.plan.moment import rules_at
 from rowmerge.plan.pruning import exact_partition_mask, file_mask, nothing
@@ -16,17 +17,14 @@ from rowmerge.plan.qualification import qualify, replace_qualifiers
 from rowmerge.plan.restrictions import check_condition, check_merge, check_update
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
-from rowmerge.plan.sides import apart_from, check_apart, side_of, without_qualifier
+from rowmerge.plan.sides import apart_from, check_apart, side_of
 from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Field, Struct, backquote, sql_name, string_literal
+from rowmerge.table.schema import Struct, backquote, sql_name
 from rowmerge.table.snapshot import Snapshot
 
 TARGET = "target"
 SOURCE = "source"
 VALUE_COLUMN = "__rowmerge_value_%d"
-_COMPUTED = ""
-"""Stands for the value of a generated column that is given as DEFAULT; no expression is empty."""
-_EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA EVOLUTION INTO."
 _EVOLVE_INSERT = (
     "To add new columns to the table, write INSERT WITH SCHEMA EVOLUTION INTO; in session.write, say schema_evolution=True; "
     "in ALTER TABLE, ADD COLUMNS."
@@ -50,8 +48,8 @@ def plan_merge(
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
     on = analyse(condition, target, source, case_sensitive=case_sensitive)
     rules = _rules(snapshot.rules, schema)
-    columns_of = _Columns(before, schema, rules, evolves=source_schema is not None)
-    clauses = tuple(_clause(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
+    columns_of = Columns(before, schema, rules, evolves=source_schema is not None)
+    clauses = tuple(clause_of(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
     _keep_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     conjuncts = () if by_source else on.target_only
@@ -79,7 +77,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     check_update(update)
     target = side_of(update.target.parts, update.alias, snapshot.schema.names)
     rules = _rules(snapshot.rules, snapshot.schema)
-    values = _assigned(update.assignments, target, target, _Columns(snapshot.schema, snapshot.schema, rules), case_sensitive)
+    values = assigned(update.assignments, target, target, Columns(snapshot.schema, snapshot.schema, rules), case_sensitive)
     return replace(_target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive), rules=rules)
 
 
@@ -119,7 +117,7 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str])
     values = insert.clauses[0].values
     conditions = []
     for key in keys:
-        field = _column(snapshot.schema, key, False, "REPLACE USING")
+        field = column_of(snapshot.schema, key, False, "REPLACE USING")
         if field.name not in values:
             raise UnknownColumn(field.name, tuple(values), where="the query of INSERT … REPLACE USING")
         conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
@@ -167,9 +165,9 @@ def insert_columns(
     Raises UnknownColumn, PlanError.
     """
     if by_name:
-        wanted = [_column(schema, name, False, f"{table}, into which the query goes BY NAME", _EVOLVE_INSERT).name for name in given]
+        wanted = [column_of(schema, name, False, f"{table}, into which the query goes BY NAME", _EVOLVE_INSERT).name for name in given]
     elif columns is not None:
-        wanted = [_column(schema, name, False, "the INSERT list").name for name in columns]
+        wanted = [column_of(schema, name, False, "the INSERT list").name for name in columns]
     else:
         wanted = [name for name in schema.names if name not in static]
     for name in wanted:
@@ -194,7 +192,7 @@ def static_partition(
     values: dict[str, str] = {}
     named: set[str] = set()
     for name, text in partition:
-        field = _column(schema, name, False, "PARTITION")
+        field = column_of(schema, name, False, "PARTITION")
         if field.name not in partition_columns:
             by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
             raise PlanError(f"PARTITION ({name}): {table} is not partitioned by `{field.name}`. {by}")
@@ -242,166 +240,6 @@ def _target_plan(
     )
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """The columns that a clause reads and writes: those `before` the command, and those that the table has `after` it."""
-
-    before: Struct
-    after: Struct
-    rules: Rules
-    evolves: bool = False
-
-
-def _clause(when: When, target: Side, source: Side, columns: _Columns, case_sensitive: bool) -> Clause:
-    condition = when.condition.text if when.condition else None
-    visible = {Match.MATCHED: None, Match.NOT_MATCHED: source, Match.NOT_MATCHED_BY_SOURCE: target}[when.match]
-    if condition is not None:
-        condition = _settle(condition, visible, target, source, case_sensitive)
-    match when.action:
-        case DeleteAction():
-            return Clause(when.match, Effect.DELETE, condition)
-        case UpdateAction(assignments):
-            if assignments is None:
-                values = _star(columns, source, f"{when.match.value} THEN UPDATE SET *", case_sensitive)
-            elif when.match is Match.MATCHED:
-                values = _assigned(assignments, visible, target, columns, case_sensitive, source)
-            else:
-                # Without a source row there is nothing that could bring a new column.
-                values = _assigned(assignments, visible, target, replace(columns, after=columns.before), case_sensitive)
-            return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=columns.evolves and assignments is None)
-        case InsertAction(assignments):
-            if assignments is None:
-                values = {**columns.rules.defaults, **_star(columns, source, f"{when.match.value} THEN INSERT *", case_sensitive)}
-            else:
-                listed = (replace(a, column=without_qualifier(a.column, target, columns.after)) for a in assignments)
-                values = _inserted(listed, source, columns, case_sensitive)
-            return Clause(when.match, Effect.INSERT, condition, values)
-
-
-def _settle(text: str, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool) -> str:
-    if visible is not None:
-        return qualify(text, visible, case_sensitive=case_sensitive)
-    return replace_qualifiers(text, (target,) if source is None else (target, source), case_sensitive=case_sensitive)
-
-
-def _star(columns: _Columns, source: Side, where: str, case_sensitive: bool) -> dict[str, str]:
-    """The source's columns by the table's names. When the schema may evolve, columns that the source lacks are left out."""
-    values = {}
-    for field in columns.after:
-        found = [name for name in source.columns if name == field.name or (not case_sensitive and name.lower() == field.name.lower())]
-        if not found and field.name in columns.rules.generated:
-            continue
-        if not found and columns.evolves:
-            if other := next((name for name in source.columns if name.lower() == field.name.lower()), None):
-                raise PlanError(
-                    f"The source's column `{other}` and the table's `{field.name}` differ in case alone, and no table can hold both. "
-                    f"Select it AS `{field.name}`, or set spark.sql.caseSensitive to false."
-                )
-            continue
-        if not found:
-            raise UnknownColumn(
-                field.name, source.columns, where=f"the source, and {where} needs every column of the table", advice=_EVOLVE
-            )
-        if len(found) > 1:
-            raise PlanError(f"The source has the column `{field.name}` {len(found)} times. Select it once, or under another name.")
-        values[field.name] = f"{backquote(source.alias)}.{backquote(found[0])}"
-    return values
-
-
-def _inserted(assignments: Iterable[Assignment], source: Side, columns: _Columns, case_sensitive: bool) -> dict[str, str]:
-    values: dict[str, str] = {}
-    for assignment in assignments:
-        if len(assignment.column) != 1:
-            raise PlanError(
-                f"INSERT takes whole columns, not the field `{'.'.join(assignment.column)}`. Build the struct with named_struct()."
-            )
-        name = _column(
-            columns.after, assignment.column[0], case_sensitive, "the INSERT list", _allowing(columns, source, assignment.column)
-        ).name
-        if name in values:
-            raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
-        values[name] = _value(assignment, name, columns.rules, source, source, None, case_sensitive)
-    return {**columns.rules.defaults, **_without_computed(values)}
-
-
-def _assigned(
-    assignments: Iterable[Assignment],
-    visible: Side | None,
-    target: Side,
-    columns: _Columns,
-    case_sensitive: bool,
-    source: Side | None = None,
-) -> dict[str, str]:
-    """UPDATE SET's values by column; assignments to fields of structs become the whole struct."""
-    trees: dict[str, dict[str, object] | str] = {}
-    fields: dict[str, Field] = {}
-    for assignment in assignments:
-        path = without_qualifier(assignment.column, target, columns.after)
-        field = _column(columns.after, path[0], case_sensitive, "the SET list", _allowing(columns, source, path))
-        fields[field.name] = field
-        column = field.name if len(path) == 1 else None
-        _place(trees, field, path, _value(assignment, column, columns.rules, visible, target, source, case_sensitive), case_sensitive)
-    alias = backquote(target.alias)
-    was = {name: columns.before.find(name, case_sensitive=True) for name in trees}
-    rendered = {name: _render(tree, fields[name], was[name], f"{alias}.{backquote(name)}") for name, tree in trees.items()}
-    return _without_computed(rendered)
-
-
-def _place(trees: dict[str, dict[str, object] | str], field: Field, path: tuple[str, ...], value: str, case_sensitive: bool) -> None:
-    """Put one assignment into the tree of assignments; two that overlap are an error."""
-    shown = ".".join(path)
-    node: dict[str, object] = trees  # type: ignore[assignment]
-    for depth, _ in enumerate(path):
-        if depth + 1 == len(path):
-            if field.name in node:
-                raise PlanError(f"The column `{shown}` is assigned twice, or together with one of its fields. Assign it once.")
-            node[field.name] = value
-            return
-        if not isinstance(field.type, Struct):
-            raise PlanError(f"`{shown}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
-        inner = node.setdefault(field.name, {})
-        if not isinstance(inner, dict):
-            raise PlanError(f"The column `{shown}` is assigned twice, or together with one of its fields. Assign it once.")
-        node = inner
-        field = _column(field.type, path[depth + 1], case_sensitive, f"the struct `{field.name}`")
-
-
-def _render(tree: object, field: Field, before: Field | None, current: str) -> str:
-    """The value of a column of which some fields are assigned; of the others, those that were there `before` keep their values."""
-    if isinstance(tree, str):
-        return tree
-    assert isinstance(tree, dict) and isinstance(field.type, Struct)
-    parts = []
-    for inner in field.type:
-        here = f"{current}.{backquote(inner.name)}"
-        old = before.type.find(inner.name) if before is not None and isinstance(before.type, Struct) else None
-        if inner.name in tree:
-            value = _render(tree[inner.name], inner, old, here)
-        else:
-            value = "NULL" if old is None else here
-        parts.append(f"{string_literal(inner.name)}, {value}")
-    return f"named_struct({', '.join(parts)})"
-
-
-def _value(
-    assignment: Assignment, column: str | None, rules: Rules, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool
-) -> str:
-    """The text of a value; `column` is the exact name of the column that it is for, None for a field inside one.
-
-    DEFAULT is the column's default value, NULL where it has none; of a generated column, what is computed.
-    """
-    text = assignment.value.text
-    if text.strip().upper() != "DEFAULT":
-        return _settle(text, visible, target, source, case_sensitive)
-    if column in rules.generated:
-        return _COMPUTED
-    return rules.defaults.get(column, "NULL") if column is not None else "NULL"
-
-
-def _without_computed(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in values.items() if text != _COMPUTED}
-
-
 def _rules(rules: Rules, schema: Struct) -> Rules:
     """The rules of a statement that begins now."""
     return rules_at(rules, time.time_ns() // 1000, schema.names)
@@ -410,19 +248,6 @@ def _rules(rules: Rules, schema: Struct) -> Rules:
 def _keep_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
     if snapshot.rules.append_only and effects - {Effect.INSERT}:
         raise AppendOnly(snapshot.name, operation)
-
-
-def _column(schema: Struct, name: str, case_sensitive: bool, where: str, advice: str = "") -> Field:
-    field = schema.find(name, case_sensitive=case_sensitive)
-    if field is None:
-        raise UnknownColumn(name, schema.names, where=where, advice=advice)
-    return field
-
-
-def _allowing(columns: _Columns, source: Side | None, path: tuple[str, ...]) -> str:
-    """How a column that the source could bring would become one of the table's."""
-    brought = source is not None and path[0].lower() in {name.lower() for name in source.columns}
-    return _EVOLVE if brought and not columns.evolves else ""
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from rowmerge.plan.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored, unchanged
 from rowmerge.spark.rules import ruled
@@ -50,12 +52,26 @@ def outcome_rows(
         return rows.select(*columns)
     # Where every row that is left is the one clause's, there is nothing to choose; a value must not be computed for any other row.
     chosen = len(cases) == 1 and not ordinals
+    rows, writing = _drawn(rows, writing)
     written = rows.select(*columns, *_written(rows, plan, writing, chosen=chosen), F.col(CLAUSE))
     technical, positional = written.columns[: len(columns)], written.columns[len(columns) : -1]
     if plan.rules.checks or plan.rules.generated:
         named = written.toDF(*technical, *plan.schema.names, CLAUSE)
         written = ruled(named, plan, writing, CLAUSE, ACTION).toDF(*technical, *positional, CLAUSE)
     return written.drop(CLAUSE)
+
+
+def _drawn(rows: DataFrame, writing: Sequence[tuple[int, Clause]]) -> tuple[DataFrame, list[tuple[int, Clause]]]:
+    """The rows with each nondeterministic value in a column of its own: what stores a value mentions it more than once."""
+    drawn = []
+    for index, clause in writing:
+        values = dict(clause.values)
+        for number, (name, text) in enumerate(clause.values.items()):
+            if nondeterministic(text):
+                values[name] = f"__rowmerge_drawn_{index}_{number}"
+                rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {index} then {text} end"))
+        drawn.append((index, replace(clause, values=values)))
+    return rows, drawn
 
 
 def output_column(position: int) -> str:

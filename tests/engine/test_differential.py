@@ -1,22 +1,30 @@
-"""Random tables, sources and statements: the rows after ours are the rows after DuckDB's own MERGE, UPDATE and DELETE."""
+"""Random tables, sources and statements: the rows after ours are the rows after DuckDB's own MERGE, UPDATE, DELETE and INSERT.
+
+An example is one statement; several follow one another on one table, so that marked and rewritten files pile up.
+"""
 
 from __future__ import annotations
 
 import os
 import uuid
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import rowmerge
+from rowmerge.errors import MultipleSourceRowsMatch
 from tests.engine.conftest import assert_independent_readers_agree
+from tests.readers import read_with_delta_rs
 
-EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "60"))
+STATEMENTS_A_TABLE = 5
+EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "200"))
 COLUMNS = ("k", "v", "w", "p")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("w", pa.string()), ("p", pa.int32())])
 
@@ -25,101 +33,166 @@ numbers = st.one_of(st.none(), st.integers(-3, 9))
 words = st.one_of(st.none(), st.sampled_from(["a", "b", "B", "", "é'\\"]))
 parts = st.one_of(st.none(), st.integers(0, 2))
 rows = st.tuples(keys, numbers, words, parts)
-targets = st.lists(st.lists(rows, max_size=8), min_size=0, max_size=3)
-sources = st.lists(rows, max_size=8, unique_by=lambda row: row[0])
+targets = st.lists(st.lists(rows, min_size=1, max_size=10), min_size=0, max_size=2)
+sources = st.one_of(
+    st.lists(rows, max_size=8, unique_by=lambda row: row[0]),
+    st.lists(rows, max_size=8, unique_by=lambda row: row[0]),
+    st.lists(rows, max_size=6),
+)
 
 on_conditions = st.sampled_from(
     [
+        "t.k = s.k",
         "t.k = s.k",
         "t.k <=> s.k",
         "s.k = t.k and t.p = 1",
         "t.k = s.k and s.v > 0",
         "t.k = s.k and (t.v > s.v or t.w = s.w)",
         "t.k = s.k and t.p in (0, 2)",
+        "t.k = s.k and t.p <=> s.p",
+        "t.k = s.k and t.w = s.w and t.v >= s.v",
         "t.k + 0 = s.k",
+        "t.k = s.k + 1",
         "t.k = s.k and t.v between -1 and 5",
+        "t.k between s.k and s.k + 1",
+        "t.k = s.k or t.v = s.v",
+        "t.k <= s.k and t.p = s.p",
+        "t.p = 1 and t.v > 3",
+        "s.p = 1 and s.k = t.k",
         "t.k = s.k and false",
     ]
 )
-both = st.sampled_from(["s.v > t.v", "t.w = 'a'", "s.w is null", "s.k % 2 = 0", "t.v + s.v > 3", "not (t.v = s.v)", "t.p <=> s.p"])
-of_source = st.sampled_from(["s.v > 2", "s.w is not null", "s.p = 1", "s.k < 6 or s.k is null"])
 of_target = st.sampled_from(
-    ["t.v > 2", "t.w is null", "t.p = 1", "t.p is null", "t.k < 6", "t.v in (1, 2, 3)", "not (t.p = 0)", "t.k >= 3 and t.v < 8"]
+    [
+        "t.v > 2",
+        "t.w is null",
+        "t.p = 1",
+        "t.p is null",
+        "t.k < 6",
+        "t.v in (1, 2, 3)",
+        "t.v not in (1, null)",
+        "not (t.p = 0)",
+        "t.k >= 3 and t.v < 8",
+        "t.p = 1 or t.k = 4",
+        "t.w like '%!' or t.w = ''",
+        "t.p <=> null",
+        "t.k % 3 = 0",
+        "coalesce(t.p, 1) between 1 and 2",
+    ]
+)
+of_source = st.sampled_from(["s.v > 2", "s.w is not null", "s.p = 1", "s.k < 6 or s.k is null", "s.k not in (1, 2, 3)"])
+both = st.one_of(
+    st.sampled_from(["s.v > t.v", "t.w = 'a'", "s.w is null", "s.k % 2 = 0", "t.v + s.v > 3", "not (t.v = s.v)", "t.p <=> s.p"]),
+    of_source,
+    of_target,
+)
+with_queries = st.sampled_from(
+    [
+        "t.k in (select k from SOURCE)",
+        "t.k not in (select k from SOURCE)",
+        "t.k not in (select k from SOURCE where k is not null)",
+        "exists (select 1 from SOURCE s where s.k = t.k and s.v > t.v)",
+        "not exists (select 1 from SOURCE s where s.k = t.k)",
+        "t.v = (select max(v) from SOURCE)",
+        "t.v >= (select avg(v) from TARGET)",
+        "t.k in (select x.k from TARGET x group by x.k having count(*) > 1)",
+        "t.p = 1 and t.k in (select k from SOURCE where p = 1)",
+        "t.v > 2 or t.k in (select k from SOURCE where k is not null)",
+    ]
 )
 values = {
     "k": st.sampled_from(["s.k", "t.k + 100", "t.k"]),
-    "v": st.sampled_from(["s.v", "t.v + s.v", "null", "7", "coalesce(s.v, t.v)"]),
+    "v": st.sampled_from(["s.v", "t.v + s.v", "null", "7", "coalesce(s.v, t.v)", "case when s.v > t.v then s.v else t.v end"]),
     "w": st.sampled_from(["s.w", "t.w || '!'", "null", "'new'", "coalesce(s.w, t.w)"]),
     "p": st.sampled_from(["s.p", "t.p", "2", "null"]),
 }
 alone = {
     "k": st.sampled_from(["t.k", "t.k + 100"]),
-    "v": st.sampled_from(["t.v + 1", "null", "7"]),
+    "v": st.sampled_from(["t.v + 1", "null", "7", "t.p"]),
     "w": st.sampled_from(["t.w || '!'", "null", "'gone'"]),
-    "p": st.sampled_from(["t.p", "2", "null"]),
+    "p": st.sampled_from(["t.p", "2", "null", "t.v % 3"]),
 }
+looked_up = {**alone, "v": st.sampled_from(["(select max(v) from SOURCE)", "(select count(*) from TARGET)", "t.v + 1"])}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A statement; of a MERGE also what may match twice: its ON condition, and the conditions of its MATCHED clauses."""
+
+    text: str
+    on: str = ""
+    matched: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def doubles(self) -> str | None:
+        """A query for the target rows that more than one source row would change; None where that does no harm."""
+        if not self.matched or self.matched == (("true", "delete"),):
+            return None
+        fired = " or ".join(f"coalesce(({condition}), false)" for condition, _ in self.matched)
+        return f"select t.rowid from TARGET t join SOURCE s on {self.on} where {fired} group by t.rowid having count(*) > 1"
+
+
+def assignments(choices: dict[str, Any]) -> st.SearchStrategy[str]:
+    names = st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True)
+    return names.flatmap(lambda drawn: st.tuples(*(choices[name].map(f"{name} = {{}}".format) for name in drawn))).map(", ".join)
 
 
 @st.composite
-def assignments(draw: st.DrawFn, choices: dict[str, Any]) -> str:
-    names = draw(st.lists(st.sampled_from(COLUMNS), min_size=1, max_size=3, unique=True))
-    return ", ".join(f"{name} = {draw(choices[name])}" for name in names)
-
-
-@st.composite
-def merges(draw: st.DrawFn) -> str:
-    clauses: list[str] = []
-
-    def add(kind: str, conditions: st.SearchStrategy[str], actions: st.SearchStrategy[str], most: int) -> None:
+def merges(draw: st.DrawFn) -> Change:
+    def clauses(conditions: st.SearchStrategy[str], actions: st.SearchStrategy[str], most: int) -> list[tuple[str, str]]:
         count = draw(st.integers(0, most))
-        for index in range(count):
-            last = index == count - 1
-            guard = f" and {draw(conditions)}" if not last or draw(st.booleans()) else ""
-            clauses.append(f"when {kind}{guard} then {draw(actions)}")
+        return [(draw(conditions) if index < count - 1 or draw(st.booleans()) else "true", draw(actions)) for index in range(count)]
 
     everything = "update set k = s.k, v = s.v, w = s.w, p = s.p"
-    add("matched", both, st.one_of(st.just("delete"), st.just(everything), assignments(values).map("update set ".__add__)), 3)
+    matched = clauses(both, st.one_of(st.just("delete"), st.just(everything), assignments(values).map("update set ".__add__)), 3)
     inserts = [
         "insert (k, v, w, p) values (s.k, s.v, s.w, s.p)",
         "insert (p, k) values (s.p, s.k)",
         "insert (w, k, p) values (upper(s.w), s.k + 50, 1)",
     ]
-    add("not matched", of_source, st.sampled_from(inserts), 2)
-    add("not matched by source", of_target, st.one_of(st.just("delete"), assignments(alone).map("update set ".__add__)), 2)
-    if not clauses:
-        clauses.append("when not matched then insert (k, v, w, p) values (s.k, s.v, s.w, s.p)")
-    order = draw(st.permutations(range(3)))
-    kinds = ["when matched", "when not matched by source", "when not matched "]
-    ordered = [c for i in order for c in clauses if _kind(c, kinds) == i]
-    return f"merge into TARGET t using SOURCE s on {draw(on_conditions)} " + " ".join(ordered)
+    unmatched = clauses(of_source, st.sampled_from(inserts), 2)
+    by_source = clauses(of_target, st.one_of(st.just("delete"), assignments(alone).map("update set ".__add__)), 3)
+    if not matched and not unmatched and not by_source:
+        unmatched = [("true", inserts[0])]
+    kinds = [("matched", matched), ("not matched", unmatched), ("not matched by source", by_source)]
+    written = [
+        f"when {kind}{'' if condition == 'true' else f' and {condition}'} then {action}"
+        for kind, list_ in draw(st.permutations(kinds))
+        for condition, action in list_
+    ]
+    on = draw(on_conditions)
+    return Change(f"merge into TARGET t using SOURCE s on {on} {' '.join(written)}", on, tuple(matched))
 
 
-def _kind(clause: str, kinds: list[str]) -> int:
-    return next(index for index, kind in enumerate(kinds) if clause.startswith(kind))
-
-
-updates = st.tuples(assignments(alone), of_target).map(lambda drawn: f"update TARGET t set {drawn[0]} where {drawn[1]}")
-deletes = of_target.map("delete from TARGET t where {}".format)
-statements = st.one_of(merges(), merges(), merges(), updates, deletes)
+updates = st.one_of(
+    st.tuples(assignments(alone), st.one_of(of_target, with_queries)),
+    st.tuples(assignments(looked_up), of_target),
+).map(lambda drawn: Change(f"update TARGET t set {drawn[0]} where {drawn[1]}"))
+deletes = st.one_of(of_target, with_queries).map(lambda condition: Change(f"delete from TARGET t where {condition}"))
+inserts = st.sampled_from(["true", "k > 3", "p = 1"]).map(lambda c: Change(f"insert into TARGET select k, v, w, p from SOURCE where {c}"))
+statements = st.one_of(merges(), merges(), merges(), merges(), updates, deletes, inserts)
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
 
 
 # Without shrinking, which runs Spark for minutes: the statements of a failing example are short enough to read.
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=max(1, EXAMPLES // STATEMENTS_A_TABLE),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
-@given(target=targets, source=sources, statement=statements, second=statements, mode=modes, partitioned=st.booleans())
-def test_two_statements_leave_the_rows_that_duckdb_leaves(
+@given(
+    target=targets,
+    changes=st.lists(st.tuples(statements, sources), min_size=STATEMENTS_A_TABLE, max_size=STATEMENTS_A_TABLE),
+    mode=modes,
+    partitioned=st.booleans(),
+)
+def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
     spark: SparkSession,
     tmp_path_factory: Any,
     target: list[list[tuple[Any, ...]]],
-    source: list[tuple[Any, ...]],
-    statement: str,
-    second: str,
+    changes: list[tuple[Change, list[tuple[Any, ...]]]],
     mode: str,
     partitioned: bool,
 ) -> None:
@@ -129,28 +202,34 @@ def test_two_statements_leave_the_rows_that_duckdb_leaves(
     by = "partitioned by (p)" if partitioned else ""
     session.sql(f"create table t (k bigint, v int, w string, p int) {by} tblproperties ('rowmerge.write.mode' = '{mode}')")
     for batch in target:
-        if batch:
-            session.write(_table(batch), "t")
-    view = f"source_{uuid.uuid4().hex}"
-    spark.createDataFrame(_table(source)).createOrReplaceTempView(view)
+        session.write(_table(batch), "t")
+    location = session.describe("default", "t").location
     oracle = duckdb.connect()
-    for name, content in (("target", [row for batch in target for row in batch]), ("source", source)):
-        arrow = _table(content)
-        oracle.execute(f"create table {name} as select * from arrow")
-        assert arrow.num_rows == len(content)
-    for text in (statement, second):
-        oracle.execute(_for_duckdb(text))
-        # The source is unique on its key, so no target row can meet two source rows.
-        session.sql(text.replace("TARGET", "t").replace("SOURCE", view))
-        got = sorted(map(tuple, (row.values() for row in session.table("t").toArrow().select(COLUMNS).to_pylist())), key=repr)
-        wanted = sorted(oracle.execute("select k, v, w, p from target").fetchall(), key=repr)
-        assert got == wanted, text
+    oracle.register("batches", _table([row for batch in target for row in batch]))
+    oracle.execute("create table target as select * from batches")
+    for change, source in changes:
+        view = f"source_{uuid.uuid4().hex}"
+        spark.createDataFrame(_table(source)).createOrReplaceTempView(view)
+        oracle.register("source", _table(source))
+        ours = change.text.replace("TARGET", "t").replace("SOURCE", view)
+        if change.doubles is not None and oracle.execute(_for_duckdb(change.doubles)).fetchone() is not None:
+            event("a target row is matched twice")
+            with pytest.raises(MultipleSourceRowsMatch):
+                session.sql(ours)
+        else:
+            oracle.execute(_for_duckdb(change.text))
+            session.sql(ours)
+        spark.catalog.dropTempView(view)
+        assert _sorted(read_with_delta_rs(location)) == _sorted(oracle.execute("select k, v, w, p from target").to_arrow_table()), ours
     assert_independent_readers_agree(session)
-    spark.catalog.dropTempView(view)
 
 
 def _for_duckdb(text: str) -> str:
     return text.replace("TARGET", "target").replace("SOURCE", "source").replace("<=>", "is not distinct from")
+
+
+def _sorted(table: pa.Table) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row[name] for name in COLUMNS) for row in table.to_pylist()), key=repr)
 
 
 def _table(content: list[tuple[Any, ...]]) -> pa.Table:

@@ -172,7 +172,7 @@ update t set v = v || '6' where id < (select max(o.n) - 15 from o where o.id = t
 => 1
 select * from t order by v;
 => 1 | a15
-=> 2 | b1366
+=> 2 | b136
 => 3 | c24
 => NULL | d4
 
