@@ -142,7 +142,9 @@ select id, _change_type from table_changes('t', 3) order by _change_type, id;
 --- insert overwrite of dynamic partitions
 create table t (id int, p string) partitioned by (p) tblproperties ('delta.enableChangeDataFeed' = 'true', {mode});
 insert into t values (1, 'a'), (2, 'b');
+set spark.sql.sources.partitionOverwriteMode = dynamic;
 insert overwrite t partition (p) values (3, 'b'), (4, 'c');
+reset spark.sql.sources.partitionOverwriteMode;
 select id, p, _change_type from table_changes('t', 2) order by id;
 => 2 | b | delete
 => 3 | b | insert
