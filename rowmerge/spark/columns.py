@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, UnsupportedStatement
 from rowmerge.plan.lengths import Length, lengths
-from rowmerge.spark.types import schema_of
+from rowmerge.spark.types import check_collations, schema_of
 from rowmerge.table.rules import DEFAULT, GENERATED
 from rowmerge.table.schema import CHAR_VARCHAR, Struct, backquote
 
@@ -32,6 +32,7 @@ def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struc
     types = ["string" if isinstance(limit, Length) else column.type.text for limit, column in zip(limits, columns, strict=True)]
     casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
     schema = schema_of(spark.sql(f"select {casts}"))
+    check_collations(schema)
     fields = []
     for field, column, limit in zip(schema, columns, limits, strict=True):
         metadata: dict[str, Any] = {}

@@ -9,7 +9,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from rowmerge.errors import TypeMismatch
-from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, arrow_type, backquote, bare, schema_from_json, sql_name, to_json
+from rowmerge.table.schema import (
+    FIELD_ID,
+    Array,
+    DataType,
+    Map,
+    Struct,
+    arrow_schema,
+    arrow_type,
+    backquote,
+    bare,
+    schema_from_json,
+    sql_name,
+    to_json,
+)
+
+_COLLATIONS = "__COLLATIONS"
+"""Where Spark's JSON form of a field says that its strings have collations."""
 
 
 def schema_of(frame: DataFrame) -> Struct:
@@ -31,8 +47,35 @@ def from_spark(schema: StructType) -> Struct:
     return Struct(tuple(fields))
 
 
+def check_collations(schema: Struct, above: str = "") -> None:
+    """Raises TypeMismatch for a text with a collation, at any depth: a table would hold it without, and compare it otherwise."""
+    for field in schema:
+        path = f"{above}{field.name}"
+        if found := field.metadata.get(_COLLATIONS):
+            name = str(next(iter(found.values()))).rpartition(".")[2]
+            raise TypeMismatch(
+                f"The column `{path}` is a string with the collation {name}, which no table can hold. Leave COLLATE out of its type, "
+                f"and write it where values are compared."
+            )
+        for inside in _structs(field.type):
+            check_collations(inside, f"{path}.")
+
+
+def _structs(type_: DataType) -> list[Struct]:
+    """The structs that are in a type, but not in another struct."""
+    match type_:
+        case Struct():
+            return [type_]
+        case Array(element, _):
+            return _structs(element)
+        case Map(key, value, _):
+            return _structs(key) + _structs(value)
+    return []
+
+
 def check_storable(schema: Struct) -> None:
-    """Raises TypeMismatch for a column whose type no table can hold (void, variant, also inside arrays, maps and structs)."""
+    """Raises TypeMismatch for a column whose type no table can hold (void, variant, collated strings, also inside others)."""
+    check_collations(schema)
     for field in schema:
         try:
             arrow_type(field.type)

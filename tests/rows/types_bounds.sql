@@ -101,3 +101,19 @@ select id, size(a), size(m), s is null, s.y from t order by id;
 => 11 | 0 | 0 | false | NULL
 => 13 | 1 | 1 | false | 
 => 20 | 0 | 0 | true | NULL
+
+--- a string with a collation is refused by name wherever a table would hold it
+create table t (id int, v string collate utf8_lcase) using delta;
+!> TypeMismatch: `v` is a string with the collation UTF8_LCASE
+create table t (id int, s struct<a: array<string collate unicode>>) using delta;
+!> TypeMismatch: `s.a` is a string with the collation UNICODE
+create table t using delta as select 'A' collate utf8_lcase as v;
+!> TypeMismatch: `v`
+create table t (v string) using delta;
+alter table t add columns (w string collate utf8_lcase);
+!> TypeMismatch: `w`
+insert into t values ('A' collate utf8_lcase);
+select * from t where v = 'a';
+=> -
+select * from t where v = 'a' collate utf8_lcase;
+=> A
