@@ -109,5 +109,4 @@ class RowPlan:
         if self.source_rows is SourceRows.ALL:
             lines.append("  every source row is inserted")
         lines += [f"  generated {column} = {text}" for column, text in self.rules.generated.items()]
-        lines += [f"  checked {check.told}" for check in self.rules.checks]
         return "\n".join(lines)
