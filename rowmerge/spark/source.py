@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.spark.types import schema_of
-from rowmerge.table.schema import DataType, Decimal, Primitive, Struct, arrow_type
+from rowmerge.table.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type
 
 ORDINAL = "__rowmerge_source"
 COLLECTED_KEYS = 50_000
@@ -71,7 +71,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     found = []
     for index, pair in enumerate(pairs):
         # Of nested values neither bounds nor kernels know an order: they prune nothing.
-        nested = pa.types.is_nested(arrow_type(key_types.fields[index].type))
+        nested = isinstance(key_types.fields[index].type, Array | Map | Struct)
         known = None if values is None or nested else _distinct(values[_key(index)])
         low, high = told[f"low{index}"][0], told[f"high{index}"][0]
         has_null = told[f"known{index}"][0].as_py() < rows

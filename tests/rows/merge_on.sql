@@ -283,11 +283,11 @@ create table t (k binary, v int) using delta tblproperties ({mode});
 insert into t values (x'00ff', 0), (x'', 0), (null, 0);
 merge into t using (values (x'00ff', 1), (x'', 2), (x'00', 3)) s (k, v) on t.k = s.k when matched then update set v = s.v when not matched then insert *;
 => 3 | 2 | 0 | 1
-select hex(k), v from t order by v;
+select concat('x', hex(k)), v from t order by v;
 => NULL | 0
-=> 00FF | 1
-=> | 2
-=> 00 | 3
+=> x00FF | 1
+=> x | 2
+=> x00 | 3
 
 --- boolean keys
 create table t (k boolean, v int) using delta tblproperties ({mode});
