@@ -50,7 +50,7 @@ class NewRows:
 
     `partition`: PARTITION (p = value, q) as (column, SQL text or None); `columns`: the column list, None for the table's order;
     `reads_table`: the rows come from the table itself, in the version that they are written on; `evolves`: columns that the table lacks
-    are added to it; `alias`: what REPLACE ON calls the rows.
+    are added to it; `alias`: what REPLACE ON calls the rows; `case_sensitive`: names of columns are meant to the letter.
     """
 
     frame: DataFrame
@@ -60,6 +60,7 @@ class NewRows:
     reads_table: bool = False
     evolves: bool = False
     alias: str | None = None
+    case_sensitive: bool = False
 
     @property
     def source(self) -> DataFrame:
@@ -73,7 +74,7 @@ class NewRows:
 
     def static(self, table: Writable) -> dict[str, str]:
         """The partition values that the statement gives, as SQL text. Raises UnknownColumn, PlanError."""
-        return static_partition(table.schema, table.partition_columns, self.partition, table.name)
+        return static_partition(table.schema, table.partition_columns, self.partition, table.name, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
@@ -85,7 +86,15 @@ class NewRows:
 
     def _plan(self, table: Writable, schema: Struct) -> RowPlan:
         values, side, types = self.static(table), self.side, schema_of(self.frame)
-        names = insert_columns(schema, self.frame.columns, self.columns, values, by_name=self.by_name, table=table.name)
+        names = insert_columns(
+            schema,
+            self.frame.columns,
+            self.columns,
+            values,
+            by_name=self.by_name,
+            table=table.name,
+            case_sensitive=self.case_sensitive,
+        )
         for name, column, given in zip(names, side.columns, types, strict=True):
             field = schema.find(name, case_sensitive=True)
             assert field is not None
@@ -133,21 +142,20 @@ def overwrite(
 
 def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> Planned:
     """INSERT … REPLACE USING (keys): rows of the table with the keys of a new row leave, all new rows come in, in one commit."""
-    return Planned(plan_replace_using(rows.plan(snapshot), snapshot, keys), SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+    plan = plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
+    return Planned(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
-def replaced_on(
-    rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None, *, case_sensitive: bool
-) -> Planned:
+def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> Planned:
     """INSERT … REPLACE ON condition: rows for which it is true with a new row leave, all new rows come in, in one commit."""
     side = side_of(target.parts, alias, snapshot.schema.names)
-    plan = plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=case_sensitive)
+    plan = plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=rows.case_sensitive)
     return Planned(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
 
 def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned:
     """INSERT INTO … REPLACE WHERE: rows for which the condition is true leave, the new rows, for all of which it must be true, come in."""
-    delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot)
+    delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
     fulfilled = Check(f"REPLACE WHERE {condition}", condition)
     both = replace(

@@ -108,7 +108,7 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
     )
 
 
-def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str]) -> RowPlan:
+def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str], *, case_sensitive: bool = False) -> RowPlan:
     """INSERT … REPLACE USING: rows whose keys equal a new row's leave, every new row comes in, in one commit.
 
     As in Delta, NULL equals nothing (`=`), and new rows are compared as they will be stored.
@@ -117,7 +117,7 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str])
     values = insert.clauses[0].values
     conditions = []
     for key in keys:
-        field = column_of(snapshot.schema, key, False, "REPLACE USING")
+        field = column_of(snapshot.schema, key, case_sensitive, "REPLACE USING")
         if field.name not in values:
             raise UnknownColumn(field.name, tuple(values), where="the query of INSERT … REPLACE USING")
         conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
@@ -157,7 +157,14 @@ def _replacing(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: M
 
 
 def insert_columns(
-    schema: Struct, given: Sequence[str], columns: Sequence[str] | None, static: Collection[str], *, by_name: bool, table: str
+    schema: Struct,
+    given: Sequence[str],
+    columns: Sequence[str] | None,
+    static: Collection[str],
+    *,
+    by_name: bool,
+    table: str,
+    case_sensitive: bool = False,
 ) -> list[str]:
     """Which column of the table each column of an INSERT's query goes to.
 
@@ -165,9 +172,10 @@ def insert_columns(
     Raises UnknownColumn, PlanError.
     """
     if by_name:
-        wanted = [column_of(schema, name, False, f"{table}, into which the query goes BY NAME", _EVOLVE_INSERT).name for name in given]
+        where = f"{table}, into which the query goes BY NAME"
+        wanted = [column_of(schema, name, case_sensitive, where, _EVOLVE_INSERT).name for name in given]
     elif columns is not None:
-        wanted = [column_of(schema, name, False, "the INSERT list").name for name in columns]
+        wanted = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
     else:
         wanted = [name for name in schema.names if name not in static]
     for name in wanted:
@@ -183,7 +191,12 @@ def insert_columns(
 
 
 def static_partition(
-    schema: Struct, partition_columns: Collection[str], partition: Sequence[tuple[str, str | None]], table: str
+    schema: Struct,
+    partition_columns: Collection[str],
+    partition: Sequence[tuple[str, str | None]],
+    table: str,
+    *,
+    case_sensitive: bool = False,
 ) -> dict[str, str]:
     """The values that PARTITION (p = value, q) gives: SQL text, cast to the column's type, by exact name.
 
@@ -192,7 +205,7 @@ def static_partition(
     values: dict[str, str] = {}
     named: set[str] = set()
     for name, text in partition:
-        field = column_of(schema, name, False, "PARTITION")
+        field = column_of(schema, name, case_sensitive, "PARTITION")
         if field.name not in partition_columns:
             by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
             raise PlanError(f"PARTITION ({name}): {table} is not partitioned by `{field.name}`. {by}")

@@ -60,7 +60,7 @@ class InsertStatement:
         condition = command.replace_on
         assert condition is not None
         bound = SqlText(bind_expression(condition.text, self.binder.statement(snapshot).resolve), condition.line, condition.column)
-        return replaced_on(rows, snapshot, bound, command.target, command.alias, case_sensitive=case_sensitive(self.spark))
+        return replaced_on(rows, snapshot, bound, command.target, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
         """The rows to insert, as they are when the table is at this version."""
@@ -82,4 +82,5 @@ class InsertStatement:
             frame = frame.toDF(*(VALUE_COLUMN % at if names_.count(name) > 1 else frame.columns[at] for at, name in enumerate(names_)))
         partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
         evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
-        return NewRows(frame, columns, command.by_name, partition, snapshot.location in names.read, evolves, alias)
+        reads_table, exact = snapshot.location in names.read, case_sensitive(self.spark)
+        return NewRows(frame, columns, command.by_name, partition, reads_table, evolves, alias, exact)

@@ -16,10 +16,13 @@ from rowmerge.session.embedded import start_spark
 from rowmerge.table.schema import backquote
 from tests.readers import read_with_delta_rs, read_with_duckdb
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that runs many different small queries: optimizing its code takes longer than the code runs."""
+
 
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
-    return start_spark({"spark.sql.shuffle.partitions": "2"})
+    return start_spark({"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": SHORT_LIVED})
 
 
 @pytest.fixture

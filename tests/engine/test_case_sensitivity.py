@@ -59,6 +59,26 @@ def test_names_keep_their_case_when_asked(session: rowmerge.Session, case_sensit
     assert rows(session, "select * from t") == [(2, "b", 12)]
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "insert into t (id, V) values (1, 2)",
+        "insert into t by name select 1 as Id, 'a' as Part, 2 as v",
+        "insert into t partition (part = 'a') values (1, 2)",
+        "insert overwrite t partition (part = 'a') values (1, 2)",
+        "insert into t replace using (id) values (1, 2, 'a')",
+        "insert into t replace where part = 'a' values (1, 2, 'a')",
+        "insert into t replace on id = 1 select 1 as Id, 2 as V, 'a' as Part",
+    ],
+)
+def test_an_insert_keeps_the_case_of_names_when_asked(session: rowmerge.Session, case_sensitive: None, statement: str) -> None:
+    session.sql("create table t (Id int, V int, Part string) partitioned by (Part)")
+    session.sql("insert into t by name select 1 as Id, 0 as V, 'a' as Part")
+    with pytest.raises(UnknownColumn, match="`id`|`v`|`part`"):
+        session.sql(statement)
+    assert rows(session, "select * from t") == [(1, 0, "a")]
+
+
 def test_columns_that_differ_in_case_alone_are_refused(session: rowmerge.Session, case_sensitive: None) -> None:
     # The Delta protocol knows no two columns of one name in two cases, whatever Spark is asked for.
     with pytest.raises(PlanError, match="defined twice"):

@@ -17,7 +17,11 @@ def dbt_profile_target(warehouse):
         "type": "rowmerge",
         "warehouse": warehouse,
         "threads": 4,
-        "spark_config": {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"},
+        "spark_config": {
+            "spark.sql.shuffle.partitions": 2,
+            "spark.driver.memory": "1g",
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # many different small queries, each once
+        },
     }
 
 
