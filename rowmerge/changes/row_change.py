@@ -229,7 +229,7 @@ class RowChange:
         rows = read_snapshot(self.spark, self.snapshot, files, addresses=True).alias(self.plan.target.alias)
         (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
         if clause.condition is not None:
-            # A filter, not a CASE: Spark allows IN and EXISTS subqueries only here.
+            # A filter, not a CASE: before 4.0 Spark takes IN and EXISTS subqueries nowhere else.
             rows = rows.where(boolean(clause.condition))
         cases = [("true", replace(clause, condition=None))]
         outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=self._changes_to is not None)
