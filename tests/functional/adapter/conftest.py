@@ -20,7 +20,8 @@ def dbt_profile_target(warehouse):
         "spark_config": {
             "spark.sql.shuffle.partitions": 2,
             "spark.driver.memory": "1g",
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # many different small queries, each once
+            # Many different small queries, each once; see tests/engine/conftest.py.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
         },
     }
 
