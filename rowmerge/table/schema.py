@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -93,15 +94,19 @@ class Struct:
 
     def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
         """The field of this name, or None."""
-        for candidate in self.fields:
-            if candidate.name == name or (not case_sensitive and candidate.name.lower() == name.lower()):
-                return candidate
-        return None
+        return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
 
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
         """The fields of these exact names, in this order. Raises KeyError for a name that is not there."""
-        by_name = {field.name: field for field in self.fields}
-        return Struct(tuple(by_name[name] for name in names))
+        return Struct(tuple(self._exact[name] for name in names))
+
+    @cached_property
+    def _exact(self) -> dict[str, Field]:
+        return {field.name: field for field in reversed(self.fields)}
+
+    @cached_property
+    def _folded(self) -> dict[str, Field]:
+        return {field.name.lower(): field for field in reversed(self.fields)}
 
 
 DataType = Primitive | Decimal | Array | Map | Struct

@@ -1,0 +1,1 @@
+"""The Iceberg table format: metadata, manifests, deletes, commits. Knows no Spark."""
