@@ -113,7 +113,8 @@ def _wide(values: pa.Array) -> Numbers:
 
 
 def _numbers(values: pa.Array) -> Numbers:
-    return values.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: Numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _with_nulls(numbers: Numbers, values: pa.Array) -> pa.Array:
@@ -142,7 +143,8 @@ def hashes(values: pa.Array) -> Numbers:
     _, offsets, data = unique.buffers()
     bounds = np.frombuffer(offsets, np.int64)[unique.offset : unique.offset + len(unique) + 1]
     octets = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    return _hashed_bytes(octets, bounds[:-1], np.diff(bounds))[encoded.indices.to_numpy(zero_copy_only=False)]
+    found: Numbers = _hashed_bytes(octets, bounds[:-1], np.diff(bounds))[encoded.indices.to_numpy(zero_copy_only=False)]
+    return found
 
 
 def _hashed_longs(numbers: Numbers) -> Numbers:
@@ -185,7 +187,8 @@ def _hashed_bytes(octets: Numbers, starts: Numbers, lengths: Numbers) -> Numbers
 
 def _words(octets: Numbers, starts: Numbers) -> Numbers:
     """The four bytes from each of these places on, as a little-endian number."""
-    return np.ascontiguousarray(octets[starts[:, None] + np.arange(4)]).view("<u4").reshape(-1)
+    overlapping: Numbers = np.ndarray((octets.size - 3,), "<u4", octets.data, strides=(1,))
+    return overlapping[starts]
 
 
 def _mixed(words: Numbers) -> Numbers:
@@ -200,8 +203,10 @@ def _final(state: Numbers, lengths: Numbers | np.uint32) -> Numbers:
     state = state ^ lengths
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return state ^ (state >> np.uint32(16))
+    state ^= state >> np.uint32(16)
+    return state
 
 
 def _rotated(words: Numbers, bits: int) -> Numbers:
-    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+    rotated: Numbers = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+    return rotated
