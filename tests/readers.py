@@ -1,16 +1,28 @@
-"""Independent readers of Delta tables, for tests: delta-rs and DuckDB's delta extension. Both apply deletion vectors."""
+"""Independent readers of tables, for tests: delta-rs and DuckDB's extension for Delta, pyiceberg and DuckDB's extension for Iceberg.
+
+All of them apply deleted rows, whatever says that they are deleted; pyiceberg alone refuses Iceberg's equality deletes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import deltalake
 import duckdb
+import duckdb_extension_avro
 import duckdb_extension_delta
+import duckdb_extension_iceberg
+import duckdb_extension_parquet
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.table import StaticTable
+
+_DELTA = {"delta": duckdb_extension_delta}
+_ICEBERG = {"parquet": duckdb_extension_parquet, "avro": duckdb_extension_avro, "iceberg": duckdb_extension_iceberg}
 
 
 def read_with_delta_rs(location: str, order_by: Sequence[str] | str = (), *, version: int | None = None) -> pa.Table:
@@ -21,14 +33,34 @@ def read_with_delta_rs(location: str, order_by: Sequence[str] | str = (), *, ver
 
 
 def read_with_duckdb(location: str, order_by: Sequence[str] | str = ()) -> pa.Table:
-    """The rows of a table, sorted by these columns (by all of them when none is given)."""
-    connection = _duckdb()
-    try:
-        connection.execute("set timezone = 'UTC'")
-        result = connection.execute("select * from delta_scan(?)", [_folder(location)])
-        return _sorted(result.to_arrow_table(), order_by)
-    finally:
-        connection.close()
+    """The rows of a Delta table, sorted by these columns (by all of them when none is given)."""
+    return _query_duckdb(_DELTA, "select * from delta_scan(?)", _folder(location), order_by)
+
+
+def read_with_pyiceberg(location: str, order_by: Sequence[str] | str = (), *, snapshot_id: int | None = None) -> pa.Table:
+    """The rows of an Iceberg table, sorted by these columns (by all of them when none is given).
+
+    `location`: a metadata file, or the folder of a table in a directory catalog. A `uuid` comes as 16 bytes. Raises ValueError for
+    equality deletes.
+    """
+    return _sorted(StaticTable.from_metadata(newest_metadata(location)).scan(snapshot_id=snapshot_id).to_arrow(), order_by)
+
+
+def read_with_duckdb_iceberg(location: str, order_by: Sequence[str] | str = (), *, snapshot_id: int | None = None) -> pa.Table:
+    """The rows of an Iceberg table, sorted by these columns (by all of them when none is given); `location` as for pyiceberg."""
+    snapshot = "" if snapshot_id is None else f", snapshot_from_id => {snapshot_id}"
+    return _query_duckdb(_ICEBERG, f"select * from iceberg_scan(?{snapshot})", _folder(newest_metadata(location)), order_by)
+
+
+def newest_metadata(location: str) -> str:
+    """The newest `v<N>.metadata.json`, compressed or not, in the folder of a table; a metadata file as it is.
+
+    The hint is not looked at: it may be old. DuckDB's own guess takes v9 for newer than v10.
+    """
+    if location.endswith(".json"):
+        return location
+    files = {int(m[1]): f for f in (Path(_folder(location)) / "metadata").iterdir() if (m := re.match(r"v(\d+)\..*metadata\.json", f.name))}
+    return str(files[max(files)])
 
 
 def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
@@ -36,12 +68,16 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def _duckdb() -> Any:
-    extension = next(Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension"))
+def _query_duckdb(extensions: Mapping[str, ModuleType], query: str, location: str, order_by: Sequence[str] | str) -> pa.Table:
     connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    connection.execute(f"install '{extension}'")
-    connection.execute("load delta")
-    return connection
+    try:
+        for name, package in extensions.items():
+            connection.execute(f"install '{next(Path(str(package.__file__)).parent.rglob(f'{name}.duckdb_extension'))}'")
+            connection.execute(f"load {name}")
+        connection.execute("set timezone = 'UTC'")
+        return _sorted(connection.execute(query, [location]).to_arrow_table(), order_by)
+    finally:
+        connection.close()
 
 
 def _folder(location: str) -> str:
