@@ -1,0 +1,99 @@
+"""Avro container files as Iceberg uses them: fields go by their ids, values stay as stored (Avro spec, Object Container Files).
+
+fastavro makes Python dates of what is marked as such, which fails for years beyond 9999, and scales decimals in a context that threads
+share; so the marks are taken out of the header before it reads the file.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import fastavro
+from fastavro.schema import SchemaParseException
+
+from rowmerge.errors import CorruptLog
+
+_HEADER = {
+    "type": "record",
+    "name": "org.apache.avro.file.Header",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": 16}},
+    ],
+}
+_MAGIC = b"Obj\x01"
+_BROKEN = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    SchemaParseException,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+"""What fastavro and zlib raise when the bytes are no Avro file, or not the one that the header says."""
+
+
+@dataclass(frozen=True)
+class AvroFile:
+    """The records of a file, with dates, times, timestamps, decimals and uuids as stored; `schema`: as the file has it; `metadata`."""
+
+    records: list[dict[str, Any]]
+    schema: Mapping[str, Any]
+    metadata: Mapping[str, str]
+
+
+def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
+    """All records of a file, its fields called by `names` where these know the field's id. Raises CorruptLog."""
+    try:
+        stream = io.BytesIO(data)
+        header = fastavro.schemaless_reader(stream, _HEADER, None)
+        if not isinstance(header, dict) or header["magic"] != _MAGIC:
+            raise CorruptLog(path, "it is no Avro file")
+        schema = json.loads(header["meta"]["avro.schema"])
+        header["meta"]["avro.schema"] = json.dumps(_as_stored(schema, names)).encode()
+        plain = io.BytesIO()
+        fastavro.schemaless_writer(plain, _HEADER, header)
+        plain.write(data[stream.tell() :])
+        plain.seek(0)
+        records = [record for record in fastavro.reader(plain) if isinstance(record, dict)]
+    except _BROKEN as error:
+        raise CorruptLog(path, f"it is no Avro file of its schema ({type(error).__name__}: {error})") from error
+    return AvroFile(records, schema, {key: value.decode(errors="replace") for key, value in header["meta"].items()})
+
+
+def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:
+    """A whole file, compressed with deflate."""
+    stream = io.BytesIO()
+    fastavro.writer(stream, dict(schema), records, codec="deflate", metadata=dict(metadata))
+    return stream.getvalue()
+
+
+def _as_stored(schema: Any, names: Mapping[int, str]) -> Any:
+    """The schema without logical types, and with its fields called by their ids."""
+    if isinstance(schema, list):
+        return [_as_stored(branch, names) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    plain = {key: value for key, value in schema.items() if key != "logicalType"}
+    for part in ("type", "items", "values"):
+        if part in plain:
+            plain[part] = _as_stored(plain[part], names)
+    if "fields" in plain:
+        plain["fields"] = [
+            {**field, "name": names.get(field.get("field-id"), field["name"]), "type": _as_stored(field["type"], names)}
+            for field in plain["fields"]
+        ]
+        for field in plain["fields"]:
+            field.pop("default", None)
+    return plain

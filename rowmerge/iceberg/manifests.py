@@ -1,0 +1,220 @@
+"""Reading and writing manifests and manifest lists (Iceberg spec, Manifests, Manifest Lists, Sequence Number Inheritance)."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Lock
+from typing import Any
+
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from rowmerge.errors import CorruptLog, UnsupportedTableFeature
+from rowmerge.iceberg.avro import AvroFile, read_avro, write_avro
+from rowmerge.iceberg.content import UNASSIGNED, Entry, Manifest, ManifestContent, Status
+from rowmerge.iceberg.locations import located, plain_path
+from rowmerge.iceberg.manifest_records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
+from rowmerge.iceberg.manifest_schemas import NAMES, manifest_list_schema, manifest_schema, partition_names, partition_scales
+from rowmerge.iceberg.partition_summaries import summaries
+from rowmerge.storage.store import Storage
+
+_READERS = 8
+_CACHED_ENTRIES = 50_000
+
+
+class _Cache:
+    """Entries of manifests, which never change; the manifests used last stay, up to a number of entries."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._lock = Lock()
+        self._held: OrderedDict[tuple[Any, ...], tuple[Entry, ...]] = OrderedDict()
+
+    def get(self, key: tuple[Any, ...]) -> tuple[Entry, ...] | None:
+        with self._lock:
+            if key in self._held:
+                self._held.move_to_end(key)
+            return self._held.get(key)
+
+    def put(self, key: tuple[Any, ...], entries: tuple[Entry, ...]) -> None:
+        with self._lock:
+            if key in self._held or len(entries) > self._limit:
+                return
+            self._held[key] = entries
+            self._size += len(entries)
+            while self._size > self._limit:
+                self._size -= len(self._held.popitem(last=False)[1])
+
+
+_CACHE = _Cache(_CACHED_ENTRIES)
+
+
+def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
+    """The manifests of a snapshot, by the absolute path of its manifest list. Raises CorruptLog, StorageError."""
+    plain = plain_path(path)
+    file = _read(storage, plain, "manifest list")
+    try:
+        return tuple(manifest_of(record) for record in file.records)
+    except (LookupError, TypeError, ValueError) as error:
+        raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
+
+
+def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
+    """The entries of a manifest, deleted ones too, with what they inherit. Raises CorruptLog, UnsupportedTableFeature, StorageError.
+
+    Manifests read before are not read again, in the whole process.
+    """
+    key = (manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
+    entries = _CACHE.get(key)
+    if entries is None:
+        entries = _entries(storage, manifest)
+        _CACHE.put(key, entries)
+    return entries
+
+
+def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
+    """The entries of each manifest, several read at a time. Raises what `read_manifest` does."""
+    if len(manifests) < 2:
+        return [read_manifest(storage, manifest) for manifest in manifests]
+    with ThreadPoolExecutor(min(_READERS, len(manifests))) as readers:
+        return list(readers.map(lambda manifest: read_manifest(storage, manifest), manifests))
+
+
+def write_manifest(
+    storage: Storage,
+    path: str,
+    entries: Iterable[Entry],
+    *,
+    content: ManifestContent,
+    spec: PartitionSpec,
+    schema: Schema,
+    snapshot_id: int,
+    format_version: int = 2,
+) -> Manifest:
+    """Write a manifest of one partition spec to an absolute path, and say what the manifest list is to hold of it. Raises StorageError.
+
+    `schema` must have the source columns of the spec (`schema_of_spec`). Sequence numbers that are UNASSIGNED are written as null, so the
+    same manifest serves every attempt of a commit.
+    """
+    written = list(entries)
+    assert written, "a manifest has entries"
+    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in written), "only new files have no age"
+    avro = manifest_schema(spec, schema, format_version)
+    names = partition_names(avro)
+    data = write_avro(
+        avro,
+        [record_of_entry(entry, names) for entry in written],
+        {
+            "schema": schema.model_dump_json(),
+            "schema-id": str(schema.schema_id),
+            "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
+            "partition-spec-id": str(spec.spec_id),
+            "format-version": str(format_version),
+            "content": content.name.lower(),
+        },
+    )
+    holder, below = located(storage, path)
+    holder.put(below, data)
+    ages = [entry.sequence_number for entry in written if entry.live and entry.sequence_number != UNASSIGNED]
+    files = Counter(entry.status for entry in written)
+    rows = {status: sum(entry.file.records for entry in written if entry.status is status) for status in Status}
+    return Manifest(
+        path=path,
+        length=len(data),
+        spec_id=spec.spec_id,
+        content=content,
+        sequence_number=UNASSIGNED,
+        min_sequence_number=min(ages, default=UNASSIGNED),
+        added_snapshot_id=snapshot_id,
+        added_files=files[Status.ADDED],
+        existing_files=files[Status.EXISTING],
+        deleted_files=files[Status.DELETED],
+        added_rows=rows[Status.ADDED],
+        existing_rows=rows[Status.EXISTING],
+        deleted_rows=rows[Status.DELETED],
+        partitions=summaries([entry.file.partition for entry in written], spec, schema),
+    )
+
+
+def write_manifest_list(
+    storage: Storage,
+    path: str,
+    manifests: Sequence[Manifest],
+    *,
+    snapshot_id: int,
+    parent_id: int | None,
+    sequence_number: int,
+    format_version: int = 2,
+    first_row_id: int | None = None,
+) -> None:
+    """Write the manifest list of a snapshot to an absolute path; UNASSIGNED sequence numbers become the snapshot's. Raises StorageError.
+
+    `first_row_id`: from format version 3 on, the table's next row id; data manifests without one get theirs from it.
+    """
+    metadata = {
+        "snapshot-id": str(snapshot_id),
+        "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
+        "sequence-number": str(sequence_number),
+        "format-version": str(format_version),
+        **({} if first_row_id is None else {"first-row-id": str(first_row_id)}),
+    }
+    records = []
+    for manifest in (_counted(storage, manifest) for manifest in manifests):
+        if first_row_id is not None and manifest.content is ManifestContent.DATA and manifest.first_row_id is None:
+            manifest = replace(manifest, first_row_id=first_row_id)
+            first_row_id += (manifest.added_rows or 0) + (manifest.existing_rows or 0)
+        records.append(record_of_manifest(manifest, sequence_number))
+    holder, below = located(storage, path)
+    holder.put(below, write_avro(manifest_list_schema(format_version), records, metadata))
+
+
+def schema_of_spec(spec: PartitionSpec, schemas: Iterable[Schema]) -> Schema:
+    """The newest schema that has every source column of a spec: columns may have been dropped since. Raises ValueError if none has."""
+    sources = {field.source_id for field in spec.fields}
+    found = [schema for schema in schemas if sources <= set(schema.field_ids)]
+    return max(found, key=lambda schema: schema.schema_id)
+
+
+def _read(storage: Storage, plain: str, kind: str) -> AvroFile:
+    holder, below = located(storage, plain)
+    try:
+        data = holder.get(below)
+    except FileNotFoundError as error:
+        raise CorruptLog(plain, f"the {kind} is missing") from error
+    return read_avro(data, plain, NAMES)
+
+
+def _entries(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
+    plain = plain_path(manifest.path)
+    if manifest.key_metadata is not None:
+        advice = "Write the table without encryption keys, or read it with an engine that has them."
+        raise UnsupportedTableFeature(plain, "encryption", action="read", advice=advice)
+    file = _read(storage, plain, "manifest")
+    try:
+        scales = partition_scales(file.schema)
+        return with_row_ids([entry_of(record, manifest, scales, plain) for record in file.records], manifest)
+    except (LookupError, TypeError, ValueError) as error:
+        raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
+
+
+def _counted(storage: Storage, manifest: Manifest) -> Manifest:
+    """The manifest with all its counts, which format version 1 did not require: what is missing is counted in the manifest itself."""
+    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
+    if None not in (*counts, manifest.added_rows, manifest.existing_rows, manifest.deleted_rows):
+        return manifest
+    entries = read_manifest(storage, manifest)
+    files = Counter(entry.status for entry in entries)
+    rows = {status: sum(entry.file.records for entry in entries if entry.status is status) for status in Status}
+    return replace(
+        manifest,
+        added_files=files[Status.ADDED],
+        existing_files=files[Status.EXISTING],
+        deleted_files=files[Status.DELETED],
+        added_rows=rows[Status.ADDED],
+        existing_rows=rows[Status.EXISTING],
+        deleted_rows=rows[Status.DELETED],
+    )
