@@ -10,7 +10,6 @@ from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
 from rowmerge.spark.write import discard
 from rowmerge.table.files import AddedFile
-from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Snapshot, Table, Unknown
 
 
@@ -54,7 +53,7 @@ def commit_with_retry(
         outcome = _settled(table, made, options, timings)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(lost) + 1)
-        policy = RetryPolicy.of(made.base.properties)
+        policy = made.base.retry_policy
         retries = policy.retries if options.retries is None else options.retries
         if len(lost) >= retries:
             # Whoever won may have been another run of the same change.

@@ -15,7 +15,7 @@ from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedT
 from rowmerge.plan.bins import Bin, bins_to_compact, bins_to_purge
 from rowmerge.spark.data_files import WriteSpec
 from rowmerge.spark.failures import translated
-from rowmerge.spark.scan import files_where
+from rowmerge.spark.scan import deleted_rows, files_where
 from rowmerge.spark.write import Rewrite, rewrite_files
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, Snapshot, Table
@@ -107,7 +107,7 @@ class Compaction:
             return Attempt(snapshot, None, RowChanges())
         paths = [path for chosen in bins for path in chosen.paths]
         with self.timings.measure("spark"):
-            deleted = snapshot.deleted_positions(paths)
+            deleted = deleted_rows(self.spark, snapshot, paths)
             rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
             written = rewrite_files(self.spark, snapshot, rewrites, target_size=target)
         leaving = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))

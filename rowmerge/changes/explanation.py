@@ -55,7 +55,7 @@ def explained(spark: SparkSession, snapshot: Snapshot, planned: Planned, source:
             lines.append(f"  by metadata alone: {whole.num_rows} file(s) leave as a whole, unread ({_told(whole)})")
     rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
     if rest.num_rows and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
-        lines += _write_mode(snapshot, rest)
+        lines += _write_mode(snapshot, plan.operation, rest)
     return [*lines, *_always(snapshot, plan)]
 
 
@@ -87,7 +87,8 @@ def explained_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
     listing = snapshot.files()
     leaving = listing.filter(mask(listing))
     told = f"  files: {leaving.num_rows} of {listing.num_rows} leave by metadata alone, unread ({_told(leaving)})"
-    return [f"TRUNCATE {snapshot.name}", told, f"  on version {snapshot.version}, isolation level {snapshot.isolation_level}"]
+    level = snapshot.isolation_level("TRUNCATE")
+    return [f"TRUNCATE {snapshot.name}", told, f"  on version {snapshot.version}, isolation level {level}"]
 
 
 def explained_create(
@@ -128,7 +129,7 @@ def _always(snapshot: Snapshot, plan: RowPlan) -> Lines:
     lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
     if snapshot.change_rows_location is not None:
         lines.append("  change data feed: the changed rows are written too")
-    return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.isolation_level}"]
+    return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.isolation_level(plan.operation)}"]
 
 
 def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
@@ -169,9 +170,9 @@ def _looks_at(target: Side, text: str, snapshot: Snapshot) -> bool:
     return bool(understand(text, target, snapshot.schema, snapshot.partition_columns).columns)
 
 
-def _write_mode(snapshot: Snapshot, files: pa.Table) -> Lines:
+def _write_mode(snapshot: Snapshot, operation: str, files: pa.Table) -> Lines:
     """The rule by which files that lose rows are dropped, marked or rewritten."""
-    mode, small = snapshot.write_mode, f"{SMALL_FILE // 1024 // 1024} MiB"
+    mode, small = snapshot.write_mode(operation), f"{SMALL_FILE // 1024 // 1024} MiB"
     if mode is WriteMode.COPY_ON_WRITE or not snapshot.can_mark_deleted:
         why = "" if mode is WriteMode.COPY_ON_WRITE else ", because deletion vectors are off for this table"
         rule = f"a file that loses rows is rewritten without them{why}"

@@ -22,7 +22,7 @@ from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
 from rowmerge.spark.joins import check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import boolean, outcome_rows
-from rowmerge.spark.scan import read_snapshot, spark_path
+from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
 from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
 from rowmerge.table.files import FileChanges, Positions
@@ -257,7 +257,7 @@ class RowChange:
         marked: dict[str, Positions] = {}
         rewrites: list[Rewrite] = []
         touched = _touched_files(files, written)
-        before = self.snapshot.deleted_positions([row["path"] for row in touched if row["deleted"]]) if touched else {}
+        before = deleted_rows(self.spark, self.snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
         copied = 0
         for row in touched:
             path, new = row["path"], written.positions[spark_path(row["path"])]
@@ -282,7 +282,7 @@ class RowChange:
 
     def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
         stays = self.snapshot.rows_stay_for
-        mode = self.snapshot.write_mode if stays is None else WriteMode.MERGE_ON_READ
+        mode = self.snapshot.write_mode(self.plan.operation) if stays is None else WriteMode.MERGE_ON_READ
         chosen = strategy(
             mode, can_mark=self.snapshot.can_mark_deleted, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
         )

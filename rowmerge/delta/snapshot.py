@@ -24,7 +24,8 @@ from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.files import EqualityDeletes, Positions
+from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
 from rowmerge.table.snapshot import FileDifference, Snapshot, TableDefinition, WriteMode
@@ -109,13 +110,15 @@ class DeltaSnapshot:
     def rows_stay_for(self) -> str | None:
         return ROW_TRACKING_FEATURE if keeps_ids(self.protocol, self.metadata) else None
 
-    @property
-    def write_mode(self) -> WriteMode:
+    def write_mode(self, operation: str) -> WriteMode:
         return write_mode(self.properties)
 
-    @property
-    def isolation_level(self) -> str:
+    def isolation_level(self, operation: str) -> str:
         return isolation_level(self.properties)
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        return RetryPolicy.of(self.properties)
 
     @property
     def evolves(self) -> bool:
@@ -159,6 +162,9 @@ class DeltaSnapshot:
         with ThreadPoolExecutor(_READERS) as readers:
             found = list(readers.map(lambda descriptor: read_vector(self._storage, descriptor), descriptors))
         return dict(zip(names, found, strict=True))
+
+    def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
+        return ()
 
     def has_transaction(self, application: str, version: int) -> bool:
         known = self.state.transactions.get(application)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -15,8 +16,9 @@ from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
 from rowmerge.spark.data_files import HIVE_NULL, partition_folder
+from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
-from rowmerge.table.files import Positions
+from rowmerge.table.files import EqualityDeletes, Positions
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name
 from rowmerge.table.snapshot import Snapshot
 
@@ -81,11 +83,37 @@ def _read(
     paths = files["path"].to_pylist()
     frame = read_files(spark, snapshot, paths, pairs, addresses=addresses or positions is None or not hive, partition_folders=hive)
     if positions is None:
-        frame = _without_deleted(spark, frame, snapshot.deleted_positions(paths))
+        frame = _without_deleted(spark, frame, deleted_rows(spark, snapshot, paths))
     if not hive:
         frame = _with_partition_values(spark, frame, snapshot, files)
     wanted = [backquote(name) for name in snapshot.schema.names]
     return frame.selectExpr(*wanted, FILE, POSITION) if addresses else frame.selectExpr(*wanted)
+
+
+def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
+    """The deleted rows of data files, by their positions, only of files that have any.
+
+    What is deleted by its values is looked up, in one job for all files that the same deletes apply to.
+    """
+    found = snapshot.deleted_positions(paths)
+    for deletes in snapshot.equality_deletes(paths):
+        spelled = {spark_path(path): path for path in deletes.applies_to}
+        for path, positions in _positions_of_equal_rows(spark, snapshot, deletes).items():
+            found[spelled[path]] = found.get(spelled[path], Positions()) | positions
+    return found
+
+
+def _positions_of_equal_rows(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
+    """The positions of equal rows, by path as Spark spells it."""
+    names = [f"{_KEY}_{index}" for index in range(len(deletes.columns))]
+    pairs = [(replace(field, name=name), field) for name, field in zip(names, deletes.columns, strict=True)]
+    rows = read_files(spark, snapshot, deletes.applies_to, pairs, addresses=True)
+    gone = read_files(spark, snapshot, deletes.paths, pairs, addresses=False).distinct().alias("gone")
+    same = F.expr(" and ".join(f"rows.{name} <=> gone.{name}" for name in names))
+    hit = collect_arrow(rows.alias("rows").join(gone, same, "left_semi").select(FILE, POSITION))
+    encoded = hit[FILE].combine_chunks().dictionary_encode()
+    codes, positions = encoded.indices.to_numpy(zero_copy_only=False), hit[POSITION].to_numpy().astype(np.uint64)
+    return {path: Positions(positions[codes == code]) for code, path in enumerate(encoded.dictionary.to_pylist())}
 
 
 def read_files(

@@ -25,7 +25,7 @@ from rowmerge.spark.types import frame_of
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.rules import Rules
-from rowmerge.table.schema import FIELD_ID, Struct, arrow_schema, bare
+from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Struct, arrow_schema, bare
 
 # Executors need not have rowmerge installed: what they run travels with the job.
 for module in (fitting, data_files, sink):
@@ -131,7 +131,7 @@ def write_spec(table: Writable) -> WriteSpec:
 
 def _optional(schema: Struct) -> pa.Schema:
     """A column that is NOT NULL in the table is written as optional, as Spark does: later rules may relax it."""
-    return arrow_schema(bare(schema, kept=(FIELD_ID,)))
+    return arrow_schema(bare(schema, kept=(FIELD_ID, NESTED_IDS)))
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:

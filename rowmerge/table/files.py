@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from rowmerge.table.schema import Struct
+
 Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
 
@@ -35,6 +37,16 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
             ("nulls", nulls),
         ]
     )
+
+
+@dataclass(frozen=True)
+class EqualityDeletes:
+    """Rows that are deleted by their values: those of the data files `applies_to` that equal a row of the Parquet files `paths`, NULL
+    equal to NULL, in these columns. Columns are found in both by their FIELD_ID; a data file without one holds NULL in it."""
+
+    columns: Struct
+    paths: tuple[str, ...]
+    applies_to: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ _ARROW: dict[str, pa.DataType] = {
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 FIELD_ID = "parquet.field.id"
 """Metadata of a field as data files hold it: its id there, under the name that Spark gives it."""
+NESTED_IDS = "parquet.field.nested.ids"
+"""Metadata of a field with lists and maps: the ids of what they hold, by path below it (`element`, `key`, `value.element`), as far as the
+next field of a struct; Delta's protocol has it under this name too."""
 
 
 @dataclass(frozen=True)
@@ -206,8 +209,11 @@ def sql_name(type_: DataType) -> str:
             return f"struct<{','.join(f'{quote(f.name)}:{sql_name(f.type)}' for f in fields)}>"
 
 
-def arrow_type(type_: DataType) -> pa.DataType:
-    """The Arrow type in which values of this type are held: timestamps in microseconds, UTC where zoned."""
+def arrow_type(type_: DataType, ids: Mapping[str, int] | None = None, path: str = "") -> pa.DataType:
+    """The Arrow type in which values of this type are held: timestamps in microseconds, UTC where zoned.
+
+    `ids`: NESTED_IDS of the field whose type it is, `path` where in that field the type is.
+    """
     match type_:
         case Primitive(name):
             if name not in _ARROW:
@@ -216,20 +222,23 @@ def arrow_type(type_: DataType) -> pa.DataType:
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
         case Array(element, contains_null):
-            return pa.list_(pa.field("element", arrow_type(element), contains_null))
+            inner = arrow_type(element, ids, f"{path}element.")
+            return pa.list_(pa.field("element", inner, contains_null, _arrow_id(ids, f"{path}element")))
         case Map(key, value, value_contains_null):
-            return pa.map_(arrow_type(key), pa.field("value", arrow_type(value), value_contains_null))
+            keys = pa.field("key", arrow_type(key, ids, f"{path}key."), False, _arrow_id(ids, f"{path}key"))
+            values = arrow_type(value, ids, f"{path}value.")
+            return pa.map_(keys, pa.field("value", values, value_contains_null, _arrow_id(ids, f"{path}value")))
         case Struct():
             return pa.struct(list(arrow_schema(type_)))
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
     """The Arrow schema of a table's rows; of the metadata only field ids are kept."""
-    return pa.schema([pa.field(f.name, arrow_type(f.type), f.nullable, _parquet_id(f)) for f in schema])
+    return pa.schema([pa.field(f.name, arrow_type(f.type, f.metadata.get(NESTED_IDS)), f.nullable, _arrow_id(f.metadata)) for f in schema])
 
 
-def _parquet_id(field: Field) -> dict[str, str] | None:
-    return {"PARQUET:field_id": str(field.metadata[FIELD_ID])} if FIELD_ID in field.metadata else None
+def _arrow_id(ids: Mapping[str, Any] | None, key: str = FIELD_ID) -> dict[str, str] | None:
+    return {"PARQUET:field_id": str(ids[key])} if ids and key in ids else None
 
 
 def quote(name: str) -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.files import EqualityDeletes, FileChanges, Positions
+from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
 
@@ -87,17 +88,22 @@ class Snapshot(Protocol):
     def can_mark_deleted(self) -> bool:
         """Whether a commit may leave rows in a file and mark them deleted (deletion vectors are on)."""
 
-    @property
-    def write_mode(self) -> WriteMode:
-        """From `rowmerge.write.mode`, default auto. Raises ConfigurationError for another value."""
+    def write_mode(self, operation: str) -> WriteMode:
+        """How an operation (`MERGE`, `UPDATE`, `DELETE`, `WRITE`) takes rows out of files, from the table's properties.
+
+        Raises ConfigurationError for a value that is none.
+        """
 
     @property
     def rows_stay_for(self) -> str | None:
         """The feature for whose sake rows must stay in the files that hold them: a copy would lose its id. None: rows may be copied."""
 
+    def isolation_level(self, operation: str) -> str:
+        """Against what commits of others an operation is held: `Serializable`, `WriteSerializable`, … Raises ConfigurationError."""
+
     @property
-    def isolation_level(self) -> str:
-        """Against what commits of others a change of rows is held: `Serializable`, `WriteSerializable`, … Raises ConfigurationError."""
+    def retry_policy(self) -> RetryPolicy:
+        """How often a lost race is run again. Raises ConfigurationError."""
 
     @property
     def change_rows_location(self) -> str | None:
@@ -131,7 +137,10 @@ class Snapshot(Protocol):
         """How the files of this version differ from another's of the same table; a file with other deleted rows is another file."""
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        """The deleted rows of these files, only of those that have any."""
+        """The rows of these files that are deleted by their positions, only of files that have any."""
+
+    def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
+        """What deletes rows of these files by their values."""
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Whether an application has written this version of its own, or a later one (`Change.transaction`)."""

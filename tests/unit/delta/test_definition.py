@@ -39,7 +39,7 @@ def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
 def test_a_table_has_deletion_vectors_unless_told_otherwise(table: DeltaTable) -> None:
     snapshot = create(table)
     assert snapshot.can_mark_deleted
-    assert snapshot.write_mode is WriteMode.AUTO
+    assert snapshot.write_mode("MERGE") is WriteMode.AUTO
     assert snapshot.properties == {"delta.enableDeletionVectors": "true"}
     implied = {"appendOnly", "invariants"}
     assert snapshot.protocol == Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors", *implied}))
@@ -56,7 +56,7 @@ def test_a_table_without_deletion_vectors_has_the_least_protocol(table: DeltaTab
 def test_deletion_vectors_can_be_had_beside_copy_on_write(table: DeltaTable) -> None:
     snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", "delta.enableDeletionVectors": "true"})
     assert snapshot.can_mark_deleted
-    assert snapshot.write_mode is WriteMode.COPY_ON_WRITE
+    assert snapshot.write_mode("MERGE") is WriteMode.COPY_ON_WRITE
 
 
 def test_merge_on_read_without_deletion_vectors_is_a_contradiction(table: DeltaTable) -> None:
