@@ -183,6 +183,6 @@ def _parameters(definition: TableDefinition) -> dict[str, object]:
     return {
         "isManaged": "true",
         "description": definition.description or "",
-        "partitionBy": list(definition.partition_columns or ()),
+        "partitionBy": [field.name if field.identity else field.told for field in definition.partitioning or ()],
         "properties": dict(definition.properties or {}),
     }

@@ -28,6 +28,7 @@ from rowmerge.delta.rules import GENERATION_EXPRESSION
 from rowmerge.delta.schema_changes import SchemaChange, check_schema, renamed_leaf
 from rowmerge.delta.statistics import INDEXED_COLUMNS, Leaf, indexed_leaves, named_leaves
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
+from rowmerge.table.partitioning import IDENTITY, PartitionField
 from rowmerge.table.rules import GENERATED
 from rowmerge.table.schema import Field, Primitive, Struct, backquote, quote
 from rowmerge.table.snapshot import TableDefinition, WriteMode
@@ -80,7 +81,8 @@ def changed_table(
     `clustering`: the clustering columns, as they are stored. Raises PlanError for a schema that the table cannot get in place,
     ConfigurationError, UnsupportedTableFeature.
     """
-    if definition.partition_columns not in (None, metadata.partition_columns):
+    _refuse_order(table, definition)
+    if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
         raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
     changed = metadata
     if definition.schema is not None:
@@ -100,6 +102,28 @@ def changed_table(
     if definition.checks is not None:
         changed = replace(changed, configuration=_with_checks(changed.configuration, definition.checks))
     return _with_protocol(table, protocol, _mapped(changed, keep_names=metadata.mapping_mode == "none"), asked, action="change")
+
+
+def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> tuple[str, ...]:
+    """The names of partition columns. Raises PlanError for what is not a column as it is."""
+    for field in partitioning:
+        if field.transform.name != IDENTITY:
+            raise PlanError(
+                f"{table} cannot be PARTITIONED BY {field.told}: Delta tables are partitioned by columns, not by transforms. "
+                f"Add a column with that value and name it."
+            )
+        if not field.identity:
+            raise PlanError(
+                f"{table} cannot be PARTITIONED BY {field.told}: a field of a struct cannot partition a Delta table. "
+                f"Make it a column of its own."
+            )
+    return tuple(field.column[0] for field in partitioning)
+
+
+def _refuse_order(table: str, definition: TableDefinition) -> None:
+    if definition.ordering:
+        told = ", ".join(field.told for field in definition.ordering)
+        raise PlanError(f"{table} cannot be WRITE ORDERED BY {told}: Delta tables keep no order. Write the rows with ORDER BY.")
 
 
 def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[Leaf, ...]) -> Metadata:
@@ -140,7 +164,8 @@ def _mapped(metadata: Metadata, *, keep_names: bool, last: int = 0) -> Metadata:
 def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
-    partition = definition.partition_columns or ()
+    _refuse_order(table, definition)
+    partition = _partition_columns(table, definition.partitioning or ())
     asked = definition.properties or {}
     check_properties(asked)
     if MAX_ID in asked:
@@ -151,7 +176,7 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
     metadata = replace(
         old,
         schema_string=schema_text(_stored_schema(definition.schema)),
-        partition_columns=tuple(partition),
+        partition_columns=partition,
         configuration={**stored, **_constraints(definition.checks or {})},
         description=definition.description or None,
         mapping_supported=True,

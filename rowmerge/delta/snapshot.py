@@ -25,6 +25,7 @@ from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import EqualityDeletes, Positions
+from rowmerge.table.partitioning import Distribution, PartitionField, SortField, identities
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
@@ -85,6 +86,26 @@ class DeltaSnapshot:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
+
+    @property
+    def data_location(self) -> str:
+        return self.location
+
+    @property
+    def partitioning(self) -> tuple[PartitionField, ...]:
+        return identities(self.partition_columns)
+
+    @property
+    def partition_values_in_files(self) -> bool:
+        return False
+
+    @property
+    def ordering(self) -> tuple[SortField, ...]:
+        return ()
+
+    @property
+    def distribution(self) -> Distribution:
+        return Distribution.HASH
 
     @property
     def properties(self) -> Mapping[str, str]:

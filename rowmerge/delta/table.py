@@ -22,6 +22,7 @@ from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import (
     Change,
     Committed,
@@ -108,8 +109,11 @@ class DeltaTable:
         return TableShape(
             self._name,
             self.location,
+            self.location,
             metadata.schema,
             metadata.partition_columns,
+            identities(metadata.partition_columns),
+            False,
             metadata.stored_schema,
             metadata.mapping_mode == "id",
             rules_of(self._name, protocol, metadata),

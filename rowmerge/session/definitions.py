@@ -48,6 +48,7 @@ from rowmerge.session.results import StatementResult
 from rowmerge.spark.columns import fields_of
 from rowmerge.spark.definition_rules import check_rules
 from rowmerge.spark.types import check_storable
+from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import quote
 from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
 
@@ -175,7 +176,7 @@ class Definitions:
             check_storable(columns)
         partitioned_by = partition_columns(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)
-        definition = TableDefinition(columns, partitioned_by, command.properties, command.comment, checks or None)
+        definition = TableDefinition(columns, identities(partitioned_by), command.properties, command.comment, checks or None)
         result = self.create(command.name, definition, rows, options, or_replace=command.or_replace, location=command.location, base=base)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
         outcome = StatementResult.of(answers.nothing(self.spark), operation, result)

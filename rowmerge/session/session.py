@@ -36,6 +36,7 @@ from rowmerge.spark.types import frame_of
 from rowmerge.sql import Statement, parse
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Storage
+from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Snapshot, TableDefinition
 
@@ -198,7 +199,7 @@ class Session:
                 if schema_evolution is not None:
                     raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
-                definition = TableDefinition(columns, tuple(partitioned_by), dict(properties or {}), comment)
+                definition = TableDefinition(columns, identities(tuple(partitioned_by)), dict(properties or {}), comment)
                 result = self._definitions.create(command.name, definition, rows, options, or_replace=True)
             elif mode == "append":
                 result = append(self._binder.table(command.name), rows_for, options)

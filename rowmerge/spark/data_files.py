@@ -5,32 +5,29 @@ Runs on executors, sent there by value (see sink.py), so nothing here may import
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from rowmerge.spark.fitting import conform, renamed
-
-HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+from rowmerge.spark.partitions import PartitionKey, partition_path, split_by_partition
 
 
 @dataclass(frozen=True)
 class WriteSpec:
     """How data files of a table are written.
 
-    `root`: the table's location; `names`: all columns of a row in order; `schema`: the columns of a data file as the table names them;
-    `stored`: the same as the file does, ids included; `by_field_id`: older files are read by these ids, not by name; `partition`: the
-    partition columns, which stay out of the files; `folders`: the names of their folders;
+    `root`: the folder of the table's data files; `names`: all columns of a row in order; `schema`: the columns of a data file as the
+    table names them;
+    `stored`: the same as the file does, ids included; `by_field_id`: older files are read by these ids, not by name; `partition`: what
+    divides the rows; `values_in_files`: the columns that divide them are in the files too, and partition values and folders are as
+    Iceberg has them, else as Delta does;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
     `attempt`: what the names of one job's files have in common.
     """
@@ -40,8 +37,8 @@ class WriteSpec:
     schema: pa.Schema
     stored: pa.Schema
     by_field_id: bool
-    partition: tuple[tuple[str, pa.DataType], ...]
-    folders: tuple[str, ...]
+    partition: tuple[PartitionKey, ...]
+    values_in_files: bool
     bounds: frozenset[str]
     target_file_size: int = 128 * 1024 * 1024
     row_group_size: int = 64 * 1024 * 1024
@@ -73,18 +70,18 @@ class PartitionedWriter:
         self._done: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
-        """Rows with all columns of the table."""
+        """Rows with the columns of the files, and those that divide the rows."""
         if not self._spec.partition:
             self.write_partition({}, rows.select(self._spec.schema.names))
             return
-        for partition, part in split_by_partition(rows, self._spec.partition):
+        for partition, part in split_by_partition(rows, self._spec.partition, empty_is_null=not self._spec.values_in_files):
             self.write_partition(partition, part.select(self._spec.schema.names))
 
     def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
-        """Rows of one partition, without the partition columns."""
+        """Rows of one partition, with the columns of the files."""
         if rows.num_rows == 0:
             return
-        key = tuple(partition.values())
+        key = tuple("NaN" if value != value else value for value in partition.values())
         if key not in self._open:
             self._open[key] = RollingFile(self._spec, partition)
         self._open[key].write(conform(rows, self._spec.schema))
@@ -179,8 +176,7 @@ class RollingFile:
 
     def _begin(self, odd: OddFloats) -> None:
         """Open a file in which only these columns may hold odd floats."""
-        values = zip(self._spec.folders, self._partition.values(), strict=True)
-        folder = "/".join(storable_name(partition_folder(name, value)) for name, value in values)
+        folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.values_in_files)
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._done):05d}-{unique}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
@@ -285,54 +281,6 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value
-
-
-def split_by_partition(rows: pa.Table, partition: tuple[tuple[str, pa.DataType], ...]) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """The rows of each partition, with its typed values; the order of rows inside a partition is kept."""
-    code = np.zeros(rows.num_rows, dtype=np.int64)
-    dictionaries = []
-    for name, type_ in partition:
-        column = rows[name].combine_chunks().cast(type_)
-        if pa.types.is_string(type_):
-            # An empty string and NULL are one partition value in the log.
-            column = pc.if_else(pc.equal(column, ""), pa.scalar(None, type_), column)
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        dictionaries.append(encoded.dictionary)
-        code = code * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-    values, inverse = np.unique(code, return_inverse=True)
-    order = np.argsort(inverse, kind="stable")
-    ends = np.cumsum(np.bincount(inverse, minlength=len(values)))
-    start = 0
-    for value, end in zip(values.tolist(), ends.tolist(), strict=True):
-        chosen: dict[str, Any] = {}
-        for (name, _), dictionary in zip(reversed(partition), reversed(dictionaries), strict=True):
-            value, index = divmod(value, max(len(dictionary), 1))
-            chosen[name] = dictionary[index].as_py()
-        yield {name: chosen[name] for name, _ in partition}, rows.take(pa.array(order[start:end]))
-        start = end
-
-
-def partition_folder(column: str, value: Any) -> str:
-    """`column=value` as Hive and Spark name folders; only a habit, the log holds the value."""
-    if value is None:
-        text = HIVE_NULL
-    elif isinstance(value, bool):
-        text = escape("true" if value else "false")
-    elif isinstance(value, bytes):
-        text = value.hex() or HIVE_NULL
-    else:
-        text = escape(str(value))
-    return f"{escape(column)}={text}"
-
-
-def storable_name(folder: str) -> str:
-    """The folder's name, or a digest where it is longer than the 255 bytes that file systems take; the log holds the value."""
-    return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()
-
-
-def escape(text: str) -> str:
-    """Percent-encode what Spark does not allow in a partition's folder (ExternalCatalogUtils.charToEscape)."""
-    return re.sub(r'[\x00-\x1f\x7f"#%\'*/:=?\\{\[\]^]', lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def filesystem_of(path: str) -> tuple[pa.fs.FileSystem, str]:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
-from rowmerge.spark.data_files import HIVE_NULL, partition_folder
+from rowmerge.spark.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.table.files import EqualityDeletes, Positions
@@ -79,7 +79,7 @@ def _read(
     if files.num_rows == 0:
         return None
     hive = _follows_hive(snapshot, files)
-    pairs = [pair for pair in stored_pairs(snapshot) if hive or pair[0].name not in snapshot.partition_columns]
+    pairs = [pair for pair in stored_pairs(snapshot) if hive or pair[0].name not in outside_files(snapshot)]
     paths = files["path"].to_pylist()
     frame = read_files(spark, snapshot, paths, pairs, addresses=addresses or positions is None or not hive, partition_folders=hive)
     if positions is None:
@@ -135,7 +135,7 @@ def read_files(
     stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=snapshot.by_field_id)
     reader = spark.read.schema(stored).option("__globPaths__", "false").option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-    if partition_folders and snapshot.partition_columns:
+    if partition_folders and outside_files(snapshot):
         # Only then: without it the names of folders mean nothing, and files may lie elsewhere, as those of a shallow clone do.
         reader = reader.option("basePath", snapshot.location)
     try:
@@ -150,6 +150,11 @@ def read_files(
     if addresses:
         columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
     return frame.selectExpr(*columns)
+
+
+def outside_files(snapshot: Snapshot) -> tuple[str, ...]:
+    """The columns that data files do not hold: the listing tells their values."""
+    return () if snapshot.partition_values_in_files else snapshot.partition_columns
 
 
 def stored_pairs(snapshot: Snapshot) -> list[tuple[Field, Field]]:
@@ -198,10 +203,10 @@ def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
 
 
 def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, files: pa.Table) -> DataFrame:
-    schema = bare(Struct((Field(_KEY, Primitive("string")), *snapshot.schema.select(snapshot.partition_columns))))
+    schema = bare(Struct((Field(_KEY, Primitive("string")), *snapshot.schema.select(outside_files(snapshot)))))
     partition = files["partition"].combine_chunks()
     keys = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
-    columns = [keys, *(pc.struct_field(partition, [name]) for name in snapshot.partition_columns)]
+    columns = [keys, *(pc.struct_field(partition, [name]) for name in outside_files(snapshot))]
     # The schema makes a timestamp_ntz stay one: without it PySpark would take it for an instant.
     values = frame_of(spark, pa.Table.from_arrays(columns, schema=arrow_schema(schema)), schema)
     return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
@@ -212,10 +217,10 @@ def _follows_hive(snapshot: Snapshot, files: pa.Table) -> bool:
 
     Only for types whose text has one form; otherwise the values come by a join on the path.
     """
-    if not snapshot.partition_columns:
+    if not outside_files(snapshot):
         return True
     by_name = {field.name: (field, held) for field, held in stored_pairs(snapshot)}
-    fields = [by_name[name] for name in snapshot.partition_columns]
+    fields = [by_name[name] for name in outside_files(snapshot)]
     if any(not isinstance(f.type, Primitive) or f.type.name not in _HIVE_TYPES for f, _ in fields):
         return False
     partition = files["partition"].combine_chunks()

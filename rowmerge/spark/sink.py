@@ -105,12 +105,18 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
 
 
 def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any]) -> list[FileMessage]:
-    """Files of one partition written together, one after the other, without their deleted rows; row order kept."""
+    """Files of one partition written together, one after the other, without their deleted rows; row order kept.
+
+    Where the files hold what divides rows, it is looked at anew: the table may be divided otherwise since they were written.
+    """
     writer = PartitionedWriter(spec)
     try:
         for path, positions in deleted.items():
             for rows in _live_rows(spec, path, positions):
-                writer.write_partition(partition, rows)
+                if spec.values_in_files:
+                    writer.write(rows)
+                else:
+                    writer.write_partition(partition, rows)
         return writer.close()
     except BaseException:
         writer.abort()

@@ -14,21 +14,23 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark import data_files, fitting, sink
+from rowmerge.spark import data_files, fitting, partitions, sink, transforms
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.outcomes import outcome_columns
+from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.files import AddedFile, Positions
+from rowmerge.table.partitioning import VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
-from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Struct, arrow_schema, bare
+from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Struct, arrow_schema, arrow_type, bare
 
 # Executors need not have rowmerge installed: what they run travels with the job.
-for module in (fitting, data_files, sink):
+for module in (fitting, transforms, partitions, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 REWRITTEN_HERE = 8 * 1024 * 1024
@@ -92,7 +94,7 @@ class Writable(Protocol):
     def name(self) -> str: ...
 
     @property
-    def location(self) -> str: ...
+    def data_location(self) -> str: ...
 
     @property
     def schema(self) -> Struct: ...
@@ -107,26 +109,46 @@ class Writable(Protocol):
     def partition_columns(self) -> tuple[str, ...]: ...
 
     @property
+    def partitioning(self) -> tuple[PartitionField, ...]: ...
+
+    @property
+    def partition_values_in_files(self) -> bool: ...
+
+    @property
+    def ordering(self) -> tuple[SortField, ...]: ...
+
+    @property
+    def distribution(self) -> Distribution: ...
+
+    @property
     def rules(self) -> Rules: ...
 
 
 def write_spec(table: Writable) -> WriteSpec:
     """How this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
-    partition = table.partition_columns
-    pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in partition]
-    folders = {field.name: held.name for field, held in zip(table.schema, table.stored_schema, strict=True)}
-    types = arrow_schema(table.schema.select(partition))
+    outside = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
+    pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in outside]
     columns = _optional(Struct(tuple(field for field, _ in pairs)))
     return WriteSpec(
-        root=table.location,
+        root=table.data_location,
         names=table.schema.names,
         schema=columns,
         stored=_optional(Struct(tuple(held for _, held in pairs))),
         by_field_id=table.by_field_id,
-        partition=tuple((f.name, f.type) for f in types),
-        folders=tuple(folders[name] for name in partition),
+        partition=tuple(_partition_key(table, field) for field in table.partitioning),
+        values_in_files=table.partition_values_in_files,
         bounds=frozenset(columns.names),
     )
+
+
+def _partition_key(table: Writable, field: PartitionField) -> PartitionKey:
+    if field.transform.name == VOID:
+        return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
+    source = table.schema.at(field.column, case_sensitive=True)
+    assert source is not None
+    held = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
+    folder = field.name if table.partition_values_in_files else held[field.name]
+    return PartitionKey(field.name, folder, field.column, arrow_type(source.type), str(field.transform))
 
 
 def _optional(schema: Struct) -> pa.Schema:

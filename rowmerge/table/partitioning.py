@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 
 from rowmerge.table.schema import quote
 
@@ -38,6 +39,15 @@ class Transform:
         if self.parameter is not None:
             return f"{self.name}({self.parameter}, {column})"
         return column if self.name == IDENTITY else f"{self.name}({column})"
+
+
+class Distribution(Enum):
+    """How rows come together in tasks before they are written: as they come, those of one partition, or those that are near in the order
+    of the table."""
+
+    NONE = "none"
+    HASH = "hash"
+    RANGE = "range"
 
 
 @dataclass(frozen=True)

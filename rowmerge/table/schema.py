@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -98,6 +98,13 @@ class Struct:
     def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
         """The field of this name, or None."""
         return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
+
+    def at(self, path: Sequence[str], *, case_sensitive: bool = False) -> Field | None:
+        """The field at a path through structs, or None."""
+        found = self.find(path[0], case_sensitive=case_sensitive)
+        if found is None or len(path) == 1:
+            return found
+        return found.type.at(path[1:], case_sensitive=case_sensitive) if isinstance(found.type, Struct) else None
 
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
         """The fields of these exact names, in this order. Raises KeyError for a name that is not there."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
 from rowmerge.table.files import EqualityDeletes, FileChanges, Positions
+from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
@@ -72,7 +73,28 @@ class Snapshot(Protocol):
         """Whether a column or field of type `old` (a leaf) may become one of type `new` here, its files staying as they are."""
 
     @property
-    def partition_columns(self) -> tuple[str, ...]: ...
+    def data_location(self) -> str:
+        """The folder under which new data files are written, like `location`."""
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The columns whose values `files` tells in `partition`."""
+
+    @property
+    def partitioning(self) -> tuple[PartitionField, ...]:
+        """What divides the rows of new data files."""
+
+    @property
+    def partition_values_in_files(self) -> bool:
+        """Whether data files hold the columns that divide the rows, too. Else they are the `partition_columns`, as they are."""
+
+    @property
+    def ordering(self) -> tuple[SortField, ...]:
+        """The order of rows in new data files; none for most tables."""
+
+    @property
+    def distribution(self) -> Distribution:
+        """How rows come together before they are written. Raises ConfigurationError."""
 
     @property
     def properties(self) -> Mapping[str, str]: ...
@@ -154,11 +176,12 @@ class TableDefinition:
     """What a table is apart from its rows. None = keep as it is."""
 
     schema: Struct | None = None
-    partition_columns: tuple[str, ...] | None = None
+    partitioning: tuple[PartitionField, ...] | None = None
     properties: Mapping[str, str] | None = None
     description: str | None = None
     checks: Mapping[str, str] | None = None
     """CHECK constraints, SQL text by name: all that there are to be."""
+    ordering: tuple[SortField, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -167,11 +190,16 @@ class TableShape:
 
     name: str
     location: str
+    data_location: str
     schema: Struct
     partition_columns: tuple[str, ...]
+    partitioning: tuple[PartitionField, ...]
+    partition_values_in_files: bool
     stored_schema: Struct
     by_field_id: bool
     rules: Rules
+    ordering: tuple[SortField, ...] = ()
+    distribution: Distribution = Distribution.HASH
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, TableDefinition
 from tests.unit.delta.small_tables import Lake, committed, live_rows
@@ -166,7 +167,7 @@ class Race:
         return Change("WRITE", files=files, reads=Reads(frozenset(leaving), same_partition))
 
     def replace(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
-        definition = TableDefinition(SCHEMA, ("p",), self.properties)
+        definition = TableDefinition(SCHEMA, identities(("p",)), self.properties)
         files = FileChanges((self.file(r, who, r + 100),), tuple(self.paths.values()))
         return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 

@@ -18,6 +18,7 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.spark.fitting import from_file
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
 from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, TableDefinition
 
@@ -32,7 +33,7 @@ class Lake:
         self.table = DeltaTable(Storage(str(folder)), "s.t")
 
     def create(self, *files: AddedFile, properties: Mapping[str, str] | None = None) -> Outcome:
-        definition = TableDefinition(self.schema, self.partition, properties or {}, None)
+        definition = TableDefinition(self.schema, identities(self.partition), properties or {}, None)
         return self.table.create(definition, Change("CREATE TABLE AS SELECT", files=FileChanges(added=files)))
 
     def file(self, ids: Sequence[int], folder: str = "", partition: Mapping[str, Any] | None = None) -> AddedFile:

@@ -14,6 +14,7 @@ from rowmerge.delta.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NAME
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
+from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
 from rowmerge.table.snapshot import Change, TableDefinition
 from tests.unit.delta.small_tables import committed
@@ -29,7 +30,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def create(table: DeltaTable, properties: dict[str, str], schema: Struct = NESTED, *partition: str) -> DeltaSnapshot:
-    committed(table.create(TableDefinition(schema, partition, properties, None), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(schema, identities(partition), properties, None), Change("CREATE TABLE")))
     return table.snapshot()
 
 

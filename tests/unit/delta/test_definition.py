@@ -11,6 +11,7 @@ from rowmerge.delta.properties import milliseconds
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
+from rowmerge.table.partitioning import PartitionField, SortField, Transform, identities
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.snapshot import Change, TableDefinition, WriteMode
 from tests.unit.delta.small_tables import ID_NAME, committed
@@ -24,7 +25,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def create(table: DeltaTable, properties: dict[str, str] | None = None, schema: Struct = ID_NAME, *partition: str) -> DeltaSnapshot:
-    committed(table.create(TableDefinition(schema, partition, properties or {}, None), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(schema, identities(partition), properties or {}, None), Change("CREATE TABLE")))
     return table.snapshot()
 
 
@@ -309,11 +310,26 @@ def test_types_inside_types_stay_too(table: DeltaTable) -> None:
         alter(table, schema=Struct((Field("a", Array(Map(LONG, Struct((Field("x", Decimal(6, 2)),))))),)))
 
 
+@pytest.mark.parametrize(
+    ("field", "told"),
+    [
+        (PartitionField(("id",), Transform("bucket", 16), "id_bucket"), r"bucket\(16, id\): Delta tables are partitioned by columns"),
+        (PartitionField(("a", "b"), Transform(), "b"), r"a\.b: a field of a struct cannot partition a Delta table"),
+    ],
+)
+def test_partitions_are_columns_as_they_are(table: DeltaTable, field: PartitionField, told: str) -> None:
+    with pytest.raises(PlanError, match=f"s.t cannot be PARTITIONED BY {told}"):
+        table.create(TableDefinition(ID_NAME, (field,)), Change("CREATE TABLE"))
+    assert not table.exists()
+
+
 def test_the_partitioning_is_not_changed_in_place(table: DeltaTable) -> None:
     create(table, None, ID_NAME, "name")
     with pytest.raises(PlanError, match="partitioning"):
-        alter(table, partition_columns=())
-    assert alter(table, partition_columns=("name",), description="x").partition_columns == ("name",)
+        alter(table, partitioning=())
+    with pytest.raises(PlanError, match=r"WRITE ORDERED BY id ASC NULLS FIRST: Delta tables keep no order. Write the rows with ORDER BY"):
+        alter(table, ordering=(SortField(("id",)),))
+    assert alter(table, partitioning=identities(("name",)), description="x").partition_columns == ("name",)
 
 
 def test_a_description_is_set_and_cleared_and_otherwise_kept(table: DeltaTable) -> None:

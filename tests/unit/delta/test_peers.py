@@ -15,6 +15,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
+from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.snapshot import Change, FileChanges, TableDefinition
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
@@ -168,7 +169,7 @@ def test_a_replaced_table_is_read_by_others(tmp_path: Path) -> None:
     change = Change(
         "CREATE OR REPLACE TABLE AS SELECT",
         files=FileChanges(added=(again.file([7], "part=x", {"part": "x"}),)),
-        definition=TableDefinition(schema, ("part",), {}, "new"),
+        definition=TableDefinition(schema, identities(("part",)), {}, "new"),
         replace=True,
     )
     assert committed(lake.table.commit(lake.table.snapshot(), change)) == 1

@@ -13,6 +13,7 @@ import pytest
 from pyroaring import BitMap64
 
 from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.sink import DELETE, INSERT, NONE, UPDATE, OutcomeColumns, outcome_sink
 from rowmerge.spark.write import change_rows_spec
 
@@ -34,8 +35,8 @@ Row = tuple[Any, ...]
 def spec(folder: Path, *partition: str) -> WriteSpec:
     columns = {"id": pa.int64(), "a.b": pa.string()}
     inside = pa.schema([(name, type_) for name, type_ in columns.items() if name not in partition])
-    by = tuple((name, columns[name]) for name in partition)
-    return WriteSpec(folder.as_uri(), tuple(columns), inside, inside, False, by, partition, frozenset(inside.names))
+    by = tuple(PartitionKey(name, name, (name,), columns[name]) for name in partition)
+    return WriteSpec(folder.as_uri(), tuple(columns), inside, inside, False, by, False, frozenset(inside.names))
 
 
 def run(written: WriteSpec, *batches: list[Row], columns: OutcomeColumns = COLUMNS) -> dict[str, Any]:

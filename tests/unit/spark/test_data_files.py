@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,14 +15,19 @@ from pyroaring import BitMap64
 from pyspark import cloudpickle
 
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec
+from rowmerge.spark.partitions import PartitionKey, split_by_partition
 from rowmerge.spark.sink import OutcomeColumns, outcome_sink, rewrite
 from rowmerge.spark.write import write_spec
 
 
 def spec(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> WriteSpec:
     inside = pa.schema([f for f in rows.schema if f.name not in partition])
-    by = tuple((name, rows.schema.field(name).type) for name in partition)
-    return WriteSpec(folder.as_uri(), tuple(rows.schema.names), inside, inside, False, by, partition, frozenset(inside.names), **sizes)
+    by = tuple(PartitionKey(name, name, (name,), rows.schema.field(name).type) for name in partition)
+    return WriteSpec(folder.as_uri(), tuple(rows.schema.names), inside, inside, False, by, False, frozenset(inside.names), **sizes)
+
+
+def iceberg_spec(folder: Path, rows: pa.Table, *keys: PartitionKey) -> WriteSpec:
+    return replace(spec(folder, rows), partition=keys, values_in_files=True)
 
 
 def write(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> list[FileMessage]:
@@ -84,6 +90,62 @@ def test_each_partition_gets_its_file_and_an_empty_string_is_null(tmp_path: Path
     }
     assert found == {("x/y", 1): [1], (None, 1): [2, 3], ("x/y", 2): [4], ("é", 1): [5]}
     assert all(f"p={name}/" in file.path for file, name in ((f, _folder(f.partition["p"])) for f in files))
+
+
+def test_partitions_of_transforms_keep_their_columns_in_the_files(tmp_path: Path) -> None:
+    times = pa.array([0, 86_400_000_000, -1, None], pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": [1, 2, 3, 4], "t": times, "x": [{"y": "abc"}, {"y": "abd"}, None, {"y": ""}], "s": ["", None, "", "a/b"]})
+    keys = (
+        PartitionKey("t_day", "t_day", ("t",), times.type, "day"),
+        PartitionKey("y", "y", ("x", "y"), pa.string(), "truncate[2]"),
+        PartitionKey("s", "s", ("s",), pa.string()),
+        PartitionKey("gone", "gone", (), pa.null(), "void"),
+    )
+    written = iceberg_spec(tmp_path, rows, *keys)
+    writer = PartitionedWriter(written)
+    writer.write(rows)
+    files = writer.close()
+    assert [tuple(file.partition.values()) for file in files] == [
+        (0, "ab", "", None),
+        (1, "ab", None, None),
+        (-1, None, "", None),
+        (None, "", "a/b", None),
+    ]
+    folders = [file.path.removeprefix(written.root + "/").rpartition("/")[0] for file in files]
+    assert folders == [
+        "t_day=1970-01-01/y=ab/s=/gone=null",
+        "t_day=1970-01-02/y=ab/s=null/gone=null",
+        "t_day=1969-12-31/y=null/s=/gone=null",
+        "t_day=null/y=/s=a%2Fb/gone=null",
+    ]
+    assert [pq.read_table(file.path.removeprefix("file://")).to_pylist() for file in files] == [[row] for row in rows.to_pylist()]
+
+
+def test_a_rewritten_file_falls_into_the_partitions_of_today(tmp_path: Path) -> None:
+    rows = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int64())})
+    (file,) = write(tmp_path, rows)
+    today = iceberg_spec(tmp_path, rows, PartitionKey("id_trunc", "id_trunc", ("id",), pa.int64(), "truncate[3]"))
+    again = rewrite(today, {file.path: BitMap64([1])}, {"anything": "else"})
+    found = {file.partition["id_trunc"]: pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in again}
+    assert found == {0: [1], 3: [3, 4, 5]}
+
+
+def test_many_keys_of_many_values_are_told_apart(tmp_path: Path) -> None:
+    names = [f"k{at}" for at in range(8)]
+    rows = pa.table({name: pa.array(range(1000), pa.int64()) for name in names} | {"f": [float("nan"), *range(999)]})
+    keys = tuple(PartitionKey(name, name, (name,), pa.int64(), "bucket[1000]") for name in names)
+    groups = list(split_by_partition(rows, keys, empty_is_null=False))
+    assert sum(part.num_rows for _, part in groups) == 1000
+    assert all(len(set(values.values())) == 1 for values, _ in groups)
+    assert len(groups) == len({values["k0"] for values, _ in groups})
+
+
+def test_rows_with_nan_as_partition_value_come_into_one_file(tmp_path: Path) -> None:
+    rows = pa.table({"f": [float("nan")], "n": [1]})
+    writer = PartitionedWriter(iceberg_spec(tmp_path, rows, PartitionKey("f", "f", ("f",), pa.float64())))
+    writer.write(rows)
+    writer.write(rows)
+    assert [file.records for file in writer.close()] == [2]
 
 
 def _folder(value: str | None) -> str:
