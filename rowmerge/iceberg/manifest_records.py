@@ -173,5 +173,6 @@ def record_of_entry(entry: Entry, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _pairs(by_id: Mapping[int, Any]) -> list[dict[str, Any]] | None:
-    return [{"key": key, "value": value} for key, value in by_id.items()] or None
+def _pairs(by_id: Mapping[int, Any]) -> tuple[str, list[dict[str, Any]]] | None:
+    """A map as Avro holds it, or null; the branch of the union is named, for else fastavro tries every pair to find it."""
+    return ("array", [{"key": key, "value": value} for key, value in by_id.items()]) if by_id else None

@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro import AvroFile, read_avro, write_avro
-from rowmerge.iceberg.content import UNASSIGNED, Entry, Manifest, ManifestContent, Status
+from rowmerge.iceberg.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.iceberg.manifest_records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
 from rowmerge.iceberg.manifest_schemas import NAMES, manifest_list_schema, manifest_schema, partition_names, partition_scales
@@ -22,35 +22,43 @@ from rowmerge.iceberg.partition_summaries import summaries
 from rowmerge.storage.store import Storage
 
 _READERS = 8
-_CACHED_ENTRIES = 50_000
+_CACHED_VALUES = 4_000_000
+"""Counts and bounds that the cache holds, at some 70 bytes each."""
 
 
 class _Cache:
-    """Entries of manifests, which never change; the manifests used last stay, up to a number of entries."""
+    """Entries of manifests, which never change; those used last stay, up to a number of counts and bounds in them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._size = 0
         self._lock = Lock()
-        self._held: OrderedDict[tuple[Any, ...], tuple[Entry, ...]] = OrderedDict()
+        self._held: OrderedDict[tuple[Any, ...], tuple[int, tuple[Entry, ...]]] = OrderedDict()
 
     def get(self, key: tuple[Any, ...]) -> tuple[Entry, ...] | None:
         with self._lock:
-            if key in self._held:
-                self._held.move_to_end(key)
-            return self._held.get(key)
+            if key not in self._held:
+                return None
+            self._held.move_to_end(key)
+            return self._held[key][1]
 
     def put(self, key: tuple[Any, ...], entries: tuple[Entry, ...]) -> None:
+        weight = sum(_values(entry.file) for entry in entries)
         with self._lock:
-            if key in self._held or len(entries) > self._limit:
+            if key in self._held or weight > self._limit:
                 return
-            self._held[key] = entries
-            self._size += len(entries)
+            self._held[key] = weight, entries
+            self._size += weight
             while self._size > self._limit:
-                self._size -= len(self._held.popitem(last=False)[1])
+                self._size -= self._held.popitem(last=False)[1][0]
 
 
-_CACHE = _Cache(_CACHED_ENTRIES)
+def _values(file: ContentFile) -> int:
+    maps = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
+    return 20 + sum(len(by_id) for by_id in maps)
+
+
+_CACHE = _Cache(_CACHED_VALUES)
 
 
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:

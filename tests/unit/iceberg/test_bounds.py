@@ -1,0 +1,163 @@
+"""Bounds as bytes, beside pyiceberg's single values; truncated ones stay bounds."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+import uuid
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FixedType,
+    FloatType,
+    IcebergType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampNanoType,
+    TimestampType,
+    TimestamptzNanoType,
+    TimestamptzType,
+    TimeType,
+    UUIDType,
+)
+
+from rowmerge.iceberg.bounds import bounds_column, file_bounds, stored_value, to_bound
+from rowmerge.iceberg.content import Content, ContentFile
+
+UTC = datetime.timezone.utc
+SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")
+BOTH_WAYS: list[tuple[IcebergType, list[Any], pa.DataType]] = [
+    (BooleanType(), [True, None, False], pa.bool_()),
+    (IntegerType(), [-(2**31), None, 2**31 - 1], pa.int32()),
+    (LongType(), [-(2**63), None, 2**63 - 1], pa.int64()),
+    (FloatType(), [-0.5, None, float("inf")], pa.float32()),
+    (DoubleType(), [-0.1, None, 1e300], pa.float64()),
+    (DateType(), [datetime.date(1, 1, 1), None, datetime.date(9999, 12, 31)], pa.date32()),
+    (TimestampType(), [datetime.datetime(1, 1, 1), None, datetime.datetime(2024, 2, 29, 1, 2, 3, 456789)], pa.timestamp("us")),
+    (TimestamptzType(), [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999, UTC), None], pa.timestamp("us", tz="UTC")),
+    (TimestampNanoType(), [datetime.datetime(1969, 12, 31, 23, 59, 59, 999999)], pa.timestamp("us")),
+    (TimestamptzNanoType(), [datetime.datetime(2024, 1, 1, 0, 0, 0, 1, UTC)], pa.timestamp("us", tz="UTC")),
+    (StringType(), ["", None, "Grüße 日本 😀"], pa.string()),
+    (BinaryType(), [b"", None, b"\xff\x00"], pa.binary()),
+    (FixedType(2), [b"ab", None], pa.binary()),
+    (UUIDType(), [str(SOME_UUID), None], pa.string()),
+    (DecimalType(9, 2), [Decimal("-0.01"), None, Decimal("1.28"), Decimal("1.27"), Decimal("-1.28"), Decimal("0.00")], pa.decimal128(9, 2)),
+    (DecimalType(38, 0), [Decimal(10**38 - 1), Decimal(1 - 10**38)], pa.decimal128(38, 0)),
+]
+
+
+@pytest.mark.parametrize(("type_", "values", "arrow"), BOTH_WAYS, ids=[str(type_) for type_, *_ in BOTH_WAYS])
+def test_values_of_every_type_come_back_as_arrow(type_: IcebergType, values: list[Any], arrow: pa.DataType) -> None:
+    stored = [to_bound(value, type_, upper=False) for value in values]
+    column = bounds_column(stored, type_)
+    assert column.type == arrow
+    assert column.to_pylist() == pa.array(values, arrow).to_pylist()
+    column.validate(full=True)
+
+
+def test_bytes_are_those_of_the_specification() -> None:
+    assert to_bound(1, IntegerType(), upper=False) == b"\x01\0\0\0"
+    assert to_bound(34, LongType(), upper=False) == b"\x22" + b"\0" * 7
+    assert to_bound(Decimal("14.20"), DecimalType(9, 2), upper=False) == b"\x05\x8c"
+    assert to_bound(Decimal("14.2"), DecimalType(9, 2), upper=False) == b"\x05\x8c"
+    assert to_bound(str(SOME_UUID), UUIDType(), upper=False) == SOME_UUID.bytes
+    assert to_bound(datetime.time(22, 31, 8), TimeType(), upper=False) == struct.pack("<q", 81068000000)
+    assert to_bound(datetime.datetime(2017, 11, 16, 22, 31, 8, tzinfo=UTC), TimestamptzType(), upper=True) == struct.pack(
+        "<q", 1510871468000000
+    )
+
+
+def test_bounds_from_before_a_promotion_are_read() -> None:
+    assert bounds_column([b"\xff\xff\xff\xff", struct.pack("<q", 2**40), None], LongType()).to_pylist() == [-1, 2**40, None]
+    assert bounds_column([struct.pack("<f", 0.5), struct.pack("<d", 0.1)], DoubleType()).to_pylist() == [0.5, 0.1]
+    assert bounds_column([b"\x80", b"\x00\x80", b"\xff" * 16], DecimalType(30, 2)).to_pylist() == [
+        Decimal("-1.28"),
+        Decimal("1.28"),
+        Decimal("-0.01"),
+    ]
+    days = struct.pack("<i", -1)
+    assert bounds_column([days], TimestampType()).to_pylist() == [datetime.datetime(1969, 12, 31)]
+
+
+def test_nanoseconds_are_cut_to_microseconds_downwards() -> None:
+    assert bounds_column([struct.pack("<q", -1), struct.pack("<q", 1999)], TimestampNanoType()).cast(pa.int64()).to_pylist() == [-1, 1]
+
+
+def test_what_is_no_value_of_the_type_is_unknown() -> None:
+    assert bounds_column([b"", b"\x01\x02", None, b"\x01\0\0\0"], IntegerType()).to_pylist() == [None, None, None, 1]
+    assert bounds_column([b"a\xff", b"b"], StringType()).to_pylist() == [None, "b"]
+    assert bounds_column([b"", b"\x01" * 17], DecimalType(9, 2)).to_pylist() == [None, None]
+    assert bounds_column([b"\x01"], UUIDType()).to_pylist() == [None]
+    assert bounds_column([struct.pack("<d", float("nan")), struct.pack("<d", 1.0)], DoubleType()).to_pylist() == [None, 1.0]
+    assert bounds_column([], LongType()).to_pylist() == []
+
+
+def test_a_nan_has_no_bound() -> None:
+    assert to_bound(float("nan"), DoubleType(), upper=True) is None
+    assert to_bound(None, LongType(), upper=True) is None
+
+
+def test_a_decimal_with_too_many_digits_after_the_point_is_refused() -> None:
+    with pytest.raises(ValueError, match="more than 2 digits"):
+        stored_value(Decimal("0.001"), DecimalType(9, 2))
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "lower", "upper"),
+    [
+        ("abc", 3, "abc", "abc"),
+        ("abcd", 3, "abc", "abd"),
+        ("ab\U0010ffffd", 3, "ab\U0010ffff", "ac"),
+        ("\U0010ffff\U0010ffffx", 2, "\U0010ffff\U0010ffff", None),
+        ("a\ud7ffx", 2, "a\ud7ff", "a\ue000"),
+        ("😀😀x", 2, "😀😀", "😀😁"),
+    ],
+)
+def test_a_truncated_text_has_the_next_one_above_it(text: str, length: int, lower: str, upper: str | None) -> None:
+    assert to_bound(text, StringType(), upper=False, truncate=length) == lower.encode()
+    assert to_bound(text, StringType(), upper=True, truncate=length) == (None if upper is None else upper.encode())
+
+
+@pytest.mark.parametrize(
+    ("value", "lower", "upper"),
+    [(b"ab", b"ab", b"ab"), (b"abc", b"ab", b"ac"), (b"a\xffc", b"a\xff", b"b"), (b"\xff\xffc", b"\xff\xff", None)],
+)
+def test_truncated_bytes_have_the_next_ones_above_them(value: bytes, lower: bytes, upper: bytes | None) -> None:
+    for type_ in (BinaryType(), FixedType(len(value))):
+        assert to_bound(value, type_, upper=False, truncate=2) == lower
+        assert to_bound(value, type_, upper=True, truncate=2) == upper
+
+
+@given(st.text(max_size=6), st.integers(1, 4))
+def test_truncated_bounds_of_texts_are_bounds(text: str, length: int) -> None:
+    lower, upper = (to_bound(text, StringType(), upper=above, truncate=length) for above in (False, True))
+    assert lower is not None and lower.decode() <= text and len(lower.decode()) <= length
+    assert upper is None or (upper.decode() >= text and len(upper.decode()) <= length)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**20), max_value=10**20))
+def test_decimals_are_pyicebergs(value: Decimal) -> None:
+    type_ = DecimalType(38, 4)
+    assert to_bound(value, type_, upper=False) == to_bytes(type_, value)
+    assert bounds_column([to_bytes(type_, value)], type_).to_pylist() == [from_bytes(type_, to_bytes(type_, value))]
+
+
+def test_bounds_of_floats_count_only_where_there_is_certainly_no_nan() -> None:
+    bound = {1: struct.pack("<d", 1.0)}
+    files = [ContentFile(Content.DATA, "/t/a", 1, 1, lower=bound, upper=bound, nan_counts=nan) for nan in ({1: 0}, {1: 2}, {})]
+    lower, upper = file_bounds(files, 1, DoubleType())
+    assert lower.to_pylist() == upper.to_pylist() == [1.0, None, None]
+    assert file_bounds(files, 2, DoubleType())[0].to_pylist() == [None, None, None]
+    assert file_bounds(files, 1, LongType())[0].null_count == 0

@@ -1,0 +1,94 @@
+"""Metrics modes, as Java's MetricsConfig gives them, and the metrics of a written file."""
+
+from __future__ import annotations
+
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.iceberg.metrics import FileMetrics, MetricsMode, metrics_modes, metrics_of
+from rowmerge.table.files import AddedFile
+
+POINT = StructType(NestedField(11, "x", LongType()), NestedField(12, "label", StringType()))
+SCHEMA = Schema(
+    NestedField(1, "id", LongType()),
+    NestedField(2, "point", POINT),
+    NestedField(3, "tags", ListType(31, StringType())),
+    NestedField(4, "by_name", MapType(41, StringType(), 42, LongType())),
+    NestedField(5, "price", DoubleType()),
+    NestedField(6, "name", StringType()),
+)
+NONE, COUNTS, CUT, FULL = MetricsMode(False, False), MetricsMode(True, False), MetricsMode(truncate=16), MetricsMode()
+
+
+@pytest.mark.parametrize(("text", "mode"), [("none", NONE), ("COUNTS", COUNTS), ("Truncate(16)", CUT), ("full", FULL)])
+def test_modes_are_read_in_any_case(text: str, mode: MetricsMode) -> None:
+    assert MetricsMode.parse(text) == mode
+
+
+def test_every_column_of_a_narrow_table_has_truncated_bounds() -> None:
+    assert metrics_modes(SCHEMA, {}) == dict.fromkeys([1, 11, 12, 31, 41, 42, 5, 6], CUT)
+
+
+def test_in_a_wide_table_the_first_columns_have_metrics_those_at_the_top_before_nested_ones() -> None:
+    modes = metrics_modes(SCHEMA, {"write.metadata.metrics.max-inferred-column-defaults": "4"})
+    assert {id_ for id_, mode in modes.items() if mode == CUT} == {1, 5, 6, 11}
+    assert modes[12] == NONE
+
+
+def test_a_default_goes_for_all_columns_and_a_columns_own_mode_before_it() -> None:
+    properties = {
+        "write.metadata.metrics.default": "counts",
+        "write.metadata.metrics.max-inferred-column-defaults": "1",
+        "write.metadata.metrics.column.point.label": "full",
+        "write.metadata.metrics.column.price": "none",
+        "write.metadata.metrics.column.gone": "full",
+    }
+    modes = metrics_modes(SCHEMA, properties, sorted_by=[6, 5])
+    assert modes == {**dict.fromkeys([1, 11, 31, 41, 42], COUNTS), 12: FULL, 5: NONE, 6: CUT}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("write.metadata.metrics.default", "some"),
+        ("write.metadata.metrics.column.id", "truncate(0)"),
+        ("write.metadata.metrics.max-inferred-column-defaults", "-1"),
+    ],
+)
+def test_a_value_that_is_no_mode_is_refused_by_its_property(key: str, value: str) -> None:
+    with pytest.raises(ConfigurationError, match=key):
+        metrics_modes(SCHEMA, {key: value})
+
+
+def test_the_metrics_of_a_file_are_by_field_id() -> None:
+    file = AddedFile(
+        "file:///t/a.parquet",
+        100,
+        7,
+        lower={"id": 1, "point": {"x": -1, "label": "a" * 20}, "price": 0.5, "name": None},
+        upper={"id": 9, "point": {"x": 3, "label": "b" * 20}, "price": 1.5},
+        nulls={"id": 0, "point": {"x": 2, "label": 3}, "price": 0},
+    )
+    metrics = metrics_of(file, SCHEMA, metrics_modes(SCHEMA, {}))
+    assert metrics.value_counts == dict.fromkeys([1, 11, 12, 5, 6], 7)
+    assert metrics.null_counts == {1: 0, 11: 2, 12: 3, 5: 0}
+    assert metrics.nan_counts == {5: 0}
+    assert metrics.lower[12] == b"a" * 16 and metrics.upper[12] == b"b" * 15 + b"c"
+    assert set(metrics.lower) == set(metrics.upper) == {1, 11, 12, 5}
+
+
+def test_a_mode_leaves_out_what_it_does_not_keep() -> None:
+    file = AddedFile("file:///t/a.parquet", 100, 7, lower={"id": 1, "name": "x"}, upper={"id": 9, "name": "y"}, nulls={"id": 0, "name": 1})
+    assert metrics_of(file, SCHEMA, {1: COUNTS, 6: NONE}) == FileMetrics({1: 7}, {1: 0})
+
+
+def test_a_float_column_that_may_hold_nan_has_neither_bounds_nor_a_nan_count() -> None:
+    metrics = metrics_of(AddedFile("file:///t/a.parquet", 100, 7, nulls={"price": 0}), SCHEMA, {5: FULL})
+    assert metrics == FileMetrics({5: 7}, {5: 0})
+
+
+def test_a_struct_that_is_null_in_the_bounds_has_none() -> None:
+    metrics = metrics_of(AddedFile("file:///t/a.parquet", 100, 7, lower={"point": None}), SCHEMA, {11: FULL})
+    assert metrics == FileMetrics({11: 7})
