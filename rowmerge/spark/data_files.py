@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,7 @@ class WriteSpec:
     divides the rows; `values_in_files`: the columns that divide them are in the files too, and partition values and folders are as
     Iceberg has them, else as Delta does;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
-    `attempt`: what the names of one job's files have in common.
+    `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order.
     """
 
     root: str
@@ -45,6 +46,7 @@ class WriteSpec:
     compression: str = "zstd"
     prefix: str = "part"
     attempt: str = ""
+    ordered: bool = False
 
 
 @dataclass
@@ -58,6 +60,8 @@ class FileMessage:
     lower: dict[str, Any]
     upper: dict[str, Any]
     nulls: dict[str, Any]
+    sizes: dict[str, Any]
+    ordered: bool
 
 
 class PartitionedWriter:
@@ -204,8 +208,10 @@ class RollingFile:
         self._writer.close()
         size = self._stream.tell()
         self._stream.close()
-        lower, upper, nulls = bounds_of(self._footers.pop(), self._spec.schema, self._spec.bounds)
-        self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls))
+        footer, spec = self._footers.pop(), self._spec
+        lower, upper, nulls = bounds_of(footer, spec.schema, spec.bounds)
+        sizes = sizes_of(footer, spec.schema)
+        self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls, sizes, spec.ordered))
         self._writer = None
 
 
@@ -256,6 +262,30 @@ def bounds_of(footer: pq.FileMetaData, schema: pa.Schema, wanted: frozenset[str]
             put(lower, path, min(found.min for found in ranges))
             put(upper, path, max(found.max for found in ranges))
     return lower, upper, nulls
+
+
+def sizes_of(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
+    """Bytes of the column chunks of each leaf, compressed; all that is nested nests, lists as `element`, maps as `key` and `value`."""
+    sizes: dict[str, Any] = {}
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    for leaf, path in enumerate(path for column in schema for path in _every_leaf(column)):
+        put(sizes, path, sum(group.column(leaf).total_compressed_size for group in groups))
+    return sizes
+
+
+def _every_leaf(column: pa.Field) -> Iterator[tuple[str, ...]]:
+    """The Parquet leaf columns of a field in file order, by their paths."""
+    type_ = column.type
+    if pa.types.is_struct(type_):
+        inner = [path for child in type_ for path in _every_leaf(child)]
+    elif pa.types.is_map(type_):
+        parts = (pa.field("key", type_.key_type), pa.field("value", type_.item_type))
+        inner = [path for part in parts for path in _every_leaf(part)]
+    elif pa.types.is_list(type_):
+        inner = list(_every_leaf(pa.field("element", type_.value_type)))
+    else:
+        inner = [()]
+    yield from ((column.name, *path) for path in inner)
 
 
 def leaves(column: pa.Field) -> list[tuple[str, ...] | None]:

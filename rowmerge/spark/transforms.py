@@ -9,9 +9,11 @@ from __future__ import annotations
 import base64
 import datetime
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -38,6 +40,15 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
         case "truncate":
             return _truncated(values, int(parameter))
     return _with_nulls(_since_1970(values, name).astype(np.int32), values)
+
+
+def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series], pd.Series]:
+    """A bucket transform over columns of pandas, for a pandas UDF."""
+
+    def buckets(values: pd.Series) -> pd.Series:
+        return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
+
+    return buckets
 
 
 def folder_text(value: Any, transform: str) -> str:

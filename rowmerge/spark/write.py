@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from rowmerge.spark import data_files, fitting, partitions, sink, transforms
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
+from rowmerge.spark.distribution import distributed
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.outcomes import outcome_columns
@@ -137,6 +138,7 @@ def write_spec(table: Writable) -> WriteSpec:
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
         values_in_files=table.partition_values_in_files,
+        ordered=bool(table.ordering),
         bounds=frozenset(columns.names),
     )
 
@@ -166,8 +168,7 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
 def write_outcomes(
     outcomes: DataFrame, table: Writable, *, gather: bool, changes_to: str | None = None, may_repeat: bool = False
 ) -> Written:
-    """Run the job. With `gather`, rows come together before they are written (Spark's adaptive rebalance): by partition where the table has
-    partitions, so that a task does not write a small file into each; else by size, so that few changed rows make few files.
+    """Run the job. With `gather`, few rows come together before they are written; see `distributed`.
 
     `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
     which the first makes a change row. When the job fails, the files of its finished tasks are deleted.
@@ -179,11 +180,8 @@ def write_outcomes(
         # The rows of one target row must meet in one task; new rows may go anywhere.
         elsewhere = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
-    elif written and table.partition_columns:
-        positions = [table.schema.names.index(name) for name in table.partition_columns]
-        outcomes = outcomes.hint("rebalance", *(F.col(written[position]) for position in positions))
-    elif written and gather:
-        outcomes = outcomes.hint("rebalance")
+    elif written:
+        outcomes = distributed(outcomes, table, written, gather=gather)
     changes = None if changes_to is None else change_rows_spec(spec, changes_to)
     try:
         messages = collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary"))
@@ -207,7 +205,7 @@ def rewrite_files(spark: SparkSession, table: Writable, rewrites: Sequence[Rewri
 
     Few bytes are rewritten here, without the latency of a Spark job.
     """
-    spec = write_spec(table)
+    spec = replace(write_spec(table), ordered=False)
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
@@ -264,5 +262,5 @@ def _together(messages: pa.Table) -> Written:
 
 
 def _added(fields: Mapping[str, object]) -> AddedFile:
-    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls")
+    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
     return AddedFile(**{name: fields[name] for name in kept})  # type: ignore[arg-type]

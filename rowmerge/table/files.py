@@ -55,7 +55,8 @@ class AddedFile:
 
     `partition`, `lower`, `upper` and `nulls` map logical column names to typed Python values (ints for long, `datetime.date`,
     `datetime.datetime` — aware, UTC, for timestamp; naive for timestamp_ntz —, `decimal.Decimal`, bytes, …); nested structs nest.
-    A column is absent from lower/upper when no bound is known.
+    A column is absent from lower/upper when no bound is known. `sizes`: compressed bytes of every leaf column, nested as the columns are,
+    lists as `element`, maps as `key` and `value`. `ordered`: the rows are in the order that the table said when it was written.
     """
 
     path: str
@@ -65,6 +66,8 @@ class AddedFile:
     lower: Mapping[str, Any] = field(default_factory=dict)
     upper: Mapping[str, Any] = field(default_factory=dict)
     nulls: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    ordered: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,155 @@
+"""Rows on their way into the files of a table that transforms divide and an order sorts."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections import Counter
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from rowmerge.changes.insert import NewRows
+from rowmerge.spark.write import Written
+from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
+from rowmerge.table.rules import Rules
+from rowmerge.table.schema import Decimal as DecimalType
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import TableShape
+
+COLUMNS = Struct(
+    (
+        Field("n", Primitive("long")),
+        Field("i", Primitive("integer")),
+        Field("d", DecimalType(12, 2)),
+        Field("s", Primitive("string")),
+        Field("b", Primitive("binary")),
+        Field("day", Primitive("date")),
+        Field("t", Primitive("timestamp")),
+        Field("l", Primitive("timestamp_ntz")),
+        Field("x", Struct((Field("a.b", Primitive("string")),))),
+    )
+)
+BEGIN = dt.datetime(1969, 12, 30, 22, 59, 59, 999_999, tzinfo=dt.timezone.utc)
+
+
+def rows(spark: SparkSession, count: int = 600) -> NewRows:
+    """Each value in two tasks, which are not those in which the rows of one partition come together."""
+    frame = spark.range(0, count, 1, 2).selectExpr(
+        "if(id % 50 = 7, null, (id * 7919) % 101 - 50) as n",
+        "cast(id % 91 - 45 as int) as i",
+        "cast((id % 77 - 38) * 1.25 as decimal(12, 2)) as d",
+        "concat('é', id % 13, 'x') as s",
+        "cast(concat(id % 17, 'x') as binary) as b",
+        "date_add(date'1969-06-01', cast(id % 400 as int)) as day",
+        "timestamp_micros(-90000000001L + (id % 60) * 3600000000) as t",
+        "cast(timestamp_micros(-90000000001L + (id % 60) * 3600000000) as timestamp_ntz) as l",
+        "named_struct('a.b', cast(id % 5 as string)) as x",
+    )
+    return NewRows(frame)
+
+
+def shape(folder: Path, *fields: PartitionField, ordering: tuple[SortField, ...] = (), by: Distribution = Distribution.HASH) -> TableShape:
+    return TableShape("t", folder.as_uri(), folder.as_uri(), COLUMNS, (), fields, True, COLUMNS, False, Rules(), ordering, by)
+
+
+def field(column: str, transform: str = "identity") -> PartitionField:
+    return PartitionField(("x", column) if column == "a.b" else (column,), Transform.parse(transform), f"{column}_{transform[0]}")
+
+
+def partitions(written: Written) -> Counter[tuple[object, ...]]:
+    return Counter(tuple(file.partition.values()) for file in written.files)
+
+
+@pytest.fixture
+def far_from_utc(spark: SparkSession):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    yield
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (field("n", "bucket[3]"), field("a.b")),
+        (field("s", "bucket[4]"), field("t", "day")),
+        (field("d", "bucket[5]"), field("b", "truncate[1]")),
+        (field("t", "bucket[2]"), field("l", "bucket[2]"), field("day", "bucket[2]")),
+        (field("d", "truncate[1000]"), field("s", "truncate[2]")),
+        (field("i", "truncate[30]"), field("n", "truncate[40]"), field("b", "bucket[2]")),
+        (field("day", "month"), field("n", "void")),
+        (field("t", "hour"),),
+        (field("l", "hour"),),
+        (field("l", "day"), field("t", "month"), field("l", "year")),
+    ],
+)
+def test_the_rows_of_one_partition_come_into_one_file(spark: SparkSession, tmp_path: Path, fields: tuple[PartitionField, ...]) -> None:
+    written = rows(spark).write(shape(tmp_path, *fields))
+    assert sum(file.records for file in written.files) == 600
+    assert set(partitions(written).values()) == {1}
+    assert len(written.files) > 1
+
+
+def test_rows_go_as_they_come_where_the_table_says_so(spark: SparkSession, tmp_path: Path) -> None:
+    written = rows(spark).write(shape(tmp_path, field("n", "bucket[3]"), by=Distribution.NONE))
+    assert set(partitions(written).values()) == {2}
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize("by", list(Distribution))
+def test_every_file_is_in_the_order_of_the_table(spark: SparkSession, tmp_path: Path, by: Distribution) -> None:
+    ordering = (
+        SortField(("l",), Transform.parse("day")),
+        SortField(("d",), Transform.parse("truncate[1000]"), ascending=False, nulls_first=False),
+        SortField(("n",), nulls_first=False),
+    )
+    written = rows(spark).write(shape(tmp_path, field("s", "bucket[2]"), ordering=ordering, by=by))
+    assert all(file.ordered for file in written.files)
+    for file in written.files:
+        found = pq.read_table(file.path.removeprefix("file://"), columns=["l", "d", "n"]).to_pylist()
+        keys = [(row["l"].date(), -_tens(row["d"]), row["n"] is None, row["n"] or 0) for row in found]
+        assert keys == sorted(keys)
+
+
+def _tens(value: Decimal) -> Decimal:
+    return (value / 10).to_integral_value("ROUND_FLOOR")
+
+
+def test_files_of_new_rows_have_parts_of_the_order_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        written = rows(spark).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+    spans = sorted((file.lower["i"], file.upper["i"]) for file in written.files)
+    assert len(spans) == 2
+    assert spans[0][1] < spans[1][0]
+
+
+def test_few_new_rows_make_one_file_even_in_order(spark: SparkSession, tmp_path: Path) -> None:
+    written = rows(spark, 20).write(shape(tmp_path, ordering=(SortField(("i",)),), by=Distribution.RANGE))
+    assert [file.records for file in written.files] == [20]
+
+
+def test_the_bytes_of_every_leaf_column_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    file, _ = rows(spark, 20).write(shape(tmp_path)).files
+    assert set(file.sizes) == set(COLUMNS.names)
+    assert set(file.sizes["x"]) == {"a.b"}
+    columns = pq.read_metadata(file.path.removeprefix("file://")).row_group(0)
+    assert file.sizes["s"] == columns.column(3).total_compressed_size
+    assert not file.ordered
+
+
+def test_values_beyond_a_truncation_do_not_stop_a_write(spark: SparkSession, tmp_path: Path) -> None:
+    columns = Struct((Field("n", Primitive("long")), Field("d", DecimalType(38, 0))))
+    frame = spark.sql("select -9223372036854775808 as n, cast(repeat('9', 38) as decimal(38, 0)) * -1 as d")
+    by, ordering = (field("n", "truncate[10]"),), (SortField(("d",), Transform.parse("truncate[7]")),)
+    table = replace(shape(tmp_path, *by, ordering=ordering), schema=columns, stored_schema=columns)
+    (file,) = NewRows(frame).write(table).files
+    assert file.partition == {"n_t": 2**63 - 2}
+    assert pq.read_table(file.path.removeprefix("file://"))["n"].to_pylist() == [-(2**63)]
