@@ -44,8 +44,8 @@ def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gath
     into each; with `gather` they come together by size in any case, so that few changed rows make few files. Rows that are new and many
     lie by ranges, if the table says so: each file then has a part of the order of its own.
     """
-    fields = [field for field in table.partitioning if field.transform.name != VOID]
-    names: list[str] = []
+    fields: list[PartitionField | SortField] = [field for field in table.partitioning if field.transform.name != VOID]
+    divided, names = len(fields), list[str]()
     computed: dict[str, Column] = {}
     for field in (*fields, *table.ordering):
         column = columns[table.schema.names.index(field.column[0])]
@@ -53,8 +53,8 @@ def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gath
         names.append(column if plain else _KEY.format(len(names)))
         if not plain:
             computed[names[-1]] = _value(table, column, field)
-    keys = [F.col(name) for name in names[: len(fields)]]
-    order = [_ordered(F.col(name), field) for name, field in zip(names[len(fields) :], table.ordering, strict=True)]
+    keys = [F.col(name) for name in names[:divided]]
+    order = [_ordered(F.col(name), field) for name, field in zip(names[divided:], table.ordering, strict=True)]
     rows = rows.withColumns(computed) if computed else rows
     if table.distribution is Distribution.RANGE and order and not gather:
         rows = rows.repartitionByRange(*keys, *order)
