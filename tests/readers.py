@@ -40,14 +40,18 @@ def read_with_duckdb(location: str, order_by: Sequence[str] | str = ()) -> pa.Ta
 def read_with_pyiceberg(location: str, order_by: Sequence[str] | str = (), *, snapshot_id: int | None = None) -> pa.Table:
     """The rows of an Iceberg table, sorted by these columns (by all of them when none is given).
 
-    `location`: a metadata file, or the folder of a table in a directory catalog. A `uuid` comes as 16 bytes. Raises ValueError for
-    equality deletes.
+    `location`: a metadata file, or the folder of a table in a directory catalog. A `uuid` comes as 16 bytes, and a list or map that
+    is NULL as an empty one where a file holds its elements in another form (other fields, other ids). Raises ValueError for equality
+    deletes.
     """
     return _sorted(StaticTable.from_metadata(newest_metadata(location)).scan(snapshot_id=snapshot_id).to_arrow(), order_by)
 
 
 def read_with_duckdb_iceberg(location: str, order_by: Sequence[str] | str = (), *, snapshot_id: int | None = None) -> pa.Table:
-    """The rows of an Iceberg table, sorted by these columns (by all of them when none is given); `location` as for pyiceberg."""
+    """The rows of an Iceberg table, sorted by these columns (by all of them when none is given); `location` as for pyiceberg.
+
+    Equality deletes with a NULL key in a partition stop it, and over those of a column that was widened later the process dies.
+    """
     snapshot = "" if snapshot_id is None else f", snapshot_from_id => {snapshot_id}"
     return _query_duckdb(_ICEBERG, f"select * from iceberg_scan(?{snapshot})", _folder(newest_metadata(location)), order_by)
 
@@ -108,4 +112,6 @@ def _plain(type_: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_binary_view(type_) or pa.types.is_large_binary(type_):
         return pa.binary()
+    if isinstance(type_, pa.BaseExtensionType):
+        return type_.storage_type
     return type_
