@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import struct
 import uuid
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyroaring import BitMap64
-
 from rowmerge.delta.paths import absolute_path
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
+from rowmerge.table.deleted_rows import FRAME, deserialize, framed, serialize, unframed
 from rowmerge.table.files import Positions
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {character: digit for digit, character in enumerate(_Z85)}
-_MAGIC = 1681511377
 _VERSION = b"\x01"
 _FILE_SIZE = 2 * 1024 * 1024
 _UUID_LENGTH = 20
@@ -38,22 +35,17 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
     if descriptor["storageType"] == "i":
         where = f"{storage.location}/_delta_log"
         try:
-            return _bitmap(z85_decode(descriptor["pathOrInlineDv"])[:size], where, descriptor["cardinality"])
+            return deserialize(z85_decode(descriptor["pathOrInlineDv"])[:size], where, descriptor["cardinality"])
         except ValueError as error:
             raise CorruptLog(where, f"an inline deletion vector is no Z85 text ({error})") from error
     where = vector_path(storage.location, descriptor)
     folder, _, name = where.rpartition("/")
     holder, path = (storage, where[len(storage.location) + 1 :]) if where.startswith(f"{storage.location}/") else (storage.at(folder), name)
     try:
-        data = holder.get_range(path, descriptor["offset"] or 0, size + 8)
+        data = holder.get_range(path, descriptor["offset"] or 0, size + FRAME)
     except FileNotFoundError as error:
         raise CorruptLog(where, "the deletion vector's file is missing") from error
-    if len(data) < size + 8 or struct.unpack(">i", data[:4])[0] != size:
-        raise CorruptLog(where, f"there is no deletion vector of {size} bytes at offset {descriptor['offset'] or 0}")
-    payload, checksum = data[4 : 4 + size], struct.unpack(">I", data[4 + size : 8 + size])[0]
-    if zlib.crc32(payload) != checksum:
-        raise CorruptLog(where, "a deletion vector does not have its checksum")
-    return _bitmap(payload, where, descriptor["cardinality"])
+    return deserialize(unframed(data, size, where, descriptor["offset"] or 0), where, descriptor["cardinality"])
 
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
@@ -85,18 +77,11 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
                 "sizeInBytes": len(payload),
                 "cardinality": len(deleted[path]),
             }
-            content += struct.pack(">i", len(payload)) + payload + struct.pack(">I", zlib.crc32(payload))
+            content += framed(payload)
         file = f"deletion_vector_{name}.bin"
         storage.put(file, bytes(content))
         paths.append(file)
     return VectorFiles(descriptors, tuple(paths))
-
-
-def serialize(positions: Positions) -> bytes:
-    """The payload of a vector: the magic number and the portable 64-bit roaring form."""
-    compact = BitMap64(positions)
-    compact.run_optimize()
-    return struct.pack("<i", _MAGIC) + compact.serialize()
 
 
 def z85_encode(data: bytes) -> str:
@@ -136,15 +121,3 @@ def _batches(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
         size += len(payload)
     if batch:
         yield batch
-
-
-def _bitmap(payload: bytes, where: str, cardinality: int) -> Positions:
-    if len(payload) < 12 or struct.unpack("<i", payload[:4])[0] != _MAGIC:
-        raise CorruptLog(where, "a deletion vector does not begin with its magic number")
-    try:
-        bitmap = BitMap64.deserialize(payload[4:])
-    except (ValueError, MemoryError) as error:
-        raise CorruptLog(where, f"a deletion vector is no roaring bitmap ({error})") from error
-    if len(bitmap) != cardinality:
-        raise CorruptLog(where, f"a deletion vector holds {len(bitmap)} rows, and the log says {cardinality}")
-    return bitmap

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from threading import Lock
-from typing import Any
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro import AvroFile, read_avro, write_avro
+from rowmerge.iceberg.cache import Cache
 from rowmerge.iceberg.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.iceberg.manifest_records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
@@ -25,40 +24,12 @@ _READERS = 8
 _CACHED_VALUES = 4_000_000
 """Counts and bounds that the cache holds, at some 70 bytes each."""
 
-
-class _Cache:
-    """Entries of manifests, which never change; those used last stay, up to a number of counts and bounds in them."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._size = 0
-        self._lock = Lock()
-        self._held: OrderedDict[tuple[Any, ...], tuple[int, tuple[Entry, ...]]] = OrderedDict()
-
-    def get(self, key: tuple[Any, ...]) -> tuple[Entry, ...] | None:
-        with self._lock:
-            if key not in self._held:
-                return None
-            self._held.move_to_end(key)
-            return self._held[key][1]
-
-    def put(self, key: tuple[Any, ...], entries: tuple[Entry, ...]) -> None:
-        weight = sum(_values(entry.file) for entry in entries)
-        with self._lock:
-            if key in self._held or weight > self._limit:
-                return
-            self._held[key] = weight, entries
-            self._size += weight
-            while self._size > self._limit:
-                self._size -= self._held.popitem(last=False)[1][0]
+_cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
 
 
 def _values(file: ContentFile) -> int:
     maps = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
     return 20 + sum(len(by_id) for by_id in maps)
-
-
-_CACHE = _Cache(_CACHED_VALUES)
 
 
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
@@ -77,10 +48,10 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
     Manifests read before are not read again, in the whole process.
     """
     key = (manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
-    entries = _CACHE.get(key)
+    entries = _cache.get(key)
     if entries is None:
         entries = _entries(storage, manifest)
-        _CACHE.put(key, entries)
+        _cache.put(key, entries, sum(_values(entry.file) for entry in entries))
     return entries
 
 

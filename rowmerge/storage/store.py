@@ -97,6 +97,8 @@ class Storage:
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """`length` bytes from `start`."""
+        if self._local is not None and not self._local.is_dir():
+            raise FileNotFoundError(f"{self.location}/{path}")
         try:
             return bytes(obstore.get_range(self._opened, path, start=start, length=length))
         except FileNotFoundError:

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.delta.deletion_vectors import read_vector, serialize, vector_path, write_vectors, z85_decode, z85_encode
+from rowmerge.delta.deletion_vectors import read_vector, vector_path, write_vectors, z85_decode, z85_encode
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
+from rowmerge.table.deleted_rows import serialize
 from rowmerge.table.files import Positions
 
 INLINE = {
@@ -101,7 +102,7 @@ def test_a_cut_off_vector_file_is_named(storage: Storage) -> None:
 
 
 def test_a_vector_with_another_cardinality_than_the_log_says_is_refused(storage: Storage) -> None:
-    with pytest.raises(CorruptLog, match="6 rows, and the log says 7"):
+    with pytest.raises(CorruptLog, match="6 rows, and the table's metadata says 7"):
         read_vector(storage, {**INLINE, "cardinality": 7})
 
 

@@ -44,7 +44,6 @@ from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.iceberg.manifest_records import record_of_entry
 from rowmerge.iceberg.manifest_schemas import manifest_schema
 from rowmerge.iceberg.manifests import (
-    _Cache,
     read_manifest,
     read_manifest_list,
     read_manifests,
@@ -397,12 +396,3 @@ def test_a_manifest_that_was_read_is_not_read_again(storage: Storage) -> None:
     entries = read_manifest(storage, manifest)
     storage.delete([manifest.path[len(storage.location) + 1 :]])
     assert read_manifest(storage, manifest) is entries
-
-
-def test_the_manifests_used_last_stay_in_memory() -> None:
-    held = _Cache(50)
-    for name in "ab":
-        held.put((name,), (Entry.added(FULL, 77),))
-    assert held.get(("a",)) is None and held.get(("b",)) is not None
-    held.put(("large",), (Entry.added(FULL, 77),) * 3)
-    assert held.get(("large",)) is None and held.get(("b",)) is not None

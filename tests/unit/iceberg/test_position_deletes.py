@@ -1,0 +1,171 @@
+"""Position-delete files: what is written is applied by pyiceberg and DuckDB, what others write is read."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import orc
+
+from rowmerge.errors import CorruptLog, UnsupportedTableFeature
+from rowmerge.iceberg.avro import write_avro
+from rowmerge.iceberg.content import Content, ContentFile
+from rowmerge.iceberg.position_deletes import (
+    FILE_PATH,
+    POS,
+    read_position_deletes,
+    referenced_path,
+    write_position_deletes,
+)
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import Positions
+from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.unit.iceberg.small_tables import data_file, table_of
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path))
+
+
+def put(storage: Storage, rows: pa.Table, name: str = "d.parquet", **options: Any) -> ContentFile:
+    stream = io.BytesIO()
+    pq.write_table(rows, stream, **options)
+    return stored(storage, stream.getvalue(), name, rows.num_rows, "PARQUET")
+
+
+def stored(storage: Storage, data: bytes, name: str, records: int, format: str) -> ContentFile:
+    storage.put(name, data)
+    return ContentFile(Content.POSITION_DELETES, f"{storage.location}/{name}", records, len(data), format=format)
+
+
+def test_other_readers_apply_what_is_written(storage: Storage) -> None:
+    files = [data_file(storage, 0, 10), data_file(storage, 10, 10), data_file(storage, 20, 10)]
+    deletes = [
+        write_position_deletes(storage, f"{storage.location}/data/0-deletes.parquet", files[0], Positions([0, 9])),
+        write_position_deletes(storage, f"{storage.location}/data/1-deletes.parquet", files[1], Positions(range(10))),
+    ]
+    table = table_of(storage, files, deletes)
+    expected = [*range(1, 9), *range(20, 30)]
+    assert read_with_pyiceberg(table, "id")["id"].to_pylist() == expected
+    assert read_with_duckdb_iceberg(table, "id")["id"].to_pylist() == expected
+
+
+def test_a_written_file_says_what_it_holds(storage: Storage) -> None:
+    rows = ContentFile(Content.DATA, "file:/t/ä b.parquet", 10, 1, spec_id=3, partition=("x", None))
+    file = write_position_deletes(storage, f"{storage.location}/deep/er/d.parquet", rows, Positions([3, 2**40]))
+    data = storage.get("deep/er/d.parquet")
+    path, least, most = "file:/t/ä b.parquet".encode(), (3).to_bytes(8, "little"), (2**40).to_bytes(8, "little")
+    assert file == ContentFile(
+        Content.POSITION_DELETES,
+        f"{storage.location}/deep/er/d.parquet",
+        records=2,
+        size=len(data),
+        spec_id=3,
+        partition=("x", None),
+        lower={FILE_PATH: path, POS: least},
+        upper={FILE_PATH: path, POS: most},
+        split_offsets=(4,),
+        referenced_data_file="file:/t/ä b.parquet",
+    )
+    parquet = pq.ParquetFile(pa.BufferReader(data))
+    assert [(f.name, f.nullable, f.metadata[b"PARQUET:field_id"]) for f in parquet.schema_arrow] == [
+        ("file_path", False, b"2147483546"),
+        ("pos", False, b"2147483545"),
+    ]
+    assert parquet.read().to_pylist() == [{"file_path": "file:/t/ä b.parquet", "pos": pos} for pos in (3, 2**40)]
+    assert parquet.metadata.row_group(0).column(0).compression == "ZSTD"
+    assert parquet.metadata.row_group(0).column(0).statistics.max == "file:/t/ä b.parquet"
+
+
+def test_what_is_written_comes_back(storage: Storage) -> None:
+    rows = ContentFile(Content.DATA, "/t/a.parquet", 10, 1)
+    positions = Positions([*range(0, 3_000_000, 3), 2**33])
+    file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, positions)
+    assert read_position_deletes(storage, [file]) == {"file:///t/a.parquet": positions}
+    assert pq.ParquetFile(pa.BufferReader(storage.get("d.parquet"))).num_row_groups == 2
+
+
+def test_deletes_of_several_files_are_united_by_normalised_path(storage: Storage) -> None:
+    first = put(storage, pa.table({"file_path": ["/t/a", "/t/a", "file:/t/b", "s3://b/c"], "pos": [1, 5, 0, 7]}), "1.parquet")
+    second = put(storage, pa.table({"file_path": ["file:///t/a", "file:///t/c"], "pos": [2, 9]}), "2.parquet")
+    found = read_position_deletes(storage, [first, second])
+    assert found == {
+        "file:///t/a": Positions([1, 2, 5]),
+        "file:///t/b": Positions([0]),
+        "file:///t/c": Positions([9]),
+        "s3://b/c": Positions([7]),
+    }
+    assert read_position_deletes(storage, [first, second], {"file:///t/b", "file:///t/x"}) == {"file:///t/b": Positions([0])}
+    assert read_position_deletes(storage, []) == {}
+
+
+def test_what_was_given_once_can_be_changed_without_harm(storage: Storage) -> None:
+    file = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
+    read_position_deletes(storage, [file])["file:///t/a"].add(100)
+    assert read_position_deletes(storage, [file]) == {"file:///t/a": Positions([1])}
+
+
+def test_unsorted_files_in_small_row_groups_with_rows_of_the_table_are_read(storage: Storage) -> None:
+    paths = [f"/t/{n % 7}" for n in range(1000)]
+    rows = pa.table({"row": pa.array([{"id": n} for n in range(1000)]), "pos": list(range(1000)), "file_path": paths})
+    found = read_position_deletes(storage, [put(storage, rows, row_group_size=64)])
+    assert found == {f"file:///t/{n}": Positions(range(n, 1000, 7)) for n in range(7)}
+
+
+def test_orc_and_avro_are_read_too(storage: Storage) -> None:
+    rows = pa.table({"file_path": ["/t/a", "/t/b", "/t/b"], "pos": [4, 0, 2**40]})
+    stream = io.BytesIO()
+    orc.write_table(rows, stream)
+    fields = [
+        {"name": "file_path", "type": "string", "field-id": FILE_PATH},
+        {"name": "position", "type": "long", "field-id": POS},
+    ]
+    records = [{"file_path": row["file_path"], "position": row["pos"]} for row in rows.to_pylist()]
+    avro = write_avro({"type": "record", "name": "r", "fields": fields}, records, {})
+    for format, data in (("ORC", stream.getvalue()), ("AVRO", avro)):
+        found = read_position_deletes(storage, [stored(storage, data, f"d.{format}", 3, format)])
+        assert found == {"file:///t/a": Positions([4]), "file:///t/b": Positions([0, 2**40])}
+
+
+def test_a_format_that_is_not_known_is_refused_by_name(storage: Storage) -> None:
+    with pytest.raises(UnsupportedTableFeature, match="lance delete files"):
+        read_position_deletes(storage, [stored(storage, b"x", "d.lance", 1, "LANCE")])
+
+
+def test_a_missing_or_damaged_file_is_named(storage: Storage) -> None:
+    missing = ContentFile(Content.POSITION_DELETES, f"{storage.location}/nowhere/gone.parquet", 1, 1)
+    with pytest.raises(CorruptLog, match="missing") as gone:
+        read_position_deletes(storage, [missing])
+    assert gone.value.path == missing.path
+    assert not (Path(storage.location[len("file://") :]) / "nowhere").exists()
+    good = put(storage, pa.table({"file_path": ["/t/a"], "pos": [1]}))
+    data = storage.get("d.parquet")
+    broken = [
+        stored(storage, data[:40], "1.parquet", 1, "PARQUET"),
+        stored(storage, data, "2.orc", 1, "ORC"),
+        stored(storage, data, "3.avro", 1, "AVRO"),
+        put(storage, pa.table({"path": ["/t/a"], "pos": [1]}), "4.parquet"),
+        put(storage, pa.table({"file_path": ["/t/a"], "pos": [-1]}), "5.parquet"),
+        put(storage, pa.table({"file_path": ["/t/a", "/t/a"], "pos": [1, None]}), "6.parquet"),
+        put(storage, pa.table({"file_path": ["/t/a", None], "pos": [1, 2]}), "7.parquet"),
+        put(storage, pa.table({"file_path": ["/t/a"], "pos": ["1"]}), "8.parquet"),
+    ]
+    for file in broken:
+        with pytest.raises(CorruptLog) as corrupt:
+            read_position_deletes(storage, [good, file])
+        assert corrupt.value.path == file.path
+
+
+def test_the_one_data_file_of_deletes_is_known_by_reference_or_by_equal_bounds() -> None:
+    bare = ContentFile(Content.POSITION_DELETES, "/t/d", 1, 1)
+    exact = replace(bare, lower={FILE_PATH: b"file:/t/a"}, upper={FILE_PATH: b"file:/t/a"})
+    assert referenced_path(bare) is None
+    assert referenced_path(exact) == "file:///t/a"
+    assert referenced_path(replace(exact, upper={FILE_PATH: b"file:/t/b"})) is None
+    assert referenced_path(replace(bare, referenced_data_file="/t/x")) == "file:///t/x"
