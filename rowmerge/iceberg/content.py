@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -67,6 +69,15 @@ class ContentFile:
     content_size: int | None = None
     first_row_id: int | None = None
     key_metadata: bytes | None = None
+
+    @property
+    def partition_key(self) -> tuple[Any, ...]:
+        """Equal for the files of one partition: the spec and its values, floats by their bits (Iceberg spec, Scan Planning, note 3)."""
+        return (self.spec_id, *(_bits(value) if isinstance(value, float) else value for value in self.partition))
+
+
+def _bits(value: float) -> bytes:
+    return struct.pack(">d", math.nan if math.isnan(value) else value)
 
 
 @dataclass(frozen=True, slots=True)

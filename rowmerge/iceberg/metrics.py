@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
+from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapType, PrimitiveType, StructType
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.bounds import to_bound
@@ -47,6 +47,7 @@ _DEFAULT = MetricsMode(truncate=16)
 class FileMetrics:
     """The maps of a `ContentFile`, by field id."""
 
+    column_sizes: Mapping[int, int] = field(default_factory=dict)
     value_counts: Mapping[int, int] = field(default_factory=dict)
     null_counts: Mapping[int, int] = field(default_factory=dict)
     nan_counts: Mapping[int, int] = field(default_factory=dict)
@@ -74,23 +75,25 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
 
 
 def metrics_of(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> FileMetrics:
-    """The counts and bounds of a file that was written, by its typed bounds. Fields inside lists and maps have none.
+    """The sizes, counts and bounds of a file that was written, by its typed bounds. Fields inside lists and maps have sizes alone.
 
-    A float column with bounds holds no NaN (`AddedFile` has none otherwise), and manifests say so.
+    Sizes are kept whatever the mode, as Java does. A float column with bounds holds no NaN (`AddedFile` has none otherwise), and manifests
+    say so.
     """
-    metrics = FileMetrics({}, {}, {}, {}, {})
-    for column, path in _leaves(schema.as_struct()):
-        mode = modes.get(column.field_id, _NONE)
-        if not mode.counts:
+    metrics = FileMetrics({}, {}, {}, {}, {}, {})
+    for id_, type_, path, repeated in _leaves(schema.as_struct()):
+        mode = modes.get(id_, _NONE)
+        _put(metrics.column_sizes, id_, _at(file.sizes, path))
+        if repeated or not mode.counts:
             continue
-        _put(metrics.value_counts, column.field_id, file.records)
-        _put(metrics.null_counts, column.field_id, _at(file.nulls, path))
+        _put(metrics.value_counts, id_, file.records)
+        _put(metrics.null_counts, id_, _at(file.nulls, path))
         lower, upper = _at(file.lower, path), _at(file.upper, path)
-        if isinstance(column.field_type, FloatType | DoubleType) and lower is not None and upper is not None:
-            _put(metrics.nan_counts, column.field_id, 0)
+        if isinstance(type_, FloatType | DoubleType) and lower is not None and upper is not None:
+            _put(metrics.nan_counts, id_, 0)
         if mode.bounds:
-            _put(metrics.lower, column.field_id, to_bound(lower, column.field_type, upper=False, truncate=mode.truncate))
-            _put(metrics.upper, column.field_id, to_bound(upper, column.field_type, upper=True, truncate=mode.truncate))
+            _put(metrics.lower, id_, to_bound(lower, type_, upper=False, truncate=mode.truncate))
+            _put(metrics.upper, id_, to_bound(upper, type_, upper=True, truncate=mode.truncate))
     return metrics
 
 
@@ -117,30 +120,35 @@ def _id_of(schema: Schema, name: str) -> int | None:
         return None  # a column that was renamed or dropped since; Java lets the property stand too
 
 
-def _primitives(type_: IcebergType) -> Iterator[int]:
-    """The ids of primitive fields, those of each level before those below it, which is how Java counts them."""
+def _parts(type_: IcebergType) -> list[tuple[int, str, IcebergType]]:
+    """The fields directly inside a type: id, name as `AddedFile` has it, type."""
     match type_:
         case StructType(fields=fields):
-            parts = [(part.field_id, part.field_type) for part in fields]
+            return [(part.field_id, part.name, part.field_type) for part in fields]
         case ListType(element_id=id_, element_type=element):
-            parts = [(id_, element)]
+            return [(id_, "element", element)]
         case MapType(key_id=key_id, key_type=key, value_id=value_id, value_type=value):
-            parts = [(key_id, key), (value_id, value)]
-        case _:
-            return
-    yield from (id_ for id_, part in parts if isinstance(part, PrimitiveType))
-    for _, part in parts:
+            return [(key_id, "key", key), (value_id, "value", value)]
+    return []
+
+
+def _primitives(type_: IcebergType) -> Iterator[int]:
+    """The ids of primitive fields, those of each level before those below it, which is how Java counts them."""
+    parts = _parts(type_)
+    yield from (id_ for id_, _, part in parts if isinstance(part, PrimitiveType))
+    for _, _, part in parts:
         yield from _primitives(part)
 
 
-def _leaves(struct: StructType, above: tuple[str, ...] = ()) -> Iterator[tuple[NestedField, tuple[str, ...]]]:
-    """Primitive fields that are in no list or map, with their names from the top."""
-    for part in struct.fields:
-        path = (*above, part.name)
-        if isinstance(part.field_type, StructType):
-            yield from _leaves(part.field_type, path)
-        elif isinstance(part.field_type, PrimitiveType):
-            yield part, path
+def _leaves(
+    type_: IcebergType, above: tuple[str, ...] = (), repeated: bool = False
+) -> Iterator[tuple[int, IcebergType, tuple[str, ...], bool]]:
+    """Primitive fields: id, type, names from the top, and whether they are in a list or a map."""
+    for id_, name, part in _parts(type_):
+        if isinstance(part, PrimitiveType):
+            yield id_, part, (*above, name), repeated
+        else:
+            yield from _leaves(part, (*above, name), repeated or not isinstance(part, StructType))
 
 
 def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> Any:

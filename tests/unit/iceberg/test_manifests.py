@@ -396,3 +396,14 @@ def test_a_manifest_that_was_read_is_not_read_again(storage: Storage) -> None:
     entries = read_manifest(storage, manifest)
     storage.delete([manifest.path[len(storage.location) + 1 :]])
     assert read_manifest(storage, manifest) is entries
+
+
+def test_partitions_are_told_apart_by_spec_and_by_the_bits_of_floats() -> None:
+    def key(*values: Any, spec_id: int = 1) -> Any:
+        return ContentFile(Content.DATA, "/t/a", 1, 1, spec_id, values).partition_key
+
+    nan = float("nan")
+    assert key(nan, "a") == key(-nan, "a") and hash(key(nan)) == hash(key(-nan))
+    assert key(0.0) != key(-0.0)
+    assert key("a") != key("a", spec_id=2)
+    assert key(None) == key(None) != key("")

@@ -1,0 +1,138 @@
+"""Manifests that Iceberg on Spark wrote: read as pyiceberg reads them, and written again so that lists say the same of them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.io.pyarrow import PyArrowFileIO
+from pyiceberg.manifest import read_manifest_list as pyiceberg_list
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+
+from rowmerge.iceberg.content import UNASSIGNED, Content, Entry, Manifest
+from rowmerge.iceberg.deletion_vectors import read_deletion_vectors
+from rowmerge.iceberg.locations import plain_path
+from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, schema_of_spec, write_manifest, write_manifest_list
+from rowmerge.iceberg.position_deletes import read_position_deletes
+from rowmerge.storage.store import Storage
+from tests.golden.iceberg.tables import NAMES, copied
+
+
+def opened(name: str, folder: Path) -> tuple[Storage, TableMetadata]:
+    newest = Path(copied(name, folder))
+    data = newest.read_bytes()
+    return Storage(str(folder)), TableMetadataUtil.parse_raw((gzip.decompress(data) if ".gz." in newest.name else data).decode())
+
+
+def manifests_of(storage: Storage, metadata: TableMetadata) -> list[Manifest]:
+    return list({manifest.path: manifest for s in metadata.snapshots for manifest in read_manifest_list(storage, s.manifest_list)}.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entries_are_those_that_pyiceberg_reads(name: str, tmp_path: Path) -> None:
+    storage, metadata = opened(name, tmp_path)
+    io = PyArrowFileIO()
+    for snapshot in metadata.snapshots:
+        theirs = list(pyiceberg_list(io.new_input(snapshot.manifest_list)))
+        ours = read_manifest_list(storage, snapshot.manifest_list)
+        for mine, other in zip(ours, theirs, strict=True):
+            assert (mine.path, mine.length, mine.spec_id) == (other.manifest_path, other.manifest_length, other.partition_spec_id)
+            assert (mine.content, mine.sequence_number, mine.min_sequence_number) == (
+                other.content,
+                other.sequence_number,
+                other.min_sequence_number,
+            )
+            assert (mine.added_files, mine.existing_files, mine.deleted_files) == (
+                other.added_files_count,
+                other.existing_files_count,
+                other.deleted_files_count,
+            )
+            entries = other.fetch_manifest_entry(io, discard_deleted=False)
+            assert [shown(entry) for entry in read_manifest(storage, mine)] == [shown_of_pyiceberg(entry) for entry in entries]
+
+
+def shown(entry: Entry) -> tuple[Any, ...]:
+    file = entry.file
+    return (
+        (int(entry.status), entry.snapshot_id, entry.sequence_number, entry.file_sequence_number),
+        (int(file.content), file.path, file.format, file.records, file.size, file.spec_id, file.sort_order_id),
+        tuple(map(plain_value, file.partition)),
+        (dict(file.column_sizes), dict(file.value_counts), dict(file.null_counts), dict(file.nan_counts)),
+        (dict(file.lower), dict(file.upper), file.split_offsets, file.equality_ids),
+    )
+
+
+def shown_of_pyiceberg(entry: Any) -> tuple[Any, ...]:
+    file = entry.data_file
+    return (
+        (int(entry.status), entry.snapshot_id, entry.sequence_number, entry.file_sequence_number),
+        (
+            int(file.content),
+            file.file_path,
+            str(file.file_format.value),
+            file.record_count,
+            file.file_size_in_bytes,
+            file.spec_id,
+            file.sort_order_id,
+        ),
+        tuple(plain_value(file.partition[at]) for at in range(len(file.partition))),
+        (file.column_sizes or {}, file.value_counts or {}, file.null_value_counts or {}, file.nan_value_counts or {}),
+        (file.lower_bounds or {}, file.upper_bounds or {}, tuple(file.split_offsets or ()), tuple(file.equality_ids or ())),
+    )
+
+
+def plain_value(value: Any) -> Any:
+    if isinstance(value, float):
+        return repr(value)
+    return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_manifest_written_again_is_the_same(name: str, tmp_path: Path) -> None:
+    storage, metadata = opened(name, tmp_path)
+    version = max(metadata.format_version, 2)
+    for manifest in manifests_of(storage, metadata):
+        entries = read_manifest(storage, manifest)
+        spec = next(spec for spec in metadata.partition_specs if spec.spec_id == manifest.spec_id)
+        path = f"{storage.location}/metadata/{uuid.uuid4()}.avro"
+        again = write_manifest(
+            storage,
+            path,
+            entries,
+            content=manifest.content,
+            spec=spec,
+            schema=schema_of_spec(spec, metadata.schemas),
+            snapshot_id=manifest.added_snapshot_id,
+            format_version=version,
+        )
+        kept = {"path": path, "length": again.length, "sequence_number": 9, "min_sequence_number": again.min_sequence_number}
+        again = replace(again, sequence_number=9)
+        assert again == replace(manifest, **kept, first_row_id=None)
+        assert again.min_sequence_number == min((entry.sequence_number for entry in entries if entry.live), default=UNASSIGNED)
+        assert [shown(entry) for entry in read_manifest(storage, again)] == [shown(entry) for entry in entries]
+        listed = f"{storage.location}/metadata/snap-{uuid.uuid4()}.avro"
+        write_manifest_list(storage, listed, [again], snapshot_id=1, parent_id=None, sequence_number=9, format_version=version)
+        (read,) = read_manifest_list(storage, listed)
+        assert read == replace(again, min_sequence_number=read.min_sequence_number)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_deleted_rows_are_as_many_as_manifests_say_and_lie_in_the_data_files(name: str, tmp_path: Path) -> None:
+    storage, metadata = opened(name, tmp_path)
+    current = metadata.current_snapshot()
+    manifests = read_manifest_list(storage, current.manifest_list) if current else ()
+    files = [entry.file for manifest in manifests for entry in read_manifest(storage, manifest) if entry.live]
+    rows = {plain_path(file.path): file.records for file in files if file.content is Content.DATA}
+    deletes = [file for file in files if file.content is Content.POSITION_DELETES]
+    for file in deletes:
+        read = read_deletion_vectors if file.format == "PUFFIN" else read_position_deletes
+        found = read(storage, [file])
+        assert sum(len(positions) for positions in found.values()) == file.records
+        assert all(positions.max() < rows.get(path, 2**62) for path, positions in found.items())
+    expected = json.loads(json.dumps(current.summary.additional_properties)) if current and current.summary else {}
+    assert sum(file.records for file in deletes) == int(expected.get("total-position-deletes", 0))
