@@ -23,10 +23,11 @@ from rowmerge.catalog.layout import (
 )
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.catalog.relation import Relation, View
-from rowmerge.catalog.removal import finish_removal, is_dropped, remove_table
+from rowmerge.catalog.removal import LOG, METADATA, finish_removal, is_dropped, remove_table
 from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, first_metadata, next_metadata, version_of, view_of
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError, TableNotFound, UnsupportedTableFeature
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Table
@@ -49,7 +50,7 @@ class DirectoryCatalog:
         """Make the warehouse folder when it is not there. Raises StorageError when it is no folder, or cannot be written."""
         plain_location(storage.location)
         self._storage = storage
-        self._tables: dict[tuple[str, str], Table] = {}
+        self._tables: dict[tuple[str, str, str], Table] = {}
         _check_warehouse(storage)
 
     # -------------------------------------------------------------- schemas
@@ -98,8 +99,7 @@ class DirectoryCatalog:
             listed = ", ".join(r.name for r in relations[:5]) + (", …" if len(relations) > 5 else "")
             raise TableError(f"The schema {quote(schema)} is not empty: it holds {listed}. Drop these first, or add CASCADE.")
         for relation in relations:
-            if relation.format == "iceberg":
-                raise _iceberg(schema, relation.name, "drop")
+            self._check_own(relation.schema, relation.name, "drop")
         for relation in relations:
             self._drop(relation)
         self._finish_removals(schema)
@@ -120,29 +120,34 @@ class DirectoryCatalog:
     def open(self, schema: str, name: str) -> Table:
         """A table that exists. The same object each time, so that its snapshots are used again.
 
-        Raises TableNotFound, UnsupportedTableFeature for an Iceberg table, TableError for a view.
+        Raises TableNotFound, TableError for a view.
         """
         match self._look(schema, name):
             case DeltaFolder():
-                return self._table(self._folder(schema, name), schema, name)
-            case ExternalTable(location):
-                return self._table(self._storage.at(location), schema, name)
+                return self._table(self._folder(schema, name), schema, name, "delta")
             case IcebergFolder():
-                raise _iceberg(schema, name, "open")
+                self._check_own(schema, name, "open")
+                return self._table(self._folder(schema, name), schema, name, "iceberg")
+            case ExternalTable(location, format_):
+                return self._table(self._storage.at(location), schema, name, format_)
             case ViewFolder():
                 raise TableError(f"{_shown(schema, name)} is a view, not a table. Name a table, or read the view in a query.")
         raise self._not_found(schema, name)
 
-    def table_at(self, schema: str, name: str, location: str | None = None) -> Table:
-        """The table that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
+    def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
+        """The table of a format (`delta`, `iceberg`) that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
 
         A deletion that was begun in its folder is finished first. Raises SchemaNotFound, ConfigurationError for a location that
         carries credentials.
         """
         folder = self._prepare(schema, name)
-        return self._table(folder if location is None else self._storage.at(plain_location(location)), schema, name)
+        return self._table(folder if location is None else self._storage.at(plain_location(location)), schema, name, format_)
 
-    def register(self, schema: str, name: str, location: str) -> None:
+    def location_of(self, schema: str, name: str) -> str:
+        """Where a managed table or a view of this name lies, or would."""
+        return self._folder(schema, name).location
+
+    def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Make the table at a location known under a name. Does nothing when it is the folder that the name has anyway.
 
         Raises AlreadyExists when the name stands for something else, SchemaNotFound, ConfigurationError.
@@ -153,7 +158,8 @@ class DirectoryCatalog:
             return
         if isinstance(look(folder), DeltaFolder | IcebergFolder | ViewFolder):
             raise _exists(schema, name)
-        if folder.put_if_absent(POINTER, pointer_to(location)) is Put.EXISTED and read_pointer(folder) != location:
+        table = ExternalTable(location, format_)
+        if folder.put_if_absent(POINTER, pointer_to(table)) is Put.EXISTED and read_pointer(folder) != table:
             raise _exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
@@ -238,9 +244,13 @@ class DirectoryCatalog:
         names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
         return [(name, found) for name in sorted(names) if (found := self._look(schema, name)) is not None]
 
-    def _table(self, storage: Storage, schema: str, name: str) -> Table:
+    def _table(self, storage: Storage, schema: str, name: str, format_: str) -> Table:
         shown = f"{fold(schema)}.{fold(name)}"
-        return self._tables.setdefault((storage.location, shown), DeltaTable(storage, shown))
+        key = (format_, storage.location, shown)
+        if key not in self._tables:
+            made: Table = DeltaTable(storage, shown) if format_ == "delta" else IcebergTable(DirectoryOperations(storage, shown), shown)
+            self._tables.setdefault(key, made)
+        return self._tables[key]
 
     def _prepare(self, schema: str, name: str) -> Storage:
         """The folder of something that is to be made."""
@@ -252,21 +262,29 @@ class DirectoryCatalog:
         return folder
 
     def _drop(self, relation: Relation) -> None:
+        self._check_own(relation.schema, relation.name, "drop")
         folder = self._folder(relation.schema, relation.name)
         found = look(folder)
         match found:
-            case IcebergFolder():
-                raise _iceberg(relation.schema, relation.name, "drop")
-            case ExternalTable(location):
+            case ExternalTable(location, format_):
                 folder.delete([POINTER])
-                self._tables.pop((self._storage.at(location).location, str(relation)), None)
+                self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case ViewFolder():
                 # The newest goes last: until then the view is what it was.
                 folder.delete([file_of(version) for version in _versions(folder)])
             case DeltaFolder():
-                remove_table(folder)
-                self._tables.pop((folder.location, str(relation)), None)
+                remove_table(folder, LOG)
+                self._tables.pop(("delta", folder.location, str(relation)), None)
+            case IcebergFolder():
+                remove_table(folder, METADATA)
+                self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
+
+    def _check_own(self, schema: str, name: str, action: str) -> None:
+        """Raises UnsupportedTableFeature for an Iceberg table whose metadata another catalog keeps."""
+        if self._look(schema, name) == IcebergFolder(versioned=False):
+            advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
+            raise UnsupportedTableFeature(_shown(schema, name), "iceberg of another catalog", action=action, advice=advice)
 
     def _finish_removals(self, schema: str) -> None:
         for name in self._storage.folders(folder_of(schema)):
@@ -300,6 +318,8 @@ def _relation(schema: str, name: str, found: Found) -> Relation:
             return Relation(fold(schema), fold(name), "view", None)
         case IcebergFolder():
             return Relation(fold(schema), fold(name), "table", "iceberg")
+        case ExternalTable(_, format_):
+            return Relation(fold(schema), fold(name), "table", format_)
         case _:
             return Relation(fold(schema), fold(name), "table", "delta")
 
@@ -321,11 +341,6 @@ def _shown(schema: str, name: str) -> str:
 
 def _exists(schema: str, name: str) -> AlreadyExists:
     return AlreadyExists(f"{_shown(schema, name)} exists already. Drop it first, or choose another name.")
-
-
-def _iceberg(schema: str, name: str, action: str) -> UnsupportedTableFeature:
-    advice = "Only Delta tables are supported: read it with another engine, or keep its folder outside the warehouse."
-    return UnsupportedTableFeature(_shown(schema, name), "iceberg", action=action, advice=advice)
 
 
 def _now() -> int:

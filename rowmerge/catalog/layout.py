@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from rowmerge.catalog.removal import LOG, is_dropped
+from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, parse, version_of
 from rowmerge.errors import ConfigurationError, CorruptLog
 from rowmerge.storage.store import Storage, absolute_location
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table that says where the table is."""
+
+
+_NUMBERED = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
 
 
 @dataclass(frozen=True)
@@ -24,14 +28,18 @@ class DeltaFolder:
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A Delta table that lives at `location`."""
+    """A table that lives at `location`; `format` is `delta` or `iceberg`."""
 
     location: str
+    format: str
 
 
 @dataclass(frozen=True)
 class IcebergFolder:
-    """An Iceberg table that lives here."""
+    """An Iceberg table that lives here. `versioned`: its metadata files are numbered, so that the folder is the catalog; a table whose
+    files are not is another catalog's."""
+
+    versioned: bool = True
 
 
 @dataclass(frozen=True)
@@ -53,15 +61,13 @@ Found = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Leftovers
 def look(folder: Storage) -> Found | None:
     """What is here. Raises CorruptLog for a pointer or a view's metadata that cannot be read, StorageError."""
     inside = folder.folders()
-    if LOG in inside:
-        if is_dropped(folder):
-            return Leftovers()
-        if _has_log(folder):
-            return DeltaFolder()
-    if "metadata" in inside and (found := _look_at_metadata(folder)) is not None:
+    if (LOG in inside or METADATA in inside) and is_dropped(folder):
+        return Leftovers()
+    if LOG in inside and _has_log(folder):
+        return DeltaFolder()
+    if METADATA in inside and (found := _look_at_metadata(folder)) is not None:
         return found
-    location = read_pointer(folder)
-    return None if location is None else ExternalTable(location)
+    return read_pointer(folder)
 
 
 def _has_log(folder: Storage) -> bool:
@@ -74,10 +80,10 @@ def _has_log(folder: Storage) -> bool:
 
 
 def _look_at_metadata(folder: Storage) -> ViewFolder | IcebergFolder | None:
-    paths = [o.path for o in folder.list("metadata") if o.path.endswith(".metadata.json")]
+    paths = [o.path for o in folder.list(METADATA) if o.path.endswith((".metadata.json", ".metadata.json.gz"))]
     newest = max((version for path in paths if (version := version_of(path)) is not None), default=None)
     if newest is None:
-        return IcebergFolder() if paths else None
+        return IcebergFolder(any(_NUMBERED.fullmatch(path) for path in paths)) if paths else None
     path = f"{folder.location}/{file_of(newest)}"
     try:
         content = parse(folder.get(file_of(newest)), path)
@@ -86,22 +92,23 @@ def _look_at_metadata(folder: Storage) -> ViewFolder | IcebergFolder | None:
     return ViewFolder(newest, content) if "view-uuid" in content else IcebergFolder()
 
 
-def read_pointer(folder: Storage) -> str | None:
-    """Where the external table of this folder is, or None."""
+def read_pointer(folder: Storage) -> ExternalTable | None:
+    """The external table of this folder, or None. Raises CorruptLog."""
     try:
         data = folder.get(POINTER)
     except FileNotFoundError:
         return None
     path = f"{folder.location}/{POINTER}"
-    location = parse(data, path).get("location")
-    if not isinstance(location, str) or not location:
-        raise CorruptLog(path, "it names no location")
-    return location
+    content = parse(data, path)
+    location, format_ = content.get("location"), content.get("format", "delta")
+    if not isinstance(location, str) or not location or format_ not in ("delta", "iceberg"):
+        raise CorruptLog(path, "it names no location, or a format that is not known")
+    return ExternalTable(location, format_)
 
 
-def pointer_to(location: str) -> bytes:
+def pointer_to(table: ExternalTable) -> bytes:
     """The content of a pointer file."""
-    return json.dumps({"location": location, "format": "delta"}, ensure_ascii=False).encode()
+    return json.dumps({"location": table.location, "format": table.format}, ensure_ascii=False).encode()
 
 
 def plain_location(location: str) -> str:

@@ -7,19 +7,20 @@ from uuid import uuid4
 
 from rowmerge.storage.store import Storage
 
-LOG = "_delta_log"
-DROPPED = f"{LOG}/_dropped.json"
-"""From the put of this file on, the table does not exist; it is the last file to go."""
+LOG, METADATA = "_delta_log", "metadata"
+"""The folders in which a Delta table has its log, and an Iceberg table or a view its metadata."""
+_DROPPED = "_dropped.json"
+"""From the put of this file in one of them on, the table does not exist; it is the last file to go."""
 
 
 def is_dropped(folder: Storage) -> bool:
     """Whether a table's deletion was begun here and not finished."""
-    return folder.exists(DROPPED)
+    return any(folder.exists(f"{log}/{_DROPPED}") for log in (LOG, METADATA))
 
 
-def remove_table(folder: Storage) -> None:
-    """Delete a table: mark it as dropped, then finish."""
-    folder.put_if_absent(DROPPED, json.dumps({"id": str(uuid4())}).encode())
+def remove_table(folder: Storage, log: str) -> None:
+    """Delete a table with its log or metadata in a folder: mark it as dropped, then finish."""
+    folder.put_if_absent(f"{log}/{_DROPPED}", json.dumps({"id": str(uuid4())}).encode())
     finish_removal(folder)
 
 
@@ -29,21 +30,22 @@ def finish_removal(folder: Storage) -> None:
     The oldest first, so that other readers find no table rather than an old version of it. When somebody else finishes the same
     deletion and makes a new table here meanwhile, the marker is no longer the same and nothing more is deleted.
     """
-    mark = _mark(folder)
-    if mark is None:
-        return
-    objects = [o for o in folder.list() if o.path != DROPPED]
-    log = [o.path for o in objects if o.path.startswith(f"{LOG}/")]
-    folder.delete([o.path for o in objects if not o.path.startswith(f"{LOG}/")])
-    if _mark(folder) == mark:
-        folder.delete(log)
-    if _mark(folder) == mark:
-        folder.delete([DROPPED])
-        folder.remove_folders()
+    for log in (LOG, METADATA):
+        dropped = f"{log}/{_DROPPED}"
+        mark = _mark(folder, dropped)
+        if mark is None:
+            continue
+        objects = [o.path for o in folder.list() if o.path != dropped]
+        folder.delete([path for path in objects if not path.startswith(f"{log}/")])
+        if _mark(folder, dropped) == mark:
+            folder.delete([path for path in objects if path.startswith(f"{log}/")])
+        if _mark(folder, dropped) == mark:
+            folder.delete([dropped])
+            folder.remove_folders()
 
 
-def _mark(folder: Storage) -> bytes | None:
+def _mark(folder: Storage, dropped: str) -> bytes | None:
     try:
-        return folder.get(DROPPED)
+        return folder.get(dropped)
     except FileNotFoundError:
         return None

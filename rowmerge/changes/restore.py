@@ -29,7 +29,7 @@ class Restoration:
         snapshot = self.table.snapshot()
         snapshot.check_writable()
         wanted = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
-        if wanted.version >= snapshot.version:
+        if wanted.version == snapshot.version:
             raise PlanError(f"{snapshot.name} is at version {snapshot.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
         difference = snapshot.difference(wanted)
         files = wanted.files()

@@ -59,6 +59,10 @@ class DeltaSnapshot:
         return self._timestamp
 
     @property
+    def identity(self) -> str:
+        return f"{self.version} {self._timestamp}"
+
+    @property
     def protocol(self) -> Protocol:
         assert self.state.protocol is not None
         return self.state.protocol

@@ -117,8 +117,7 @@ class Binder:
     def register_changes(self, changes: TableChanges) -> str:
         """The quoted name of the view of change rows."""
         snapshot = changes.snapshot
-        version = (str(snapshot.version), str(snapshot.timestamp))
-        name = f"__rowmerge_{_digest('changes', snapshot.location, *version, str(changes.first), str(changes.last))}"
+        name = f"__rowmerge_{_digest('changes', snapshot.location, snapshot.identity, str(changes.first), str(changes.last))}"
         with self._lock:
             if name not in self._views:
                 self._keep(name, read_changes(self.spark, changes))
@@ -136,7 +135,7 @@ class Binder:
         return backquote(name)
 
     def _frame(self, snapshot: Snapshot) -> tuple[str, DataFrame]:
-        name = f"__rowmerge_{_digest(snapshot.location, str(snapshot.version), str(snapshot.timestamp))}"
+        name = f"__rowmerge_{_digest(snapshot.location, snapshot.identity)}"
         with self._lock:
             if name not in self._views:
                 self._keep(name, read_snapshot(self.spark, snapshot))

@@ -102,8 +102,7 @@ class Definitions:
     def describe(self, name: TableName) -> RelationDescription:
         """What is known of a relation. Raises TableNotFound."""
         relation = self._relation(name)
-        location = self.catalog.table_at(relation.schema, relation.name).location
-        return describe(self.catalog, relation, location)
+        return describe(self.catalog, relation, self.catalog.location_of(relation.schema, relation.name))
 
     # ---------------------------------------------------------- tables
 
@@ -115,12 +114,14 @@ class Definitions:
         options: CommitOptions = AS_THE_TABLE_SAYS,
         *,
         or_replace: bool,
+        format_: str | None = None,
         location: str | None = None,
         base: Snapshot | None = None,
     ) -> ChangeResult:
         """Make or replace a table; `base` is the version on which the rows were looked up.
 
-        Raises AlreadyExists, also for a view of that name.
+        `format_`: None for that of the table that is there, or else the session's. Raises AlreadyExists, also for a view of that name,
+        PlanError for a table of another format.
         """
         schema, table_name = self.binder.locate(name)
         relation = self.catalog.relation(schema, table_name)
@@ -128,26 +129,29 @@ class Definitions:
             raise AlreadyExists(f"{schema}.{table_name} is a view. Drop it with DROP VIEW, or choose another name.")
         table: Table
         if relation is not None:
+            if or_replace and format_ not in (None, relation.format):
+                raise PlanError(
+                    f"{schema}.{table_name} has the format {relation.format}, which CREATE OR REPLACE cannot change to {format_}. "
+                    f"Drop the table first."
+                )
             table = self.catalog.open(schema, table_name)
+            format_ = relation.format or self.default_format
         else:
-            table = self.catalog.table_at(schema, table_name, location)
+            format_ = format_ or self.default_format
+            table = self.catalog.table_at(schema, table_name, format_, location)
         if location is not None and relation is None and table.exists() and rows is None and not definition.schema:
             opened = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
-            self.catalog.register(schema, table_name, location)
+            self.catalog.register(schema, table_name, format_, location)
             return opened
         if not definition.schema:
             raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
         check_rules(self.spark, f"{schema}.{table_name}", definition.schema, table.shape(definition).rules)
         result = create_table(table, f"{schema}.{table_name}", definition, rows, options, or_replace=or_replace, base=base)
         if location is not None and relation is None:
-            self.catalog.register(schema, table_name, location)
+            self.catalog.register(schema, table_name, format_, location)
         return result
 
     def _create_table(self, command: CreateTable, options: CommitOptions) -> StatementResult:
-        if (command.format or self.default_format) != "delta":
-            raise UnsupportedStatement(
-                f"USING {command.format or self.default_format} is not supported. Write USING delta", text=str(command.name)
-            )
         if command.partition_transforms:
             raise UnsupportedStatement(
                 f"PARTITIONED BY {command.partition_transforms[0]}: Delta tables are partitioned by columns, not by transforms. "
@@ -177,7 +181,16 @@ class Definitions:
         partitioned_by = partition_columns(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)
         definition = TableDefinition(columns, identities(partitioned_by), command.properties, command.comment, checks or None)
-        result = self.create(command.name, definition, rows, options, or_replace=command.or_replace, location=command.location, base=base)
+        result = self.create(
+            command.name,
+            definition,
+            rows,
+            options,
+            or_replace=command.or_replace,
+            format_=command.format,
+            location=command.location,
+            base=base,
+        )
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
         outcome = StatementResult.of(answers.nothing(self.spark), operation, result)
         return outcome if rows is not None else replace(outcome, changes=None)

@@ -43,6 +43,8 @@ from rowmerge.table.snapshot import Snapshot, TableDefinition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+FORMATS = ("delta", "iceberg")
+"""The formats of tables."""
 Mode = Literal["append", "overwrite", "replace"]
 
 
@@ -65,8 +67,8 @@ def connect(
     """
     if spark is not None and spark_config:
         raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
-    if default_format != "delta":
-        raise ConfigurationError(f"default_format {default_format!r} is not supported. Use 'delta'.")
+    if default_format not in FORMATS:
+        raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     catalog = DirectoryCatalog(Storage(location, storage_options))

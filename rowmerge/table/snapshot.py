@@ -59,6 +59,10 @@ class Snapshot(Protocol):
         """Milliseconds since the epoch at which this version was committed."""
 
     @property
+    def identity(self) -> str:
+        """What no other state of the tables at this location has: a format's definition may change without a version."""
+
+    @property
     def schema(self) -> Struct: ...
 
     @property

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.session.embedded import start_spark
 from rowmerge.table.schema import backquote
-from tests.readers import read_with_delta_rs, read_with_duckdb
+from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """A JVM that runs many different small queries: optimizing its code takes longer than the code runs. Without the second compiler it would
@@ -43,13 +43,17 @@ def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Sessi
 
 
 def assert_independent_readers_agree(session: rowmerge.Session) -> None:
-    """Every Delta table of the warehouse holds the same rows for us, for delta-rs and for DuckDB."""
+    """Every table of the warehouse holds the same rows for us, for delta-rs or pyiceberg, and for DuckDB."""
     for schema in session.schemas():
         for relation in session.relations(schema):
             if relation.kind == "table":
                 described = session.describe(schema, relation.name)
                 name = f"{backquote(schema)}.{backquote(relation.name)}"
                 ours = session.table(name).toArrow()
+                if relation.format == "iceberg":
+                    for reader, read in (("pyiceberg", read_with_pyiceberg), ("DuckDB", read_with_duckdb_iceberg)):
+                        assert _comparable(read(described.location)) == _comparable(ours), f"{reader} reads other rows in {name}"
+                    continue
                 if described.properties.get("delta.enableTypeWidening", "false") != "true":
                     # delta-rs refuses tables with this feature.
                     assert _comparable(read_with_delta_rs(described.location)) == _comparable(ours), f"delta-rs reads other rows in {name}"

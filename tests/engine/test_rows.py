@@ -20,6 +20,7 @@ from rowmerge import errors
 
 FOLDER = Path(__file__).parent.parent / "rows"
 MODES = ("copy-on-write", "merge-on-read")
+FORMATS = ("delta", "iceberg")
 
 
 @dataclass
@@ -61,15 +62,17 @@ def parameters() -> list[Any]:
         for case in cases(path):
             modes = MODES if any("{mode}" in step.text for step in case.steps) else ("-",)
             name = re.sub(r"\W+", "_", case.name)
-            listed += [pytest.param(case, mode, id=f"{path.stem}-{name}-{mode}") for mode in modes]
+            listed += [
+                pytest.param(case, format_, mode, id=f"{path.stem}-{name}-{format_}-{mode}") for format_ in FORMATS for mode in modes
+            ]
     return listed
 
 
-@pytest.mark.parametrize(("case", "mode"), parameters())
-def test_case(session: rowmerge.Session, case: Case, mode: str) -> None:
+@pytest.mark.parametrize(("case", "format_", "mode"), parameters())
+def test_case(session: rowmerge.Session, case: Case, format_: str, mode: str) -> None:
     checked = 0
     for step in case.steps:
-        text = step.text.replace("{mode}", f"'rowmerge.write.mode' = '{mode}'")
+        text = step.text.replace("{mode}", f"'rowmerge.write.mode' = '{mode}'").replace("using delta", f"using {format_}")
         if step.error is not None:
             kind, _, part = step.error.partition(":")
             with pytest.raises(getattr(errors, kind.strip())) as caught:

@@ -156,7 +156,7 @@ def test_a_schema_that_is_not_there_can_be_dropped_with_if_exists(catalog: Direc
 def test_cascade_touches_nothing_when_one_of_the_tables_cannot_be_dropped(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "raw/a")
     (warehouse / "raw/z/metadata").mkdir(parents=True)
-    (warehouse / "raw/z/metadata/v1.metadata.json").write_text('{"table-uuid": "x"}')
+    (warehouse / "raw/z/metadata/00000-ab.metadata.json").write_text('{"table-uuid": "x"}')
     with pytest.raises(UnsupportedTableFeature, match=r"raw\.z.*iceberg"):
         catalog.drop_schema("raw", cascade=True)
     assert [r.name for r in catalog.relations("raw")] == ["a", "z"]
@@ -202,7 +202,7 @@ def test_an_impossible_name_is_nothing_to_find_and_refused_to_make(catalog: Dire
     assert catalog.relation(name, "t") is None
     assert not catalog.schema_exists(name)
     with pytest.raises(TableError, match="name"):
-        catalog.table_at("default", name, None)
+        catalog.table_at("default", name, "delta")
     with pytest.raises(TableError, match="name"):
         catalog.create_schema(name)
 
@@ -238,9 +238,9 @@ def test_a_missing_table_is_named_with_near_names(catalog: DirectoryCatalog, war
         catalog.drop_table("defalt", "orders")
 
 
-def test_an_iceberg_table_and_a_view_are_not_opened(catalog: DirectoryCatalog, warehouse: Path) -> None:
+def test_an_iceberg_table_of_another_catalog_and_a_view_are_not_opened(catalog: DirectoryCatalog, warehouse: Path) -> None:
     (warehouse / "default/ice/metadata").mkdir(parents=True)
-    (warehouse / "default/ice/metadata/v1.metadata.json").write_text('{"table-uuid": "x"}')
+    (warehouse / "default/ice/metadata/00000-ab.metadata.json").write_text('{"table-uuid": "x"}')
     catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
     with pytest.raises(UnsupportedTableFeature, match=r"open default\.ice.*iceberg"):
         catalog.open("default", "ice")
@@ -264,8 +264,8 @@ def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -
 
 def test_a_table_to_be_made_needs_its_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
     with pytest.raises(SchemaNotFound, match="nope"):
-        catalog.table_at("nope", "t", None)
-    table = catalog.table_at("default", "T", None)
+        catalog.table_at("nope", "t", "delta")
+    table = catalog.table_at("default", "T", "delta")
     assert table.location == f"file://{warehouse}/default/t"
     assert catalog.relation("default", "t") is None, "nothing exists before the first commit"
 
@@ -277,12 +277,12 @@ def test_an_external_table_is_found_by_its_pointer_and_its_drop_leaves_the_files
     catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path
 ) -> None:
     files = everything_in(make_table(tmp_path / "elsewhere"))
-    catalog.register("default", "ext", str(tmp_path / "elsewhere"))
+    catalog.register("default", "ext", "delta", str(tmp_path / "elsewhere"))
     assert catalog.relation("default", "ext") == Relation("default", "ext", "table", "delta")
     assert catalog.open("default", "ext").location == f"file://{tmp_path}/elsewhere"
-    catalog.register("default", "ext", f"file://{tmp_path}/elsewhere/")
+    catalog.register("default", "ext", "delta", f"file://{tmp_path}/elsewhere/")
     with pytest.raises(AlreadyExists):
-        catalog.register("default", "ext", str(tmp_path / "other"))
+        catalog.register("default", "ext", "delta", str(tmp_path / "other"))
     catalog.drop_table("default", "ext")
     assert everything_in(tmp_path / "elsewhere") == files
     assert not (warehouse / "default/ext").exists()
@@ -293,18 +293,18 @@ def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCat
     catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
     for name in ("t", "v"):
         with pytest.raises(AlreadyExists):
-            catalog.register("default", name, str(tmp_path / "elsewhere"))
+            catalog.register("default", name, "delta", str(tmp_path / "elsewhere"))
 
 
 def test_the_own_folder_as_location_is_a_managed_table(catalog: DirectoryCatalog, warehouse: Path) -> None:
-    catalog.register("default", "t", str(warehouse / "default/t"))
+    catalog.register("default", "t", "delta", str(warehouse / "default/t"))
     assert not (warehouse / "default/t").exists()
 
 
 def test_a_location_with_credentials_is_refused(catalog: DirectoryCatalog) -> None:
     for call in (catalog.register, catalog.table_at):
         with pytest.raises(ConfigurationError) as caught:
-            call("default", "t", "s3://key:secret@bucket/t")
+            call("default", "t", "delta", "s3://key:secret@bucket/t")
         assert "secret" not in str(caught.value)
 
 
@@ -325,7 +325,7 @@ def test_a_dropped_table_leaves_nothing(catalog: DirectoryCatalog, warehouse: Pa
     catalog.drop_table("default", "T")
     assert catalog.relation("default", "t") is None
     assert not (warehouse / "default").exists() or list((warehouse / "default").iterdir()) == []
-    assert catalog.table_at("default", "t", None) is not before
+    assert catalog.table_at("default", "t", "delta") is not before
 
 
 class Killed(BaseException):
@@ -355,9 +355,9 @@ def mortal(after: int) -> type[Storage]:
 @pytest.mark.parametrize(
     "again",
     [
-        lambda c: c.table_at("default", "t", None),
+        lambda c: c.table_at("default", "t", "delta"),
         lambda c: c.put_view("default", "t", "SELECT 1", default_schema="default", columns=COLUMNS),
-        lambda c: c.register("default", "t", "/elsewhere/t"),
+        lambda c: c.register("default", "t", "delta", "/elsewhere/t"),
     ],
 )
 def test_a_drop_killed_anywhere_leaves_no_table_and_the_next_create_clears_up(
@@ -403,7 +403,7 @@ def test_a_drop_stops_when_another_session_finished_it_and_made_a_new_table(ware
         def delete(self, paths: list[str]) -> None:
             super().delete(paths)
             if any(p.endswith(".parquet") for p in paths):
-                DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", None)
+                DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", "delta")
                 make_table(folder, files=0)
 
     DirectoryCatalog(Overtaken(str(warehouse))).drop_table("default", "t")

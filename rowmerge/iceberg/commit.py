@@ -1,0 +1,247 @@
+"""Making a change the table's next metadata: files of the snapshot, updates, and what to do when others were first."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.update import (
+    AddSnapshotUpdate,
+    RemoveSnapshotRefUpdate,
+    SetSnapshotRefUpdate,
+    TableUpdate,
+    update_table_metadata,
+)
+
+from rowmerge.errors import CommitConflict, MetadataChanged, RowmergeError
+from rowmerge.iceberg.conflicts import Ours, find_conflict
+from rowmerge.iceberg.content import Entry
+from rowmerge.iceberg.definition import changing_updates, replacing_updates
+from rowmerge.iceberg.listing import list_files
+from rowmerge.iceberg.live_files import LiveFiles, live_files
+from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.snapshot import IcebergSnapshot
+from rowmerge.iceberg.snapshot_files import Produced, SnapshotFiles
+from rowmerge.iceberg.summary import summary_of
+from rowmerge.iceberg.winners import winners
+from rowmerge.storage.store import Put
+from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
+
+logger = logging.getLogger(__name__)
+
+MAIN = "main"
+
+
+@dataclass
+class Commit:
+    """One change on its way into a table's metadata."""
+
+    operations: TableOperations
+    table: str
+    base: IcebergSnapshot
+    change: Change
+
+    def __post_init__(self) -> None:
+        self.snapshot_id = uuid.uuid4().int >> 65
+        self._definition = self._definition_updates()
+
+    def run(self) -> Outcome:
+        """Write the snapshot's files and put the metadata, behind others' commits where they do not conflict.
+
+        Raises StorageError, CorruptLog and what the definition raises when it is certain that nothing was committed.
+        """
+        try:
+            outcome = self._put_after_winners()
+        except RowmergeError:
+            # Certainly not in. After anything else, an interrupt in the middle of the put for one, the commit may stand on these files.
+            self._files.discard()
+            raise
+        if isinstance(outcome, Conflicted):
+            self._files.discard()
+        elif isinstance(outcome, Committed):
+            self._files.discard_superseded()
+        return outcome
+
+    def _put_after_winners(self) -> Outcome:
+        head, live, rebases = self.base.current, self.base.live, 0
+        while True:
+            updates = (*self._definition, *self._snapshot_updates(head, live))
+            put = self.operations.commit(head, updates)
+            if isinstance(put, Unknown):
+                return put
+            if put is Put.CREATED:
+                return Committed(self._version_after(head), rebases)
+            newest = self.operations.current()
+            if newest is None:
+                return Conflicted(MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone"))
+            if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
+                return Committed(self.snapshot_id, rebases)
+            conflict, rebased = self._against(head, newest)
+            if conflict is not None:
+                return Conflicted(conflict)
+            rebases += rebased
+            if newest.metadata.current_snapshot_id != head.metadata.current_snapshot_id:
+                live = live_files(self.operations.storage, newest.metadata.current_snapshot(), live.unpartitioned)
+            head = newest
+
+    # ------------------------------------------------------------------ conflicts
+
+    def _against(self, head: Current, newest: Current) -> tuple[CommitConflict | None, int]:
+        """The conflict with what came between, and how many of these snapshots deleted other rows in files that we mark too."""
+        if what := _what_changed(head.metadata, newest.metadata):
+            return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "a commit", what), 0
+        since = winners(self.operations.storage, newest.metadata, head.metadata.current_snapshot_id)
+        if since is None:
+            return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "a commit", "its history is another one"), 0
+        ours, rebased = self._ours, 0
+        for winner in since:
+            if (conflict := find_conflict(winner, ours)) is not None:
+                return conflict, 0
+            rebased += bool(ours.deleted.keys() & winner.newly_deleted.keys()) if ours.deleted else 0
+        return None, rebased
+
+    @cached_property
+    def _ours(self) -> Ours:
+        change, base = self.change, self.base
+        known = base.deleted_positions(list(change.files.deleted)) if change.files.deleted else {}
+        everything = change.replace or change.restored is not None
+        definition_alone = change.definition is not None and change.files.empty
+
+        def listed(entries: Sequence[Entry]) -> pa.Table:
+            files = LiveFiles(self.operations.storage, data=tuple(entries))
+            return list_files(files, entries, base.iceberg_schema, base.schema, base.spec, change.reads.columns)
+
+        return Ours(
+            table=self.table,
+            reads=change.reads,
+            # A replacement takes out whatever is there by then.
+            removed=frozenset() if change.replace else frozenset(change.files.removed),
+            deleted={path: rows - known.get(path, Positions()) for path, rows in change.files.deleted.items()},
+            data_change=change.data_change,
+            serializable=everything or definition_alone or base.isolation_level(change.operation) == "serializable",
+            listed=listed,
+            application=change.transaction[0] if change.transaction else None,
+        )
+
+    # ------------------------------------------------------------------ updates
+
+    def _definition_updates(self) -> tuple[TableUpdate, ...]:
+        if self.change.replace:
+            return replacing_updates(self.table, self.base.metadata, self.change.definition or TableDefinition())
+        if self.change.definition is not None:
+            return changing_updates(self.table, self.base.metadata, self.change.definition)
+        return ()
+
+    @cached_property
+    def _after(self) -> TableMetadata:
+        """The table as the snapshot's files find it."""
+        return update_table_metadata(self.base.metadata, self._definition) if self._definition else self.base.metadata
+
+    @cached_property
+    def _files(self) -> SnapshotFiles:
+        return SnapshotFiles(self.operations.storage, self._after, self.snapshot_id, self.change.files.added)
+
+    @property
+    def _makes_snapshot(self) -> bool:
+        change = self.change
+        return not change.files.empty or change.transaction is not None or (change.replace and bool(change.files.added))
+
+    def _snapshot_updates(self, head: Current, live: LiveFiles) -> tuple[TableUpdate, ...]:
+        change = self.change
+        if isinstance(change.restored, IcebergSnapshot):
+            return (_main_at(change.restored.version),)
+        if change.replace and not change.files.added:
+            return (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.metadata.current_snapshot_id is not None else ()
+        if not self._makes_snapshot:
+            return ()
+        parent = None if change.replace else head.metadata.current_snapshot()
+        sequence = head.metadata.next_sequence_number()
+        before = LiveFiles(self.operations.storage) if change.replace else live
+        removed = () if change.replace else change.files.removed
+        made = self._files.produce(before, removed, change.files.deleted, parent.snapshot_id if parent else None, sequence)
+        snapshot = self._snapshot(head.metadata, parent, made, sequence)
+        reset: tuple[TableUpdate, ...] = ()
+        if change.replace and head.metadata.current_snapshot_id is not None:
+            reset = (RemoveSnapshotRefUpdate(ref_name=MAIN),)
+        return (*reset, AddSnapshotUpdate(snapshot=snapshot), _main_at(snapshot.snapshot_id))
+
+    def _snapshot(self, head: TableMetadata, parent: IcebergVersion | None, made: Produced, sequence: int) -> IcebergVersion:
+        # Clocks of several writers differ, and readers go by the times of snapshots.
+        now = max(time.time_ns() // 1_000_000, head.last_updated_ms + (1 if parent is not None else 0))
+        operation, told = summary_of(self.change, made, parent)
+        return IcebergVersion(
+            snapshot_id=self.snapshot_id,
+            parent_snapshot_id=parent.snapshot_id if parent else None,
+            sequence_number=sequence,
+            timestamp_ms=now,
+            manifest_list=made.manifest_list,
+            summary=Summary(Operation(operation), **told),
+            schema_id=self._after.current_schema_id,
+        )
+
+    def _version_after(self, head: Current) -> int:
+        if isinstance(self.change.restored, IcebergSnapshot):
+            return self.change.restored.version
+        if self.change.replace and not self.change.files.added:
+            return 0
+        return self.snapshot_id if self._makes_snapshot else head.metadata.current_snapshot_id or 0
+
+
+def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change) -> Outcome:
+    """The first commit of a table, with its rows if there are any. Raises StorageError when certainly nothing was made."""
+    current = Current(metadata, "", None)
+    base = IcebergSnapshot(operations.storage, table, current, None, metadata.schema())
+    commit = Commit(operations, table, base, change)
+    updates = commit._snapshot_updates(current, LiveFiles(operations.storage))
+    complete = update_table_metadata(metadata, updates) if updates else metadata
+    try:
+        put = operations.create(complete)
+    except RowmergeError:
+        commit._files.discard()
+        raise
+    if isinstance(put, Unknown):
+        return put
+    if put is Put.EXISTED:
+        newest = operations.current()
+        if newest is not None and newest.metadata.table_uuid == metadata.table_uuid:
+            return Committed(commit._version_after(current))
+        commit._files.discard()
+        version = 0 if newest is None else newest.metadata.current_snapshot_id or 0
+        return Conflicted(MetadataChanged(table, version, "another commit", "the table exists already"))
+    return Committed(commit._version_after(current))
+
+
+def _main_at(snapshot_id: int) -> TableUpdate:
+    """The main branch at a snapshot."""
+    return SetSnapshotRefUpdate(
+        ref_name=MAIN,
+        type=SnapshotRefType.BRANCH,
+        snapshot_id=snapshot_id,
+        max_ref_age_ms=None,
+        max_snapshot_age_ms=None,
+        min_snapshots_to_keep=None,
+    )
+
+
+def _what_changed(old: TableMetadata, new: TableMetadata) -> str:
+    """What of a table's definition is another one; empty when nothing is."""
+    parts = {
+        "it is another table": (old.table_uuid, new.table_uuid),
+        "its schema changed": (old.current_schema_id, new.current_schema_id),
+        "its partitioning changed": (old.default_spec_id, new.default_spec_id),
+        "its sort order changed": (old.default_sort_order_id, new.default_sort_order_id),
+        "its format version changed": (old.format_version, new.format_version),
+        "its location changed": (old.location, new.location),
+        "its properties changed": (dict(old.properties), dict(new.properties)),
+    }
+    return next((told for told, (before, after) in parts.items() if before != after), "")

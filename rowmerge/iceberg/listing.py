@@ -1,0 +1,70 @@
+"""The list of a snapshot's data files as the engine sees it: absolute paths, typed partition values, bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.schema import Schema
+
+from rowmerge.iceberg.bounds import file_bounds
+from rowmerge.iceberg.content import Entry
+from rowmerge.iceberg.live_files import LiveFiles
+from rowmerge.iceberg.partition_values import key_of, value_type
+from rowmerge.table.files import file_listing
+from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_type
+
+
+def list_files(
+    files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, wanted: Collection[str] = ()
+) -> pa.Table:
+    """These entries as `rowmerge.table.files.file_listing` says, with bounds of the top-level columns asked for.
+
+    `partition` holds the values of the table's current partition fields; a file of another spec has NULLs there.
+    Raises CorruptLog, StorageError.
+    """
+    fields = [field for field in columns if field.name in wanted and isinstance(field.type, Primitive | Decimal)]
+    keys = [(key_of(spec, schema, index), value_type(schema, part)) for index, part in enumerate(spec.fields)]
+    partition = pa.struct([pa.field(name, type_) for name, type_ in keys])
+    bounds = pa.struct([(field.name, arrow_type(field.type)) for field in fields])
+    shape = file_listing(partition, bounds, pa.struct([(field.name, pa.int64()) for field in fields]))
+    if not entries:
+        return shape.empty_table()
+    sides = [_bounds(entries, schema, field) for field in fields]
+    by_path = dict(zip(map(id, files.data), files.paths, strict=True))
+    found = [
+        pa.array([by_path.get(id(entry)) or entry.file.path for entry in entries], pa.string()),
+        pa.array([entry.file.size for entry in entries], pa.int64()),
+        pa.array([entry.file.records for entry in entries], pa.int64()),
+        pa.array([_deleted(files, entry) for entry in entries], pa.int64()),
+        _struct(_partition_values(entries, spec, keys), partition, len(entries)),
+        _struct([lower for lower, _, _ in sides], bounds, len(entries)),
+        _struct([upper for _, upper, _ in sides], bounds, len(entries)),
+        _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, len(entries)),
+    ]
+    return pa.Table.from_arrays(found, schema=shape)
+
+
+def _deleted(files: LiveFiles, entry: Entry) -> int:
+    """Rows that delete files take away. How many equality deletes take is not known before the rows are read: one at least."""
+    return files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0)
+
+
+def _partition_values(entries: Sequence[Entry], spec: PartitionSpec, keys: Sequence[tuple[str, pa.DataType]]) -> list[pa.Array]:
+    rows = [entry.file.partition if entry.file.spec_id == spec.spec_id else (None,) * len(keys) for entry in entries]
+    return [pa.array([row[index] for row in rows], type_) for index, (_, type_) in enumerate(keys)]
+
+
+def _bounds(entries: Sequence[Entry], schema: Schema, field: Field) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Lower and upper bounds and null counts of one column."""
+    found = schema.find_field(field.name)
+    lower, upper = file_bounds([entry.file for entry in entries], found.field_id, found.field_type)
+    return lower, upper, pa.array([entry.file.null_counts.get(found.field_id) for entry in entries], pa.int64())
+
+
+def _struct(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:
+    if not type_.num_fields:
+        return pa.Array.from_buffers(type_, length, [None], children=[])
+    return pa.StructArray.from_arrays(list(children), fields=list(type_))

@@ -1,0 +1,205 @@
+"""Where a table's current metadata is kept, and how it is replaced: Java's TableOperations, one for each kind of catalog."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import zstandard
+from pyiceberg.exceptions import ValidationError
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.update import TableUpdate, update_table_metadata
+
+from rowmerge.errors import CorruptLog, StorageError, UnsupportedTableFeature
+from rowmerge.storage.store import Put, Storage, absolute_location, local_path
+from rowmerge.table.snapshot import Unknown
+
+FOLDER = "metadata"
+HINT = f"{FOLDER}/version-hint.text"
+_NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
+_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
+_WAITS = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between looks at a store that failed."""
+
+
+@dataclass(frozen=True)
+class Current:
+    """A table's metadata as of one moment. `path`: the absolute path of its file; `version`: the number in its name, if it has one."""
+
+    metadata: TableMetadata
+    path: str
+    version: int | None = None
+
+    @cached_property
+    def location(self) -> str:
+        """The table's location as our paths are."""
+        return absolute_location(self.metadata.location)
+
+
+class TableOperations(Protocol):
+    """One table in one catalog."""
+
+    @property
+    def storage(self) -> Storage:
+        """Of the table's own folder."""
+
+    def current(self) -> Current | None:
+        """The newest metadata, None when there is no such table. Raises CorruptLog, StorageError."""
+
+    def create(self, metadata: TableMetadata) -> Put | Unknown:
+        """Make the table, snapshots and all, if there is none. Raises StorageError when it certainly was not made."""
+
+    def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+        """Make the metadata of `base` with these updates the newest; EXISTED: somebody else was first.
+
+        Raises StorageError when it certainly was not committed.
+        """
+
+
+class DirectoryOperations:
+    """`metadata/v<N>.metadata.json`, each made if it is absent; Iceberg's Hadoop catalog reads the same files.
+
+    The hint is only one: whoever reads it goes on from there until there is no next version.
+    """
+
+    def __init__(self, storage: Storage, table: str) -> None:
+        self._storage, self._table = storage, table
+        self._known: Current | None = None
+
+    @property
+    def storage(self) -> Storage:
+        return self._storage
+
+    def current(self) -> Current | None:
+        known = self._known
+        version = self._newest(known.version if known is not None and known.version is not None else None)
+        if version is None:
+            self._known = None
+            return None
+        path, data = self._read(version)
+        if known is None or known.version != version or not self._same(known, path, data):
+            self._known = Current(
+                parsed(data, f"{self._storage.location}/{path}", self._table), f"{self._storage.location}/{path}", version
+            )
+        return self._known
+
+    def create(self, metadata: TableMetadata) -> Put | Unknown:
+        if self._newest(None) is not None:
+            return Put.EXISTED
+        return self._put(1, metadata)
+
+    def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+        assert base.version is not None
+        metadata = update_table_metadata(base.metadata, updates, metadata_location=base.path)
+        return self._put(base.version + 1, metadata)
+
+    # ------------------------------------------------------------------ inside
+
+    def _newest(self, known: int | None) -> int | None:
+        """The highest version from the known one or the hint on; by a listing where these say nothing."""
+        start = known if known is not None else self._hinted()
+        if start is not None and self._file(start) is not None:
+            while self._file(start + 1) is not None:
+                start += 1
+            return start
+        listed = [int(match[1]) for found in self._storage.list(FOLDER) if (match := _NAME.match(found.path))]
+        return max(listed, default=None)
+
+    def _hinted(self) -> int | None:
+        try:
+            text = self._storage.get(HINT).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def _file(self, version: int) -> str | None:
+        """The path of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
+        names = (
+            f"v{version}.metadata.json",
+            f"v{version}.gz.metadata.json",
+            f"v{version}.metadata.json.gz",
+            f"v{version}.zstd.metadata.json",
+        )
+        return next((f"{FOLDER}/{name}" for name in names if self._storage.exists(f"{FOLDER}/{name}")), None)
+
+    def _read(self, version: int) -> tuple[str, bytes]:
+        path = self._file(version)
+        try:
+            if path is not None:
+                return path, self._storage.get(path)
+        except FileNotFoundError:
+            pass
+        raise CorruptLog(f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", "it was there a moment ago and is gone")
+
+    def _same(self, known: Current, path: str, data: bytes) -> bool:
+        """Whether the file is the one that was read before: a table that was made anew has another uuid."""
+        return known.path == f"{self._storage.location}/{path}" and str(known.metadata.table_uuid).encode() in _plain(data)
+
+    def _put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Put a version if it is absent; after a failure, look whether it is there."""
+        path, data, reason = f"{FOLDER}/v{version}.metadata.json", serialized(metadata), ""
+        for wait in (*_WAITS, 0):
+            try:
+                if version > 1 and self._other_form(version):
+                    return Put.EXISTED
+                put = self._storage.put_if_absent(path, data)
+                if put is Put.CREATED:
+                    self._hint(version)
+                elif self._storage.get(path) == data:
+                    return Put.CREATED  # a store may repeat a put by itself
+                return put
+            except StorageError as failure:
+                try:
+                    return Put.CREATED if self._storage.get(path) == data else Put.EXISTED
+                except FileNotFoundError:
+                    # A disk has done what it will do; a request to an object store may still arrive, and may be repeated until then.
+                    if local_path(self._storage.location) is not None:
+                        raise failure from None
+                    reason = failure.message
+                except StorageError:
+                    reason = failure.message
+            time.sleep(wait)
+        return Unknown(reason)
+
+    def _other_form(self, version: int) -> bool:
+        """Whether another writer made this version as a compressed file."""
+        found = self._file(version)
+        return found is not None and not found.endswith(f"v{version}.metadata.json")
+
+    def _hint(self, version: int) -> None:
+        """The table is at the version whatever becomes of the hint."""
+        try:
+            self._storage.put(HINT, str(version).encode())
+        except StorageError:
+            return
+
+
+def parsed(data: bytes, path: str, table: str) -> TableMetadata:
+    """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3."""
+    try:
+        plain = _plain(data)
+        content = json.loads(plain)
+        version = content.get("format-version")
+        if isinstance(version, int) and version > 3:
+            raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice="Read it in an engine that knows it.")
+        return TableMetadataUtil.parse_raw(plain.decode())
+    except (ValueError, AttributeError, KeyError, OSError, EOFError, zstandard.ZstdError, ValidationError) as error:
+        raise CorruptLog(path, f"it is no table metadata ({str(error).splitlines()[0]})") from error
+
+
+def serialized(metadata: TableMetadata) -> bytes:
+    """The bytes of a metadata file."""
+    return metadata.model_dump_json(exclude_none=True, by_alias=True).encode()
+
+
+def _plain(data: bytes) -> bytes:
+    if data[:2] == b"\x1f\x8b":
+        return gzip.decompress(data)
+    if data[:4] == b"\x28\xb5\x2f\xfd":
+        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    return data

@@ -1,0 +1,232 @@
+"""The files of a new snapshot: delete files, manifests, the manifest list."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyiceberg.table.metadata import TableMetadata
+
+from rowmerge.errors import StorageError
+from rowmerge.iceberg.added_files import content_file
+from rowmerge.iceberg.content import Content, ContentFile, Entry, Manifest, ManifestContent, Status
+from rowmerge.iceberg.live_files import LiveFiles, scope_of
+from rowmerge.iceberg.locations import plain_path
+from rowmerge.iceberg.manifests import read_manifest, write_manifest, write_manifest_list
+from rowmerge.iceberg.metrics import metrics_modes
+from rowmerge.iceberg.position_deletes import write_position_deletes
+from rowmerge.iceberg.properties import whole_number
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import AddedFile, Positions
+
+ENTRIES_OF_A_MANIFEST = 20_000
+"""About the 8 MB that `commit.manifest.target-size-bytes` wants, for tables with some ten columns."""
+
+
+@dataclass(frozen=True)
+class Produced:
+    """What a snapshot is made of. `entries` are those that it adds or removes."""
+
+    manifest_list: str
+    manifests: tuple[Manifest, ...]
+    entries: tuple[Entry, ...]
+
+
+@dataclass
+class SnapshotFiles:
+    """Writes the files of one snapshot, again for each attempt where the table's newest version became another one.
+
+    `metadata`: the table as the snapshot will find it; paths of data files are absolute.
+    """
+
+    storage: Storage
+    metadata: TableMetadata
+    snapshot_id: int
+    added: Sequence[AddedFile]
+    compression: str = "deflate"
+    commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    _written: list[str] = field(default_factory=list)
+    _used: frozenset[str] = frozenset()
+    _deletes: dict[tuple[str, frozenset[str]], ContentFile | None] = field(default_factory=dict)
+    _attempts: int = 0
+
+    def produce(
+        self, live: LiveFiles, removed: Iterable[str], deleted: Mapping[str, Positions], parent: int | None, sequence_number: int
+    ) -> Produced:
+        """The snapshot that follows `live`: files leave, rows of files that stay are deleted, the added files come in.
+
+        Raises StorageError, CorruptLog, ValueError for a path that `live` does not have.
+        """
+        self._attempts += 1
+        marked, superseded, emptied = self._marked(live, deleted)
+        gone = frozenset(removed) | emptied
+        if unknown := gone - set(live.paths):
+            raise ValueError(f"{min(unknown)} is no data file of {self.metadata.location}")
+        # A delete file that is about one data file has nothing left to say when that file goes.
+        dangling = {_key(entry) for entry in live.deletes if scope_of(entry) in gone}
+        leaving = superseded | dangling
+        kept, changed = self._rewritten(live.manifests, gone, leaving)
+        new = self._added_manifests() + self._delete_manifests(marked)
+        manifests = self._merged([*new, *kept])
+        entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.storage, manifest))]
+        path = f"{self._folder}/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
+        self._wrote(path)
+        write_manifest_list(self.storage, path, manifests, snapshot_id=self.snapshot_id, parent_id=parent, sequence_number=sequence_number)
+        self._used = frozenset([path, *(m.path for m in manifests), *(f.path for f in marked)])
+        return Produced(path, tuple(manifests), tuple(entries))
+
+    def discard(self) -> None:
+        """Delete all files that were written: no version refers to them."""
+        self.storage.delete([_below(self.storage, path) for path in self._written])
+
+    def discard_superseded(self) -> None:
+        """Delete the files of earlier attempts, after the last one is committed."""
+        try:
+            self.storage.delete([_below(self.storage, path) for path in self._written if path not in self._used])
+        except StorageError:
+            return  # removing orphan files finds them
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _folder(self) -> str:
+        return f"{self.storage.location}/metadata"
+
+    def _wrote(self, path: str) -> None:
+        self._written.append(path)
+
+    def _marked(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> tuple[list[ContentFile], set[str], frozenset[str]]:
+        """New delete files, the keys of those that they stand for, and the data files that have no rows left."""
+        files, superseded, emptied = [], set(), set()
+        for path, entry in live.by_path(deleted).items():
+            own = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
+            before = live.deleted_positions([entry]).get(path, Positions())
+            everything = deleted[path] | before
+            if len(everything) >= entry.file.records:
+                emptied.add(path)
+                continue
+            shared = Positions() if len(own) == len(live.position_deletes_of(entry)) else before - _positions_of(live, own, entry)
+            key = (path, frozenset(map(_key, own)))
+            if key not in self._deletes:
+                self._deletes[key] = self._delete_file(entry, everything - shared)
+            made = self._deletes[key]
+            if made is not None:
+                files.append(made)
+                superseded |= set(map(_key, own))
+        return files, superseded, frozenset(emptied)
+
+    def _delete_file(self, entry: Entry, positions: Positions) -> ContentFile | None:
+        if not positions:
+            return None
+        folder = plain_path(entry.file.path).rpartition("/")[0]
+        path = f"{folder}/{len(self._deletes):05d}-{uuid.uuid4()}-deletes.parquet"
+        self._wrote(path)
+        return write_position_deletes(self.storage, path, entry.file, positions)
+
+    def _rewritten(self, manifests: Sequence[Manifest], gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
+        """The manifests of before, those anew in which a file leaves; and the entries that leave."""
+        kept: list[Manifest] = []
+        changed: list[Entry] = []
+        for manifest in manifests:
+            if not manifest.may_have_live_files:
+                continue
+            if not (gone if manifest.content is ManifestContent.DATA else leaving):
+                kept.append(manifest)
+                continue
+            entries = [entry for entry in read_manifest(self.storage, manifest) if entry.live]
+            out = {id(entry) for entry in entries if self._leaves(entry, gone, leaving)}
+            if not out:
+                kept.append(manifest)
+                continue
+            anew = [entry.deleted(self.snapshot_id) if id(entry) in out else entry.existing() for entry in entries]
+            kept.append(self._manifest(anew, manifest.content, manifest.spec_id))
+            changed += [entry for entry in anew if not entry.live]
+        return kept, changed
+
+    def _leaves(self, entry: Entry, gone: frozenset[str], leaving: set[str]) -> bool:
+        return plain_path(entry.file.path) in gone if entry.file.content == Content.DATA else _key(entry) in leaving
+
+    def _added_manifests(self) -> list[Manifest]:
+        """Made once: what is in them does not depend on others."""
+        if not hasattr(self, "_own"):
+            ordered = [part.source_id for part in self.metadata.sort_order().fields]
+            modes = metrics_modes(self.metadata.schema(), self.metadata.properties, ordered)
+            files = [content_file(file, self.metadata, modes) for file in self.added]
+            parts = [files[start : start + ENTRIES_OF_A_MANIFEST] for start in range(0, len(files), ENTRIES_OF_A_MANIFEST)]
+            self._own = [self._of_new(part, ManifestContent.DATA, self.metadata.default_spec_id) for part in parts]
+        return list(self._own)
+
+    def _delete_manifests(self, files: Sequence[ContentFile]) -> list[Manifest]:
+        by_spec: dict[int, list[ContentFile]] = defaultdict(list)
+        for file in files:
+            by_spec[file.spec_id].append(file)
+        return [self._of_new(group, ManifestContent.DELETES, spec_id) for spec_id, group in by_spec.items()]
+
+    def _of_new(self, files: Sequence[ContentFile], content: ManifestContent, spec_id: int) -> Manifest:
+        return self._manifest([Entry.added(file, self.snapshot_id) for file in files], content, spec_id)
+
+    def _manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
+        path = f"{self._folder}/{self.commit_id}-m{len(self._written)}.avro"
+        self._wrote(path)
+        spec = self.metadata.specs()[spec_id]
+        return write_manifest(
+            self.storage, path, entries, content=content, spec=spec, schema=self.metadata.schema(), snapshot_id=self.snapshot_id
+        )
+
+    def _merged(self, manifests: list[Manifest]) -> list[Manifest]:
+        """Small manifests put together where there are many (`commit.manifest.min-count-to-merge`), the newest first."""
+        properties = self.metadata.properties
+        if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
+            return manifests
+        least = whole_number(properties, "commit.manifest.min-count-to-merge", 100)
+        size = whole_number(properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
+        groups: dict[tuple[ManifestContent, int], list[Manifest]] = defaultdict(list)
+        for manifest in manifests:
+            groups[manifest.content, manifest.spec_id].append(manifest)
+        result: list[Manifest] = []
+        for (content, spec_id), group in groups.items():
+            if len(group) < max(least, 2):
+                result += group
+                continue
+            for together in _bins(group, size):
+                result.append(together[0] if len(together) == 1 else self._together(together, content, spec_id))
+        return result
+
+    def _together(self, manifests: Sequence[Manifest], content: ManifestContent, spec_id: int) -> Manifest:
+        entries = []
+        for manifest in manifests:
+            for entry in read_manifest(self.storage, manifest):
+                if entry.snapshot_id == self.snapshot_id and entry.status is not Status.EXISTING:
+                    entries.append(entry)
+                elif entry.live:
+                    entries.append(entry.existing())
+        return self._manifest(entries, content, spec_id)
+
+
+def _positions_of(live: LiveFiles, deletes: Sequence[Entry], entry: Entry) -> Positions:
+    """What these delete files take from a data file."""
+    some = LiveFiles(live.storage, data=(entry,), deletes=tuple(deletes))
+    return some.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
+
+
+def _bins(manifests: Sequence[Manifest], size: int) -> list[list[Manifest]]:
+    bins: list[list[Manifest]] = [[]]
+    filled = 0
+    for manifest in manifests:
+        if bins[-1] and filled + manifest.length > size:
+            bins.append([])
+            filled = 0
+        bins[-1].append(manifest)
+        filled += manifest.length
+    return bins
+
+
+def _key(entry: Entry) -> str:
+    return f"{entry.file.path}#{entry.file.content_offset}"
+
+
+def _below(storage: Storage, path: str) -> str:
+    """An absolute path as one relative to the storage."""
+    return path[len(storage.location) + 1 :]

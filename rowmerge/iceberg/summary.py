@@ -1,0 +1,77 @@
+"""What a snapshot says of itself: its operation and the figures that Java's SnapshotSummary writes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+
+from rowmerge.iceberg.content import Content, Entry, Status
+from rowmerge.iceberg.snapshot import APPLICATION, APPLICATION_VERSION
+from rowmerge.iceberg.snapshot_files import Produced
+from rowmerge.table.snapshot import Change
+from rowmerge.version import __version__
+
+OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
+"""Where the history finds the statement; the other figures are those of all engines."""
+
+_TOTALS = (
+    ("total-data-files", "added-data-files", "deleted-data-files"),
+    ("total-delete-files", "added-delete-files", "removed-delete-files"),
+    ("total-records", "added-records", "deleted-records"),
+    ("total-files-size", "added-files-size", "removed-files-size"),
+    ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
+    ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
+)
+
+
+def summary_of(change: Change, made: Produced, parent: IcebergVersion | None) -> tuple[str, dict[str, str]]:
+    """The operation (append, overwrite, delete, replace) and the other entries of the summary."""
+    counts: Counter[str] = Counter()
+    for entry in made.entries:
+        counts.update(_figures(entry))
+    partitions = len({(entry.file.spec_id, entry.file.partition) for entry in made.entries})
+    told = {name: str(count) for name, count in counts.items() if count}
+    told["changed-partition-count"] = str(partitions)
+    before: Mapping[str, str] = {}
+    if parent is not None and parent.summary is not None:
+        before = parent.summary.additional_properties
+    for total, plus, minus in _TOTALS:
+        if parent is None or total in before:
+            told[total] = str(max(0, int(before.get(total, "0")) + counts[plus] - counts[minus]))
+    told |= {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
+    if change.parameters:
+        told[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)
+    if change.metrics:
+        told[METRICS] = json.dumps(dict(change.metrics))
+    if change.transaction is not None:
+        told |= {APPLICATION: change.transaction[0], APPLICATION_VERSION: str(change.transaction[1])}
+    return _operation(change, counts), told
+
+
+def _operation(change: Change, counts: Counter[str]) -> str:
+    if not change.data_change:
+        return "replace"
+    adds = counts["added-data-files"]
+    deletes = counts["deleted-data-files"] + counts["added-delete-files"]
+    if adds and deletes:
+        return "overwrite"
+    return "delete" if deletes else "append"
+
+
+def _figures(entry: Entry) -> dict[str, int]:
+    file = entry.file
+    added = entry.status is Status.ADDED
+    verb = "added" if added else "removed"
+    figures = {f"{verb}-files-size": file.size}
+    match file.content:
+        case Content.DATA:
+            figures["added-data-files" if added else "deleted-data-files"] = 1
+            figures["added-records" if added else "deleted-records"] = file.records
+        case Content.POSITION_DELETES:
+            figures |= {f"{verb}-delete-files": 1, f"{verb}-position-delete-files": 1, f"{verb}-position-deletes": file.records}
+        case Content.EQUALITY_DELETES:
+            figures |= {f"{verb}-delete-files": 1, f"{verb}-equality-delete-files": 1, f"{verb}-equality-deletes": file.records}
+    return figures

@@ -1,0 +1,171 @@
+"""An Iceberg table in a catalog: opening its snapshots, creating it, committing to it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.update import update_table_metadata
+
+from rowmerge.errors import ChangesNotRecorded, TableNotFound, UnsupportedTableFeature, VersionNotFound
+from rowmerge.iceberg.commit import Commit, creation
+from rowmerge.iceberg.definition import changing_updates, new_metadata, replacing_updates
+from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.snapshot import IcebergSnapshot
+from rowmerge.iceberg.summary import METRICS, OPERATION, PARAMETERS
+from rowmerge.storage.store import absolute_location
+from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.snapshot import (
+    Change,
+    HistoryEntry,
+    Outcome,
+    Snapshot,
+    TableDefinition,
+    TableShape,
+    Vacuumed,
+    VacuumOptions,
+)
+
+
+class IcebergTable:
+    """Implements `rowmerge.table.snapshot.Table`. Keeps its newest snapshot, so that opening it again reads nothing anew.
+
+    May be used by several threads.
+    """
+
+    def __init__(self, operations: TableOperations, name: str) -> None:
+        self._operations, self._name = operations, name
+        self._lock = threading.Lock()
+        self._opened: IcebergSnapshot | None = None
+
+    @property
+    def location(self) -> str:
+        return self._operations.storage.location
+
+    def exists(self) -> bool:
+        return self._operations.current() is not None
+
+    def snapshot(self) -> IcebergSnapshot:
+        """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
+        with self._lock:
+            current = self._current()
+            if self._opened is None or self._opened.current is not current:
+                metadata = current.metadata
+                self._opened = IcebergSnapshot(
+                    self._operations.storage, self._name, current, metadata.current_snapshot(), metadata.schema()
+                )
+            return self._opened
+
+    def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
+        """A snapshot by its id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
+        if version is None and timestamp is None:
+            return self.snapshot()
+        current = self._current()
+        metadata = current.metadata
+        if version is not None:
+            found = metadata.snapshot_by_id(version)
+            if found is None:
+                known = ", ".join(str(snapshot.snapshot_id) for snapshot in metadata.snapshots[-5:]) or "none"
+                raise VersionNotFound(f"{self._name} has no snapshot {version}. The newest are: {known}.")
+        else:
+            assert timestamp is not None
+            past = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
+            found = metadata.snapshot_by_id(past[-1].snapshot_id) if past else None
+            if found is None:
+                raise VersionNotFound(f"{self._name} has no snapshot that is {timestamp} (ms since 1970) or older. Choose a later time.")
+        return IcebergSnapshot(self._operations.storage, self._name, current, found, _schema_at(metadata, found))
+
+    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+        """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
+        if base is None:
+            metadata = new_metadata(self._name, self.location, definition)
+        else:
+            assert isinstance(base, IcebergSnapshot)
+            make = replacing_updates if replace else changing_updates
+            metadata = update_table_metadata(base.metadata, make(self._name, base.metadata, definition))
+        after = IcebergSnapshot(self._operations.storage, self._name, Current(metadata, ""), None, metadata.schema())
+        return TableShape(
+            name=self._name,
+            location=after.location,
+            data_location=after.data_location,
+            schema=after.schema,
+            partition_columns=tuple(field.column[0] for field in after.partitioning if field.identity),
+            partitioning=after.partitioning,
+            partition_values_in_files=True,
+            stored_schema=after.stored_schema,
+            by_field_id=True,
+            rules=after.rules,
+            ordering=after.ordering,
+            distribution=after.distribution,
+        )
+
+    def create(self, definition: TableDefinition, change: Change) -> Outcome:
+        """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
+        return creation(self._operations, self._name, new_metadata(self._name, self.location, definition), change)
+
+    def commit(self, base: Snapshot, change: Change) -> Outcome:
+        """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
+        if not isinstance(base, IcebergSnapshot):
+            raise TypeError(f"{base!r} is no snapshot of an Iceberg table")
+        if change.definition is None or not change.files.empty:
+            base.check_writable()
+        return Commit(self._operations, self._name, base, change).run()
+
+    def version_of_transaction(self, application: str, version: int) -> int | None:
+        """The snapshot that an application's transaction made."""
+        found = (snapshot for known, snapshot in self.snapshot().transactions(application) if known <= version)
+        return next(found, None)
+
+    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
+        """Raises ChangesNotRecorded: an Iceberg table keeps no change rows."""
+        raise ChangesNotRecorded(self._name, 0, "Iceberg tables keep no change rows. Compare two snapshots in a query: VERSION AS OF.")
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """The snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
+        entries = [_history_entry(snapshot) for snapshot in self.snapshot().history()]
+        return entries[:limit]
+
+    def vacuum(self, options: VacuumOptions) -> Vacuumed:
+        raise UnsupportedTableFeature(self._name, "VACUUM", action="run", advice="")
+
+    def _current(self) -> Current:
+        current = self._operations.current()
+        if current is None:
+            raise TableNotFound(self._name)
+        if absolute_location(current.metadata.location) != self.location:
+            raise UnsupportedTableFeature(
+                self._name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
+            )
+        return current
+
+
+def _schema_at(metadata: TableMetadata, snapshot: IcebergVersion) -> Schema:
+    """The schema that was current when a snapshot was made."""
+    found = metadata.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    return metadata.schema() if found is None else found
+
+
+def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
+    summary = snapshot.summary
+    told: Mapping[str, str] = {} if summary is None else summary.additional_properties
+    operation = told.get(OPERATION, "" if summary is None else summary.operation.value)
+    parameters = {name: _text(value) for name, value in json.loads(told.get(PARAMETERS, "{}")).items()}
+    metrics = {name: str(value) for name, value in json.loads(told.get(METRICS, "{}")).items()}
+    figures = {name: value for name, value in told.items() if not name.startswith("rowmerge.") and not name.startswith("engine-")}
+    return HistoryEntry(
+        version=snapshot.snapshot_id,
+        timestamp=snapshot.timestamp_ms,
+        operation=operation,
+        parameters=parameters,
+        metrics=metrics or figures,
+        read_version=snapshot.parent_snapshot_id,
+        engine=told.get("engine-name"),
+    )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,171 @@
+"""Column types between Iceberg's schemas and ours. Field ids ride along in the fields' metadata, on every level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyiceberg import types as t
+from pyiceberg.schema import Schema
+
+from rowmerge.errors import TypeMismatch, UnsupportedTableFeature
+from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
+
+_TO_ICEBERG: Mapping[str, t.IcebergType] = {
+    "boolean": t.BooleanType(),
+    "byte": t.IntegerType(),
+    "short": t.IntegerType(),
+    "integer": t.IntegerType(),
+    "long": t.LongType(),
+    "float": t.FloatType(),
+    "double": t.DoubleType(),
+    "date": t.DateType(),
+    "timestamp": t.TimestamptzType(),
+    "timestamp_ntz": t.TimestampType(),
+    "string": t.StringType(),
+    "binary": t.BinaryType(),
+}
+_FROM_ICEBERG: Mapping[type[t.IcebergType], str] = {
+    t.BooleanType: "boolean",
+    t.IntegerType: "integer",
+    t.LongType: "long",
+    t.FloatType: "float",
+    t.DoubleType: "double",
+    t.DateType: "date",
+    t.TimestamptzType: "timestamp",
+    t.TimestampType: "timestamp_ntz",
+    t.StringType: "string",
+    t.BinaryType: "binary",
+}
+
+
+def columns_of(schema: Schema, table: str) -> Struct:
+    """The columns of an Iceberg schema, with their ids. Raises UnsupportedTableFeature for a type that Spark has no form of."""
+    return _struct(schema.as_struct(), table)
+
+
+def _struct(struct: t.StructType, table: str) -> Struct:
+    return Struct(tuple(_field(field, table) for field in struct.fields))
+
+
+def _field(field: t.NestedField, table: str) -> Field:
+    metadata: dict[str, Any] = {FIELD_ID: field.field_id}
+    if nested := dict(_nested_ids(field.field_type, "")):
+        metadata[NESTED_IDS] = nested
+    if field.doc is not None:
+        metadata["comment"] = field.doc
+    return Field(field.name, _type(field.field_type, field.name, table), not field.required, metadata)
+
+
+def _type(type_: t.IcebergType, column: str, table: str) -> DataType:
+    match type_:
+        case t.DecimalType():
+            return Decimal(type_.precision, type_.scale)
+        case t.StructType():
+            return _struct(type_, table)
+        case t.ListType():
+            return Array(_type(type_.element_type, column, table), not type_.element_required)
+        case t.MapType():
+            key, value = _type(type_.key_type, column, table), _type(type_.value_type, column, table)
+            return Map(key, value, not type_.value_required)
+    name = _FROM_ICEBERG.get(type(type_))
+    if name is None:
+        raise UnsupportedTableFeature(
+            table, f"type {type_} of the column {column}", action="read", advice="Read it in an engine that has this type."
+        )
+    return Primitive(name)
+
+
+def _nested_ids(type_: t.IcebergType, path: str) -> Iterator[tuple[str, int]]:
+    """The ids of what lists and maps hold, by their paths below the field, as far as the next field of a struct."""
+    if isinstance(type_, t.ListType):
+        yield f"{path}element", type_.element_id
+        yield from _nested_ids(type_.element_type, f"{path}element.")
+    elif isinstance(type_, t.MapType):
+        yield f"{path}key", type_.key_id
+        yield from _nested_ids(type_.key_type, f"{path}key.")
+        yield f"{path}value", type_.value_id
+        yield from _nested_ids(type_.value_type, f"{path}value.")
+
+
+class SchemaBuilder:
+    """An Iceberg schema from ours: fields that have an id keep it, all others get the next ones."""
+
+    def __init__(self, table: str, last_id: int) -> None:
+        self._table, self.last_id = table, last_id
+
+    def schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
+        """The schema. Raises TypeMismatch for a type that Iceberg does not have."""
+        # Ids of the top level first, as in Java's TypeUtil.assignFreshIds.
+        fields = self._fields(columns)
+        there = {id_ for field in fields for id_ in (field.field_id,)}
+        return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & there))
+
+    def _fields(self, columns: Struct) -> list[t.NestedField]:
+        ids = [self._id(column.metadata.get(FIELD_ID)) for column in columns]
+        return [
+            t.NestedField(
+                field_id=id_,
+                name=column.name,
+                field_type=self._type(column.type, column, column.metadata.get(NESTED_IDS) or {}, ""),
+                required=not column.nullable,
+                doc=column.comment,
+            )
+            for id_, column in zip(ids, columns, strict=True)
+        ]
+
+    def _id(self, known: Any) -> int:
+        if known is not None:
+            return int(known)
+        self.last_id += 1
+        return self.last_id
+
+    def _type(self, type_: DataType, column: Field, ids: Mapping[str, int], path: str) -> t.IcebergType:
+        match type_:
+            case Decimal(precision, scale):
+                return t.DecimalType(precision, scale)
+            case Struct():
+                return t.StructType(*self._fields(type_))
+            case Array(element, contains_null):
+                id_ = self._id(ids.get(f"{path}element"))
+                inner = self._type(element, column, ids, f"{path}element.")
+                return t.ListType(element_id=id_, element_type=inner, element_required=not contains_null)
+            case Map(key, value, value_contains_null):
+                key_id, value_id = self._id(ids.get(f"{path}key")), self._id(ids.get(f"{path}value"))
+                return t.MapType(
+                    key_id=key_id,
+                    key_type=self._type(key, column, ids, f"{path}key."),
+                    value_id=value_id,
+                    value_type=self._type(value, column, ids, f"{path}value."),
+                    value_required=not value_contains_null,
+                )
+        found = _TO_ICEBERG.get(type_.name)
+        if found is None:
+            raise TypeMismatch(
+                f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
+                f"Choose another type."
+            )
+        return found
+
+
+def fresh(columns: Struct) -> Struct:
+    """The columns as those of a new table: without ids, tinyint and smallint as int, char and varchar as plain strings."""
+    return Struct(tuple(_fresh_field(field) for field in columns))
+
+
+def _fresh_field(field: Field) -> Field:
+    kept = {key: field.metadata[key] for key in ("comment",) if key in field.metadata}
+    return Field(field.name, _fresh_type(field.type), field.nullable, kept)
+
+
+def _fresh_type(type_: DataType) -> DataType:
+    match type_:
+        case Primitive("byte" | "short"):
+            return Primitive("integer")
+        case Struct():
+            return fresh(type_)
+        case Array(element, contains_null):
+            return Array(_fresh_type(element), contains_null)
+        case Map(key, value, value_contains_null):
+            return Map(_fresh_type(key), _fresh_type(value), value_contains_null)
+    return type_
