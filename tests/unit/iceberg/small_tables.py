@@ -1,17 +1,19 @@
-"""Iceberg tables made by hand: rows in Parquet, manifests of ours, metadata of pyiceberg's models."""
+"""Iceberg tables made by hand, of manifests of ours and pyiceberg's metadata, and golden ones opened by their metadata alone."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil, new_table_metadata
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
@@ -20,6 +22,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from rowmerge.iceberg.content import Content, ContentFile, Entry, ManifestContent
 from rowmerge.iceberg.manifests import write_manifest, write_manifest_list
 from rowmerge.storage.store import Storage
+from tests.golden.iceberg.tables import copied
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "name", StringType(), required=False))
 _ARROW = pa.schema(
@@ -77,6 +80,13 @@ def table_of(storage: Storage, data: Sequence[ContentFile], deletes: Sequence[Co
         metadata["snapshots"][0] |= {"first-row-id": 0, "added-rows": rows}
     storage.put("metadata/v1.metadata.json", json.dumps(metadata).encode())
     return f"{storage.location}/metadata/v1.metadata.json"
+
+
+def opened(name: str, folder: Path) -> tuple[Storage, TableMetadata]:
+    """A copy of a golden table in a folder, and its newest metadata."""
+    newest = Path(copied(name, folder))
+    data = newest.read_bytes()
+    return Storage(str(folder)), TableMetadataUtil.parse_raw((gzip.decompress(data) if ".gz." in newest.name else data).decode())
 
 
 def _with_snapshot(empty: TableMetadata, manifest_list: str) -> TableMetadata:

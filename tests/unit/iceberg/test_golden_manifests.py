@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import uuid
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import read_manifest_list as pyiceberg_list
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.iceberg.content import UNASSIGNED, Content, Entry, Manifest
 from rowmerge.iceberg.deletion_vectors import read_deletion_vectors
@@ -20,13 +19,8 @@ from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.position_deletes import read_position_deletes
 from rowmerge.storage.store import Storage
-from tests.golden.iceberg.tables import NAMES, copied
-
-
-def opened(name: str, folder: Path) -> tuple[Storage, TableMetadata]:
-    newest = Path(copied(name, folder))
-    data = newest.read_bytes()
-    return Storage(str(folder)), TableMetadataUtil.parse_raw((gzip.decompress(data) if ".gz." in newest.name else data).decode())
+from tests.golden.iceberg.tables import NAMES
+from tests.unit.iceberg.small_tables import opened
 
 
 def manifests_of(storage: Storage, metadata: TableMetadata) -> list[Manifest]:
