@@ -22,6 +22,7 @@ from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmat
 from rowmerge.spark.outcomes import new_rows, outcome_rows
 from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.source import Source, unevaluated
+from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import FileMask, Snapshot, WriteMode
 
@@ -94,7 +95,7 @@ def explained_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
 def explained_create(
     name: str,
     columns: Struct,
-    partitioned_by: Sequence[str],
+    partitioned_by: Sequence[PartitionField],
     existing: Snapshot | None,
     source: str,
     *,
@@ -105,7 +106,7 @@ def explained_create(
     lines = [f"CREATE{' OR REPLACE' if or_replace else ''} TABLE {name} AS SELECT"]
     lines += [f"  column {quote(column.name)} {column.sql_type}" for column in columns]
     if partitioned_by:
-        lines.append(f"  partitioned by {', '.join(quote(column) for column in partitioned_by)}")
+        lines.append(f"  partitioned by {', '.join(field.told for field in partitioned_by)}")
     lines += _source(source, reads_table=False)
     if existing is None:
         return [*lines, "  the table does not exist: definition and rows become its version 0"]

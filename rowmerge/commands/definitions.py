@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rowmerge.commands.names import SqlText, TableName
+from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 
 
 @dataclass(frozen=True)
@@ -44,16 +45,15 @@ class ColumnDefinition:
 class CreateTable:
     """CREATE [OR REPLACE] TABLE, REPLACE TABLE. `format` is the name after USING in lower case, None when absent.
 
-    `partitioned_by` are column names; columns defined inside PARTITIONED BY (name type) are in `columns` too. A partition transform is
-    kept as text in `partition_transforms`.
+    `partitioned_by` are fields as they are written, without names of their own; columns defined inside PARTITIONED BY (name type) are in
+    `columns` too.
     """
 
     name: TableName
     columns: tuple[ColumnDefinition, ...] = ()
     query: SqlText | None = None
     format: str | None = None
-    partitioned_by: tuple[str, ...] = ()
-    partition_transforms: tuple[SqlText, ...] = ()
+    partitioned_by: tuple[PartitionField, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     location: str | None = None
@@ -125,6 +125,26 @@ class DropConstraint:
     name: TableName
     constraint: str
     if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class ChangePartitioning:
+    """ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD. `dropped`: what the field is made of, or a column of its name; both as they are
+    written. An added field without a name gets one.
+    """
+
+    name: TableName
+    dropped: PartitionField | None = None
+    added: PartitionField | None = None
+
+
+@dataclass(frozen=True)
+class SetWriteOrder:
+    """ALTER TABLE … WRITE …: the order, which may be none, and how rows come together; None leaves that as it is."""
+
+    name: TableName
+    ordering: tuple[SortField, ...] = ()
+    distribution: Distribution | None = None
 
 
 @dataclass(frozen=True)
@@ -274,6 +294,8 @@ DefinitionCommand = (
     | DropConstraint
     | SetDefault
     | SetNullable
+    | ChangePartitioning
+    | SetWriteOrder
     | RenameColumn
     | DropColumns
     | AlterColumn

@@ -121,9 +121,9 @@ def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> 
 
 
 def _refuse_order(table: str, definition: TableDefinition) -> None:
-    if definition.ordering:
-        told = ", ".join(field.told for field in definition.ordering)
-        raise PlanError(f"{table} cannot be WRITE ORDERED BY {told}: Delta tables keep no order. Write the rows with ORDER BY.")
+    if definition.ordering is not None or definition.distribution is not None:
+        told = f" ORDERED BY {', '.join(field.told for field in definition.ordering)}" if definition.ordering else ""
+        raise PlanError(f"ALTER TABLE {table} WRITE{told}: Delta tables keep no order of writing. Write the rows with ORDER BY.")
 
 
 def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[Leaf, ...]) -> Metadata:

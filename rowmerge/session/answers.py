@@ -14,6 +14,7 @@ from rowmerge.changes.compaction import Compacted, Sizes
 from rowmerge.changes.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.spark.types import frame_of
+from rowmerge.table.partitioning import IDENTITY
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
 from rowmerge.table.snapshot import HistoryEntry, Snapshot
 
@@ -57,10 +58,7 @@ def row_counts(spark: SparkSession, operation: str, changes: RowChanges) -> Data
 def columns_of(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
     """DESCRIBE [EXTENDED]: a row a column, the partitioning, and with EXTENDED what is known of the table."""
     rows: list[Sequence[str | None]] = [(f.name, f.sql_type, f.comment) for f in description.columns]
-    if description.partition_columns:
-        rows += [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
-        by_name = {f.name: f for f in description.columns}
-        rows += [(name, by_name[name].sql_type, by_name[name].comment) for name in description.partition_columns]
+    rows += _partitioning(description)
     if extended:
         relation = description.relation
         properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
@@ -71,6 +69,7 @@ def columns_of(spark: SparkSession, description: RelationDescription, extended: 
             ("Location", description.location),
             ("Comment", description.comment or ""),
             ("Version", "" if description.version is None else str(description.version)),
+            ("Write Order", ", ".join(field.told for field in description.ordering)),
             ("Statistics", f"{description.size} bytes" + (f", {description.records} rows" if description.records is not None else "")),
             ("Table Properties", f"[{properties}]"),
         ]
@@ -79,6 +78,20 @@ def columns_of(spark: SparkSession, description: RelationDescription, extended: 
         rows += _rules(description)
         rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in told if value]
     return answer(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
+
+
+def _partitioning(description: RelationDescription) -> list[Sequence[str | None]]:
+    """As Spark tells it: columns with their types, or all parts as they are made where one is more than a column."""
+    fields = description.partitioning
+    if any(field.transform.name != IDENTITY for field in fields):
+        return [("", "", ""), ("# Partitioning", "", ""), *((f"Part {at}", field.told, "") for at, field in enumerate(fields))]
+    columns = Struct(description.columns)
+    rows: list[Sequence[str | None]] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")] if fields else []
+    for field in fields:
+        source = columns.at(field.column, case_sensitive=True)
+        assert source is not None
+        rows.append((".".join(field.column), source.sql_type, source.comment))
+    return rows
 
 
 def _rules(description: RelationDescription) -> list[Sequence[str | None]]:

@@ -33,19 +33,6 @@ def query_columns(frame: DataFrame) -> Struct:
     return Struct(tuple(Field(field.name, nullable(field.type)) for field in schema))
 
 
-def partition_columns(columns: Struct, names: tuple[str, ...]) -> tuple[str, ...]:
-    """The columns of PARTITIONED BY by their exact names. Raises UnknownColumn, PlanError when none would be left for the files."""
-    found = []
-    for name in names:
-        field = columns.find(name)
-        if field is None:
-            raise UnknownColumn(name, columns.names, where="PARTITIONED BY")
-        found.append(field.name)
-    if found and len(found) == len(columns):
-        raise PlanError("A table cannot be partitioned by all of its columns. Leave at least one for the data files.")
-    return tuple(found)
-
-
 def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Struct:
     """The schema after ALTER TABLE … ADD COLUMNS, in the places that it gives. Raises PlanError, UnknownColumn."""
     schema: DataType = snapshot.schema

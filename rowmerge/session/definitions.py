@@ -14,6 +14,7 @@ from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
     AlterColumn,
+    ChangePartitioning,
     CommentOn,
     CreateSchema,
     CreateTable,
@@ -29,6 +30,7 @@ from rowmerge.commands.definitions import (
     SetDefault,
     SetNullable,
     SetProperties,
+    SetWriteOrder,
     ShowColumns,
     ShowProperties,
     ShowSchemas,
@@ -37,18 +39,18 @@ from rowmerge.commands.definitions import (
     UseSchema,
 )
 from rowmerge.commands.names import TableName
-from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound, UnsupportedStatement
+from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.column_changes import changed_paths, check_unused, commented, schema_change
-from rowmerge.session.columns import new_properties, partition_columns, query_columns, renamed, with_columns
+from rowmerge.session.columns import new_properties, query_columns, renamed, with_columns
 from rowmerge.session.constraints import Constraints, checks_by_name
 from rowmerge.session.description import RelationDescription, describe
+from rowmerge.session.partitioning import change_of, partitioning, write_order
 from rowmerge.session.results import StatementResult
 from rowmerge.spark.columns import fields_of
 from rowmerge.spark.definition_rules import check_rules
 from rowmerge.spark.types import check_storable
-from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import quote
 from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
 
@@ -86,6 +88,9 @@ class Definitions:
                 return self._change_columns(command)
             case SetProperties() | UnsetProperties():
                 return self._properties(command)
+            case ChangePartitioning() | SetWriteOrder():
+                operation, definition = change_of(command) if isinstance(command, ChangePartitioning) else write_order(command)
+                return self._changed(command.name, operation, {}, definition)
             case CommentOn():
                 return self._comment(command)
             case AddConstraint() | DropConstraint() | SetDefault() | SetNullable():
@@ -152,12 +157,6 @@ class Definitions:
         return result
 
     def _create_table(self, command: CreateTable, options: CommitOptions) -> StatementResult:
-        if command.partition_transforms:
-            raise UnsupportedStatement(
-                f"PARTITIONED BY {command.partition_transforms[0]}: Delta tables are partitioned by columns, not by transforms. "
-                f"Add a column with that value and name it",
-                text=str(command.name),
-            )
         schema, name = self.binder.locate(command.name)
         existing = self.catalog.relation(schema, name)
         if existing is not None and command.if_not_exists:
@@ -178,9 +177,9 @@ class Definitions:
         else:
             columns = fields_of(self.spark, command.columns)
             check_storable(columns)
-        partitioned_by = partition_columns(columns, command.partitioned_by)
+        partitioned_by = partitioning(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)
-        definition = TableDefinition(columns, identities(partitioned_by), command.properties, command.comment, checks or None)
+        definition = TableDefinition(columns, partitioned_by, command.properties, command.comment, checks or None)
         result = self.create(
             command.name,
             definition,

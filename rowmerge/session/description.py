@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.table.partitioning import PartitionField, SortField
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field
 
@@ -22,6 +23,8 @@ class RelationDescription:
     columns: tuple[Field, ...]
     location: str
     partition_columns: tuple[str, ...] = ()
+    partitioning: tuple[PartitionField, ...] = ()
+    ordering: tuple[SortField, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
     comment: str | None = None
     version: int | None = None
@@ -54,6 +57,8 @@ def describe(catalog: DirectoryCatalog, relation: Relation, location: str) -> Re
         snapshot.schema.fields,
         snapshot.location,
         snapshot.partition_columns,
+        snapshot.partitioning,
+        snapshot.ordering,
         snapshot.properties,
         snapshot.description,
         snapshot.version,

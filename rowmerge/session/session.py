@@ -28,6 +28,7 @@ from rowmerge.session.embedded import check_pyspark, start_spark
 from rowmerge.session.explanations import Explanations
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
 from rowmerge.session.maintenance import Maintenance
+from rowmerge.session.partitioning import partition_field, partitioning
 from rowmerge.session.results import StatementResult
 from rowmerge.session.rows import RowStatements
 from rowmerge.session.settings import may_evolve
@@ -36,7 +37,6 @@ from rowmerge.spark.types import frame_of
 from rowmerge.sql import Statement, parse
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Storage
-from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Snapshot, TableDefinition
 
@@ -182,7 +182,8 @@ class Session:
     ) -> StatementResult:
         """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
 
-        `name` as in SQL. `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
+        `name` as in SQL; `partitioned_by`: columns, or transforms as SQL writes them, of a table that is replaced.
+        `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
         `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
         `idempotency_key` as `execute` says. Raises TableNotFound, UnknownColumn, TypeMismatch, …
         """
@@ -201,7 +202,8 @@ class Session:
                 if schema_evolution is not None:
                     raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
-                definition = TableDefinition(columns, identities(tuple(partitioned_by)), dict(properties or {}), comment)
+                fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
+                definition = TableDefinition(columns, fields, dict(properties or {}), comment)
                 result = self._definitions.create(command.name, definition, rows, options, or_replace=True)
             elif mode == "append":
                 result = append(self._binder.table(command.name), rows_for, options)

@@ -2,7 +2,7 @@
 
 from rowmerge.sql.default_values import Defaults, find_defaults
 from rowmerge.sql.hints import idempotency_key
-from rowmerge.sql.parser import Statement, parse, parse_table_name
+from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.references import TableReference, bind, bind_expression, bind_relation, names_of_with, references
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "idempotency_key",
     "names_of_with",
     "parse",
+    "parse_partition_field",
     "parse_table_name",
     "references",
 ]

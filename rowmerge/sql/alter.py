@@ -6,6 +6,7 @@ from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
     AlterColumn,
+    ChangePartitioning,
     ColumnDefinition,
     CommentOn,
     DropColumns,
@@ -14,6 +15,7 @@ from rowmerge.commands.definitions import (
     SetDefault,
     SetNullable,
     SetProperties,
+    SetWriteOrder,
     UnsetProperties,
 )
 from rowmerge.commands.names import TableName
@@ -22,6 +24,7 @@ from rowmerge.sql.columns import begins_constraint, column_definition, constrain
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.definitions import CATALOGS
 from rowmerge.sql.expressions import last_expression
+from rowmerge.sql.partitioning import change_of_partitioning, write_order
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 
@@ -37,6 +40,8 @@ Alteration = (
     | SetProperties
     | UnsetProperties
     | CommentOn
+    | ChangePartitioning
+    | SetWriteOrder
 )
 
 _UNSUPPORTED = {
@@ -67,6 +72,8 @@ def alter(cursor: Cursor) -> Alteration | None:
     if kind == "TABLE" and cursor.sees("ADD") and cursor.key(1) in ("COLUMN", "COLUMNS"):
         cursor.at += 2
         return _add_columns(cursor, name)
+    if kind == "TABLE" and (said := change_of_partitioning(cursor, name) or write_order(cursor, name)):
+        return said
     if kind == "TABLE" and (made := _constraint(cursor, name)):
         return made
     if kind == "TABLE" and (changed := rename_or_drop(cursor, name)):

@@ -9,6 +9,8 @@ from rowmerge.commands.names import SqlText
 from rowmerge.sql.columns import begins_constraint, column_definition, constraint, options, properties
 from rowmerge.sql.cursor import CLOSING, Cursor
 from rowmerge.sql.expressions import begins_query
+from rowmerge.sql.partitioning import partition_field
+from rowmerge.table.partitioning import PartitionField
 
 OWN_FORMATS = frozenset({"delta", "iceberg"})
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
@@ -70,8 +72,7 @@ class _Table:
     """What the clauses of one CREATE TABLE have said so far."""
 
     columns: list[ColumnDefinition] = field(default_factory=list)
-    partitioned_by: list[str] = field(default_factory=list)
-    transforms: list[SqlText] = field(default_factory=list)
+    partitioned_by: list[PartitionField] = field(default_factory=list)
     format: str | None = None
     comment: str | None = None
     location: str | None = None
@@ -106,7 +107,6 @@ def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
         query,
         table.format,
         tuple(table.partitioned_by),
-        tuple(table.transforms),
         merged,
         table.comment,
         table.location,
@@ -159,21 +159,12 @@ def _clause(cursor: Cursor, table: _Table) -> str:
 
 
 def _partition_field(cursor: Cursor, table: _Table) -> None:
-    begin = cursor.at
-    if cursor.token().is_name and cursor.key(1) == "(":
-        cursor.at += 1
-        cursor.skip_group()
-        table.transforms.append(cursor.slice(begin))
-        return
     if cursor.token(1).is_name:
         column = column_definition(cursor)
         table.columns.append(column)
-        table.partitioned_by.append(column.name)
-        return
-    path = cursor.path("a partition column")
-    if len(path) > 1:
-        raise cursor.unsupported("A field of a struct cannot partition a table. Make it a column of its own", cursor.tokens[begin])
-    table.partitioned_by.append(path[0])
+        table.partitioned_by.append(PartitionField((column.name,)))
+    else:
+        table.partitioned_by.append(partition_field(cursor))
 
 
 def _refuse_clause(cursor: Cursor) -> None:

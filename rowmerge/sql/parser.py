@@ -13,6 +13,8 @@ from rowmerge.errors import Unparsable
 from rowmerge.sql import alter, definitions, describe, maintenance, merge, rows
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import Kind, Token, first_word, tokenize
+from rowmerge.sql.partitioning import partition_field
+from rowmerge.table.partitioning import PartitionField
 
 Statement = RowCommand | DefinitionCommand | MaintenanceCommand | Query | Explain
 
@@ -77,6 +79,14 @@ def parse_table_name(text: str) -> TableName:
     name = cursor.table_name()
     cursor.finish("the name of a table")
     return name
+
+
+def parse_partition_field(text: str) -> PartitionField:
+    """A part of PARTITIONED BY (…): `day`, `bucket(16, id)`, `days(ts)`. Raises Unparsable, UnsupportedStatement."""
+    cursor = Cursor(text, tokenize(text))
+    field = partition_field(cursor)
+    cursor.finish("the partition field")
+    return field
 
 
 def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | MaintenanceCommand | None:

@@ -186,6 +186,7 @@ class TableDefinition:
     checks: Mapping[str, str] | None = None
     """CHECK constraints, SQL text by name: all that there are to be."""
     ordering: tuple[SortField, ...] | None = None
+    distribution: Distribution | None = None
 
 
 @dataclass(frozen=True)

@@ -327,7 +327,7 @@ def test_the_partitioning_is_not_changed_in_place(table: DeltaTable) -> None:
     create(table, None, ID_NAME, "name")
     with pytest.raises(PlanError, match="partitioning"):
         alter(table, partitioning=())
-    with pytest.raises(PlanError, match=r"WRITE ORDERED BY id ASC NULLS FIRST: Delta tables keep no order. Write the rows with ORDER BY"):
+    with pytest.raises(PlanError, match=r"WRITE ORDERED BY id ASC NULLS FIRST: Delta tables keep no order of writing. Write"):
         alter(table, ordering=(SortField(("id",)),))
     assert alter(table, partitioning=identities(("name",)), description="x").partition_columns == ("name",)
 

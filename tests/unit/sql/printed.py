@@ -17,6 +17,7 @@ from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, UpdateAction, When
 from rowmerge.errors import StatementError
+from rowmerge.table.partitioning import PartitionField, SortField
 from rowmerge.table.schema import quote
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -61,7 +62,7 @@ def _fields(value: Any) -> Iterator[str]:
         if isinstance(held, tuple) and held and is_dataclass(held[0]) and not isinstance(held[0], SqlText | Assignment):
             yield f"  {field.name}:"
             yield from (f"    {_shown(item)}" for item in held)
-        elif is_dataclass(held) and not isinstance(held, SqlText | TableName):
+        elif is_dataclass(held) and not isinstance(held, SqlText | TableName | PartitionField):
             yield f"  {field.name}: {type(held).__name__}"
             yield from (f"  {line}" for line in _fields(held))
         else:
@@ -84,6 +85,10 @@ def _shown(value: Any) -> str:
             return f"{match.value}{f' AND {_shown(condition)}' if condition else ''} THEN {_action(action)}"
         case Assignment(column, item):
             return f"{'.'.join(map(quote, column))} = {_shown(item)}"
+        case PartitionField():
+            return value.told + (f" AS {quote(value.name)}" if value.name else "")
+        case SortField():
+            return value.told
         case ColumnDefinition():
             return _column(value)
         case CheckConstraint(name, expression):

@@ -18,6 +18,7 @@ CASES = printed.cases(
     "tables.sql",
     "schemas_and_views.sql",
     "alter.sql",
+    "partitioning.sql",
     "describe.sql",
     "maintenance.sql",
     "queries.sql",

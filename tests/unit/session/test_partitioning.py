@@ -1,0 +1,116 @@
+"""What ALTER TABLE makes of partition fields and write orders, without a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rowmerge.errors import PlanError, UnknownColumn
+from rowmerge.session.partitioning import change_of, partition_field, partitioning, write_order
+from rowmerge.sql import parse, parse_partition_field
+from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
+from rowmerge.table.rules import Rules
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import TableDefinition, TableShape
+
+COLUMNS = Struct(
+    (
+        Field("id", Primitive("long")),
+        Field("Name", Primitive("string")),
+        Field("ts", Primitive("timestamp")),
+        Field("s", Struct((Field("In", Primitive("integer")),))),
+        Field("days(ts)", Primitive("integer")),
+    )
+)
+
+
+def fields(*texts: str) -> tuple[PartitionField, ...]:
+    return partitioning(COLUMNS, tuple(map(parse_partition_field, texts)))
+
+
+def altered(text: str, *texts: str) -> TableDefinition:
+    """What `ALTER TABLE t …` makes of a table that is partitioned by these texts."""
+    command: Any = parse(f"alter table t {text}")
+    shape: Any = TableShape("w.t", "", "", COLUMNS, (), fields(*texts), True, COLUMNS, True, Rules())
+    _, definition = write_order(command) if text.startswith("write") else change_of(command)
+    return definition(shape)
+
+
+def told(definition: TableDefinition) -> list[str]:
+    return [f"{field.told} {field.name}" for field in definition.partitioning or ()]
+
+
+def test_fields_of_a_new_table_have_the_names_that_iceberg_gives_them() -> None:
+    texts = ("ID", "bucket(16, id)", "truncate(4, name)", "years(ts)", "bucket(4, S.in)")
+    assert [field.name for field in fields(*texts)] == ["id", "id_bucket", "Name_trunc", "ts_year", "s.In_bucket"]
+    assert [fields(text)[0].name for text in ("month(ts)", "date(ts)", "date_hour(ts)")] == ["ts_month", "ts_day", "ts_hour"]
+    assert [field.column for field in fields(*texts)] == [("id",), ("id",), ("Name",), ("ts",), ("s", "In")]
+
+
+@pytest.mark.parametrize(
+    ("texts", "error"),
+    [
+        (("idd",), "no column `idd` in PARTITIONED BY"),
+        (("bucket(2, s.out)",), r"no column `s\.out` in PARTITIONED BY"),
+        (("bucket(2, id.x)",), r"no column `id\.x` in PARTITIONED BY"),
+        (("years(ts)", "days(ts)"), r"years\(ts\) and days\(ts\): one of them divides the rows already"),
+        (("bucket(2, id)", "bucket(4, id)"), "one of them divides"),
+        (("id", "ID"), "one of them divides"),
+    ],
+)
+def test_fields_that_make_no_sense_are_refused(texts: tuple[str, ...], error: str) -> None:
+    with pytest.raises(PlanError, match=error):
+        fields(*texts)
+
+
+def test_a_column_that_is_named_like_a_transform_is_a_column() -> None:
+    assert partition_field(COLUMNS, "days(ts)") == PartitionField(("days(ts)",))
+    assert partition_field(COLUMNS, "hours(ts)") == PartitionField(("ts",), Transform("hour"))
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("add partition field bucket(16, ID)", ["id"], ["id id", "bucket(16, id) id_bucket_16"]),
+        ("add partition field truncate(3, name) as short", [], ["truncate(3, Name) short"]),
+        ("add partition field hours(ts)", ["days(ts)"], ["days(ts) ts_day", "hours(ts) ts_hour"]),
+        ("drop partition field ID_bucket", ["bucket(16, id)", "name"], ["Name Name"]),
+        ("drop partition field bucket(16, id)", ["bucket(16, id)", "name"], ["Name Name"]),
+        ("drop partition field Name", ["bucket(16, id)", "name"], ["bucket(16, id) id_bucket"]),
+        ("drop partition field s.in", ["s.In"], []),
+        ("replace partition field ts_day with hours(ts) as h", ["days(ts)", "id"], ["id id", "hours(ts) h"]),
+        ("replace partition field days(ts) with day(ts) as d", ["days(ts)", "id"], ["days(ts) d", "id id"]),
+    ],
+)
+def test_partition_fields_are_added_dropped_and_replaced(text: str, before: list[str], after: list[str]) -> None:
+    assert told(altered(text, *before)) == after
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "error"),
+    [
+        ("add partition field bucket(16, id)", ["bucket(16, id)"], r"by bucket\(16, id\) already, as id_bucket"),
+        ("add partition field name as ID_BUCKET", ["bucket(16, id)"], r"a partition field id_bucket already \(bucket\(16, id\)\)"),
+        ("drop partition field bucket(8, id)", ["bucket(16, id)"], r"no partition field bucket\(8, id\)\. There are: id_bucket \(bucket"),
+        ("drop partition field id", [], r"w\.t has no partition field id\. It is not partitioned\."),
+        ("replace partition field id with nope", ["id"], "no column `nope`"),
+    ],
+)
+def test_what_cannot_be_done_to_partition_fields_is_refused(text: str, before: list[str], error: str) -> None:
+    with pytest.raises(PlanError, match=error):
+        altered(text, *before)
+
+
+def test_a_write_order_has_the_exact_names_of_its_columns() -> None:
+    made = altered("write ordered by NAME desc, bucket(4, S.in)")
+    assert made.ordering == (SortField(("Name",), Transform(), False, False), SortField(("s", "In"), Transform("bucket", 4)))
+    assert (made.distribution, made.partitioning) == (Distribution.RANGE, None)
+    with pytest.raises(UnknownColumn, match="no column `nope` in WRITE ORDERED BY"):
+        altered("write locally ordered by nope")
+
+
+def test_a_local_order_leaves_the_distribution_and_no_order_takes_it_away() -> None:
+    assert altered("write locally ordered by id").distribution is None
+    assert altered("write unordered") == TableDefinition(ordering=(), distribution=Distribution.NONE)
+    assert altered("write distributed by partition") == TableDefinition(ordering=(), distribution=Distribution.HASH)
