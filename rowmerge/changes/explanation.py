@@ -69,8 +69,8 @@ def explained_insert(snapshot: Snapshot, rows: NewRows, source: str, *, overwrit
     listing = snapshot.files()
     if not overwrite:
         lines.append(f"  files: none of {listing.num_rows} is read or leaves")
-    elif dynamic and snapshot.partition_columns:
-        by = ", ".join(f"`{name}`" for name in snapshot.partition_columns)
+    elif dynamic and snapshot.partitioning:
+        by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.partitioning)
         lines.append(f"  files: of {listing.num_rows}, those leave whose partition ({by}) gets a row, which shows when it runs")
     else:
         leaving = listing.filter(static_mask(snapshot, rows)(listing))

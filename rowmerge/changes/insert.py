@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.changes.row_change import Planned, SourceRowsOnce
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
-from rowmerge.errors import AppendOnly
+from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import (
     SOURCE,
@@ -130,8 +131,8 @@ def overwrite(
     """
 
     def leaving(snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
-        if dynamic and snapshot.partition_columns:
-            return _same_partition(snapshot.partition_columns, written)
+        if dynamic and snapshot.partitioning:
+            return _same_partition(snapshot, written)
         return static_mask(snapshot, rows)
 
     def wanted(snapshot: Snapshot, rows: NewRows) -> bool:
@@ -229,37 +230,46 @@ def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None
     )
 
 
-def _same_partition(partitions: tuple[str, ...], written: Written) -> FileMask:
+def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
     """True for files in a partition that a written file is in."""
-    keep = {_partition_key(file.partition, partitions) for file in written.files}
+    names = tuple(field.name for field in snapshot.partitioning)
+    key = partial(_partition_key, partitions=names, empty_is_null=not snapshot.partition_values_in_files)
+    keep = {key(file.partition) for file in written.files}
+    if snapshot.files()["partition"].null_count:
+        raise PlanError(
+            f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
+            f"Write them anew first (OPTIMIZE), or name what is to be replaced: INSERT INTO … REPLACE WHERE."
+        )
 
     def mask(listing: pa.Table) -> pa.Array:
-        return pa.array([_partition_key(row, partitions) in keep for row in listing["partition"].to_pylist()], pa.bool_())
+        return pa.array([key(row) in keep for row in listing["partition"].to_pylist()], pa.bool_())
 
     return mask
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
     """True for files whose partition values are those of PARTITION (p = value, …); for all files without such values."""
-    return partition_mask(rows.frame.sparkSession, snapshot.schema, rows.static(snapshot))
+    return partition_mask(rows.frame.sparkSession, snapshot, rows.static(snapshot))
 
 
-def partition_mask(spark: SparkSession, schema: Struct, values: Mapping[str, str]) -> FileMask:
+def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:
     """True for files whose values of these partition columns are these (SQL text of the column's type, by exact name)."""
     if not values:
         return everything
     # Through Arrow: Python's values of PySpark's rows have lost their time zone.
     told = collect_arrow(spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())))
-    types = arrow_schema(schema.select(tuple(values)))
-    wanted = _partition_key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values}, tuple(values))
+    types = arrow_schema(snapshot.schema.select(tuple(values)))
+    key = partial(_partition_key, partitions=tuple(values), empty_is_null=not snapshot.partition_values_in_files)
+    wanted = key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values})
 
     def mask(listing: pa.Table) -> pa.Array:
-        return pa.array([_partition_key(row, tuple(values)) == wanted for row in listing["partition"].to_pylist()], pa.bool_())
+        return pa.array([key(row) == wanted for row in listing["partition"].to_pylist()], pa.bool_())
 
     return mask
 
 
-def _partition_key(values: Mapping[str, object], partitions: tuple[str, ...]) -> tuple[object, ...]:
-    """Values that are equal where the partition is one: an empty string is NULL there, and NaN equals itself."""
+def _partition_key(values: Mapping[str, object], partitions: tuple[str, ...], *, empty_is_null: bool) -> tuple[object, ...]:
+    """Values that are equal where the partition is one: NaN equals itself, and an empty string may be NULL there."""
+    empty = ("", b"") if empty_is_null else ()
     told = (values[name] for name in partitions)
-    return tuple(None if value in ("", b"") else "NaN" if isinstance(value, float) and value != value else value for value in told)
+    return tuple(None if value in empty else "NaN" if isinstance(value, float) and value != value else value for value in told)

@@ -83,7 +83,7 @@ def truncate(
         if snapshot.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
         values = static_partition(snapshot.schema, snapshot.partition_columns, partition, snapshot.name)
-        mask = partition_mask(spark, snapshot.schema, values)
+        mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
         listing = listing.filter(mask(listing))
         deleted = (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)

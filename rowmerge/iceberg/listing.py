@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -22,7 +23,7 @@ def list_files(
 ) -> pa.Table:
     """These entries as `rowmerge.table.files.file_listing` says, with bounds of the top-level columns asked for.
 
-    `partition` holds the values of the table's current partition fields; a file of another spec has NULLs there.
+    `partition` holds the values of the table's current partition fields, and is null for a file of another spec.
     Raises CorruptLog, StorageError.
     """
     fields = [field for field in columns if field.name in wanted and isinstance(field.type, Primitive | Decimal)]
@@ -39,7 +40,7 @@ def list_files(
         pa.array([entry.file.size for entry in entries], pa.int64()),
         pa.array([entry.file.records for entry in entries], pa.int64()),
         pa.array([_deleted(files, entry) for entry in entries], pa.int64()),
-        _struct(_partition_values(entries, spec, keys), partition, len(entries)),
+        _partition_values(entries, spec, partition),
         _struct([lower for lower, _, _ in sides], bounds, len(entries)),
         _struct([upper for _, upper, _ in sides], bounds, len(entries)),
         _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, len(entries)),
@@ -52,9 +53,13 @@ def _deleted(files: LiveFiles, entry: Entry) -> int:
     return files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0)
 
 
-def _partition_values(entries: Sequence[Entry], spec: PartitionSpec, keys: Sequence[tuple[str, pa.DataType]]) -> list[pa.Array]:
-    rows = [entry.file.partition if entry.file.spec_id == spec.spec_id else (None,) * len(keys) for entry in entries]
-    return [pa.array([row[index] for row in rows], type_) for index, (_, type_) in enumerate(keys)]
+def _partition_values(entries: Sequence[Entry], spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
+    if not type_.num_fields:
+        return _struct([], type_, len(entries))
+    known = np.array([entry.file.spec_id == spec.spec_id for entry in entries])
+    rows = [entry.file.partition if there else (None,) * type_.num_fields for entry, there in zip(entries, known, strict=True)]
+    children = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(~known))
 
 
 def _bounds(entries: Sequence[Entry], schema: Schema, field: Field) -> tuple[pa.Array, pa.Array, pa.Array]:

@@ -57,7 +57,7 @@ class Explanations:
             case Truncate():
                 partition = [(name, value.text) for name, value in command.partition]
                 values = static_partition(snapshot.schema, snapshot.partition_columns, partition, snapshot.name)
-                return explained_truncate(snapshot, partition_mask(self.spark, snapshot.schema, values)), None
+                return explained_truncate(snapshot, partition_mask(self.spark, snapshot, values)), None
         return self._insert(command, snapshot), command.query.text
 
     def _insert(self, command: Insert, snapshot: Snapshot) -> list[str]:

@@ -21,7 +21,8 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
     path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is the folder `x=A%2FA`);
     size: bytes; records: rows in the file, deleted ones included, null when unknown;
     deleted: rows that a deletion vector or delete files take away;
-    partition: the typed partition values, by logical column name;
+    partition: the typed partition values, by logical column name, or by the name of the partition field where it is no column's value
+    (years, months, days, hours and buckets are int); null for a file from before the partitioning was changed;
     lower, upper: bounds of the columns asked for (null = unknown; upper >= every value, lower <= every value, NaN excepted: a float
     column that may hold NaN has null bounds); nulls: null counts of the same columns (null = unknown).
     """
