@@ -32,5 +32,5 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         lower=metrics.lower,
         upper=metrics.upper,
         split_offsets=(4,),  # where a Parquet file's first row group begins
-        sort_order_id=metadata.default_sort_order_id or None,
+        sort_order_id=metadata.default_sort_order_id if file.ordered else None,
     )

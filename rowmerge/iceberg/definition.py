@@ -27,7 +27,7 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.partition_values import FIRST_ID, order_of, ordering_of, partitioning_of, spec_of
-from rowmerge.iceberg.properties import FORMAT_VERSION, check_properties
+from rowmerge.iceberg.properties import DISTRIBUTION, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.types import SchemaBuilder, columns_of, fresh
 from rowmerge.iceberg.widening import widens
 from rowmerge.table.partitioning import PartitionField, SortField
@@ -102,6 +102,8 @@ def changing_updates(table: str, metadata: TableMetadata, definition: TableDefin
         check_properties(definition.properties)
         asked = dict(definition.properties)
         updates += _upgrade(table, metadata, asked.pop(FORMAT_VERSION, None))
+    if definition.distribution is not None:
+        asked[DISTRIBUTION] = definition.distribution.value
     wanted = asked if comment is None else {**asked, COMMENT: comment}
     return (*updates, *_property_updates(metadata.properties, wanted))
 

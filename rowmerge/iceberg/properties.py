@@ -80,9 +80,9 @@ def evolves(properties: Mapping[str, str]) -> bool:
     return value == "true"
 
 
-def distribution(properties: Mapping[str, str]) -> Distribution:
-    """`write.distribution-mode`: hash where the table does not say. Raises ConfigurationError."""
-    value = properties.get(DISTRIBUTION, "hash")
+def distribution(properties: Mapping[str, str], *, ordered: bool = False) -> Distribution:
+    """`write.distribution-mode`; where the table does not say, range if it has an order, else hash. Raises ConfigurationError."""
+    value = properties.get(DISTRIBUTION, "range" if ordered else "hash")
     try:
         return Distribution(value.strip().lower())
     except ValueError as error:

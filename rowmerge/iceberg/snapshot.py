@@ -105,7 +105,7 @@ class IcebergSnapshot:
 
     @property
     def distribution(self) -> Distribution:
-        return distribution(self.metadata.properties)
+        return distribution(self.metadata.properties, ordered=bool(self.ordering))
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 A file holds cases. A case begins with `--- claim`; then come statements, each ended by `;` at the end of a line. A statement may be
 followed by lines that say what must come of it: `=> cell | cell` is one row of its result, in order; `=> -` is an empty result;
-`!> ErrorClass: part of the message` an error. `{mode}` stands for the write mode; a case without it runs once.
+`!> ErrorClass: part of the message` an error. `{mode}` stands for the write mode, `using delta` for the format; a case without runs once.
 """
 
 from __future__ import annotations
@@ -60,10 +60,11 @@ def parameters() -> list[Any]:
     listed = []
     for path in sorted(FOLDER.glob("*.sql")):
         for case in cases(path):
+            formats = FORMATS if any("using delta" in step.text for step in case.steps) else ("-",)
             modes = MODES if any("{mode}" in step.text for step in case.steps) else ("-",)
             name = re.sub(r"\W+", "_", case.name)
             listed += [
-                pytest.param(case, format_, mode, id=f"{path.stem}-{name}-{format_}-{mode}") for format_ in FORMATS for mode in modes
+                pytest.param(case, format_, mode, id=f"{path.stem}-{name}-{format_}-{mode}") for format_ in formats for mode in modes
             ]
     return listed
 

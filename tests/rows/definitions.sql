@@ -190,11 +190,11 @@ select * from t order by id;
 => 3 | NULL | [Row(a=None)]
 
 --- partition transforms and orders of writing are no part of a delta table
-create table t (id int, ts timestamp) using delta partitioned by (days(ts));
+create table t (id int, ts timestamp) using DELTA partitioned by (days(ts));
 !> PlanError: PARTITIONED BY days(ts): Delta tables are partitioned by columns, not by transforms
-create table t using delta partitioned by (s.a) as select named_struct('a', 1) as s;
+create table t using DELTA partitioned by (s.a) as select named_struct('a', 1) as s;
 !> PlanError: a field of a struct cannot partition a Delta table
-create table t (id int, p int) using delta partitioned by (p);
+create table t (id int, p int) using DELTA partitioned by (p);
 alter table t add partition field bucket(4, id);
 !> PlanError: PARTITIONED BY bucket(4, id): Delta tables are partitioned by columns, not by transforms
 alter table t drop partition field p;
