@@ -26,11 +26,11 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         size=file.size,
         spec_id=spec.spec_id,
         partition=tuple(partition),
+        column_sizes=metrics.column_sizes,
         value_counts=metrics.value_counts,
         null_counts=metrics.null_counts,
         nan_counts=metrics.nan_counts,
         lower=metrics.lower,
         upper=metrics.upper,
-        split_offsets=(4,),  # where a Parquet file's first row group begins
         sort_order_id=metadata.default_sort_order_id if file.ordered else None,
     )

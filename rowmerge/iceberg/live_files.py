@@ -19,8 +19,8 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 
 _READERS = 8
-_Scope = tuple[int, tuple[Any, ...]]
-"""A partition: the spec's id and the values."""
+_Scope = tuple[Any, ...]
+"""A partition, as `ContentFile.partition_key` has it."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +56,13 @@ class LiveFiles:
         path = plain_path(entry.file.path)
         if (vector := index.vectors.get(path)) is not None and vector.sequence_number >= entry.sequence_number:
             return [vector]
-        found = [*index.by_file.get(path, ()), *index.by_partition.get((entry.file.spec_id, entry.file.partition), ())]
+        found = [*index.by_file.get(path, ()), *index.by_partition.get(entry.file.partition_key, ())]
         return [delete for delete in found if delete.sequence_number >= entry.sequence_number]
 
     def equality_deletes_of(self, entry: Entry) -> list[Entry]:
         """The equality-delete files that apply to a data file: younger ones of its partition, and of specs without partitions."""
         index = self._deletes_index
-        found = [*index.equality_everywhere, *index.equality.get((entry.file.spec_id, entry.file.partition), ())]
+        found = [*index.equality_everywhere, *index.equality.get(entry.file.partition_key, ())]
         return [delete for delete in found if delete.sequence_number > entry.sequence_number]
 
     def deleted_positions(self, entries: Sequence[Entry]) -> dict[str, Positions]:
@@ -122,7 +122,7 @@ class _DeletesIndex:
     def of(cls, deletes: Iterable[Entry], unpartitioned: frozenset[int]) -> _DeletesIndex:
         index = cls()
         for delete in deletes:
-            partition = (delete.file.spec_id, delete.file.partition)
+            partition = delete.file.partition_key
             if delete.file.content is Content.EQUALITY_DELETES:
                 if delete.file.spec_id in unpartitioned:
                     index.equality_everywhere.append(delete)

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import VoidTransform
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro import AvroFile, read_avro, write_avro
@@ -151,11 +153,22 @@ def write_manifest_list(
     holder.put(below, write_avro(manifest_list_schema(format_version), records, metadata))
 
 
-def schema_of_spec(spec: PartitionSpec, schemas: Iterable[Schema]) -> Schema:
-    """The newest schema that has every source column of a spec: columns may have been dropped since. Raises ValueError if none has."""
-    sources = {field.source_id for field in spec.fields}
-    found = [schema for schema in schemas if sources <= set(schema.field_ids)]
-    return max(found, key=lambda schema: schema.schema_id)
+def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
+    """The current schema, or the newest one that still has every source column of a spec: columns may have been dropped since.
+
+    Raises UnsupportedTableFeature when the table has no such schema any more.
+    """
+    sources = {field.source_id for field in metadata.specs()[spec_id].fields if not isinstance(field.transform, VoidTransform)}
+    newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
+    for schema in (metadata.schema(), *newest_first):
+        if sources <= set(schema.field_ids):
+            return schema
+    raise UnsupportedTableFeature(
+        metadata.location,
+        f"partition spec {spec_id}, whose columns are in no schema any more",
+        action="change files of",
+        advice="Rewrite the files of this spec with an engine that reads them.",
+    )
 
 
 def _read(storage: Storage, plain: str, kind: str) -> AvroFile:

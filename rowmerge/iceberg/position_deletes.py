@@ -65,9 +65,16 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
         partition=data_file.partition,
         lower={FILE_PATH: named, POS: to_bytes(LongType(), int(rows[0]))},
         upper={FILE_PATH: named, POS: to_bytes(LongType(), int(rows[-1]))},
-        split_offsets=(4,),
+        split_offsets=_row_groups(data),
         referenced_data_file=data_file.path,
     )
+
+
+def _row_groups(parquet: bytes) -> tuple[int, ...]:
+    """Where the row groups of a file begin."""
+    footer = pq.read_metadata(pa.BufferReader(parquet))
+    firsts = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
+    return tuple(first.dictionary_page_offset or first.data_page_offset for first in firsts)
 
 
 def referenced_path(deletes: ContentFile) -> str | None:

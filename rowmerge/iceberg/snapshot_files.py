@@ -14,7 +14,7 @@ from rowmerge.iceberg.added_files import content_file
 from rowmerge.iceberg.content import Content, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.live_files import LiveFiles, scope_of
 from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.manifests import read_manifest, write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests import read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.metrics import metrics_modes
 from rowmerge.iceberg.position_deletes import write_position_deletes
 from rowmerge.iceberg.properties import whole_number
@@ -151,7 +151,7 @@ class SnapshotFiles:
     def _added_manifests(self) -> list[Manifest]:
         """Made once: what is in them does not depend on others."""
         if not hasattr(self, "_own"):
-            ordered = [part.source_id for part in self.metadata.sort_order().fields]
+            ordered = [part.source_id for part in self.metadata.sort_order().fields if part.transform.preserves_order]
             modes = metrics_modes(self.metadata.schema(), self.metadata.properties, ordered)
             files = [content_file(file, self.metadata, modes) for file in self.added]
             parts = [files[start : start + ENTRIES_OF_A_MANIFEST] for start in range(0, len(files), ENTRIES_OF_A_MANIFEST)]
@@ -170,10 +170,8 @@ class SnapshotFiles:
     def _manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
         path = f"{self._folder}/{self.commit_id}-m{len(self._written)}.avro"
         self._wrote(path)
-        spec = self.metadata.specs()[spec_id]
-        return write_manifest(
-            self.storage, path, entries, content=content, spec=spec, schema=self.metadata.schema(), snapshot_id=self.snapshot_id
-        )
+        spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
+        return write_manifest(self.storage, path, entries, content=content, spec=spec, schema=schema, snapshot_id=self.snapshot_id)
 
     def _merged(self, manifests: list[Manifest]) -> list[Manifest]:
         """Small manifests put together where there are many (`commit.manifest.min-count-to-merge`), the newest first."""

@@ -100,7 +100,7 @@ def test_a_manifest_written_again_is_the_same(name: str, tmp_path: Path) -> None
             entries,
             content=manifest.content,
             spec=spec,
-            schema=schema_of_spec(spec, metadata.schemas),
+            schema=schema_of_spec(metadata, spec.spec_id),
             snapshot_id=manifest.added_snapshot_id,
             format_version=version,
         )

@@ -17,6 +17,16 @@ from pyiceberg.manifest import ManifestFile
 from pyiceberg.manifest import read_manifest_list as pyiceberg_list
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+from pyiceberg.table.update import (
+    AddPartitionSpecUpdate,
+    AddSchemaUpdate,
+    RemoveSchemasUpdate,
+    SetCurrentSchemaUpdate,
+    SetDefaultSpecUpdate,
+    update_table_metadata,
+)
 from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform, MonthTransform, VoidTransform
 from pyiceberg.types import (
     BinaryType,
@@ -335,9 +345,22 @@ def test_manifests_outside_the_table_are_read_however_they_are_spelled(tmp_path:
 
 
 def test_the_newest_schema_with_the_source_columns_of_a_spec_is_found() -> None:
-    dropped = Schema(NestedField(1, "id", LongType()), schema_id=4)
-    assert schema_of_spec(BY_CITY, [SCHEMA, dropped]) is SCHEMA
-    assert schema_of_spec(UNPARTITIONED, [SCHEMA, dropped]) is dropped
+    metadata = new_table_metadata(SCHEMA, BY_CITY, UNSORTED_SORT_ORDER, "/t")
+    changed = Schema(NestedField(1, "id", LongType(), required=True), schema_id=1)
+    fields = PartitionSpec(PartitionField(1, 1001, IdentityTransform(), "id"), PartitionField(2, 1002, VoidTransform(), "gone"), spec_id=1)
+    metadata = update_table_metadata(
+        metadata,
+        (
+            AddPartitionSpecUpdate(spec=fields),
+            SetDefaultSpecUpdate(spec_id=1),
+            AddSchemaUpdate(schema_=changed),
+            SetCurrentSchemaUpdate(schema_id=1),
+        ),
+    )
+    assert [schema_of_spec(metadata, spec_id).schema_id for spec_id in (0, 1)] == [0, 1]
+    expired = update_table_metadata(metadata, (RemoveSchemasUpdate(schema_ids=[0]),))
+    with pytest.raises(UnsupportedTableFeature, match="partition spec 0"):
+        schema_of_spec(expired, 0)
 
 
 def test_a_missing_or_damaged_manifest_is_named(storage: Storage) -> None:

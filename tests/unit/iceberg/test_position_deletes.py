@@ -88,7 +88,11 @@ def test_what_is_written_comes_back(storage: Storage) -> None:
     positions = Positions([*range(0, 3_000_000, 3), 2**33])
     file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, positions)
     assert read_position_deletes(storage, [file]) == {"file:///t/a.parquet": positions}
-    assert pq.ParquetFile(pa.BufferReader(storage.get("d.parquet"))).num_row_groups == 2
+    groups = pq.ParquetFile(pa.BufferReader(storage.get("d.parquet"))).metadata
+    assert groups.num_row_groups == len(file.split_offsets) == 2
+    assert file.split_offsets[0] == 4 and file.split_offsets[1] == 4 + sum(
+        groups.row_group(0).column(at).total_compressed_size for at in (0, 1)
+    )
 
 
 def test_deletes_of_several_files_are_united_by_normalised_path(storage: Storage) -> None:
