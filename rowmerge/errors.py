@@ -285,6 +285,15 @@ class StorageError(RowmergeError):
         super().__init__(f"Storage failed at {path}: {reason}. {advice}")
 
 
+class CatalogFailed(StorageError):
+    """A catalog refused or could not be reached (`path`: its name); what it was asked for did not happen."""
+
+    def __init__(self, catalog: str, doing: str, reason: str) -> None:
+        self.path, self.reason = catalog, reason
+        advice = "Check that the catalog runs and that its configuration and your rights are right."
+        RowmergeError.__init__(self, f"The catalog {catalog} failed {doing}: {reason}. {advice}")
+
+
 class ConfigurationError(RowmergeError):
     """An argument of `connect`, a table property or an environment is wrong."""
 

@@ -1,6 +1,8 @@
 """Which schemas, tables and views a warehouse folder holds, and where each of them lives."""
 
+from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.directory import DirectoryCatalog
+from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.catalog.relation import Relation, View
 
-__all__ = ["DirectoryCatalog", "Relation", "View"]
+__all__ = ["Catalog", "DirectoryCatalog", "IcebergCatalog", "Relation", "View"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.catalog import Catalog, Relation
 from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session.change_arguments import changes_asked
@@ -30,7 +30,7 @@ KEPT_VIEWS = 512
 class Binder:
     """Finds what names mean and gives queries over our tables to Spark. Safe for several threads."""
 
-    def __init__(self, spark: SparkSession, catalog: DirectoryCatalog, schema: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: Catalog, schema: str) -> None:
         self.spark = spark
         self._catalog = catalog
         self.schema = schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.catalog import Catalog, Relation
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, CommitOptions
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.result import ChangeResult
@@ -63,7 +63,7 @@ class Definitions:
     """Carries out definition commands on one catalog."""
 
     spark: SparkSession
-    catalog: DirectoryCatalog
+    catalog: Catalog
     binder: Binder
     default_format: str
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.catalog import Catalog, Relation
 from rowmerge.table.partitioning import PartitionField, SortField
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field
@@ -35,7 +35,7 @@ class RelationDescription:
     rules: Rules = field(default_factory=Rules)
 
 
-def describe(catalog: DirectoryCatalog, relation: Relation, location: str) -> RelationDescription:
+def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDescription:
     """Ask a view's definition or a table's newest snapshot."""
     if relation.kind == "view":
         view = catalog.view(relation.schema, relation.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation
 from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
@@ -49,17 +49,21 @@ Mode = Literal["append", "overwrite", "replace"]
 
 
 def connect(
-    location: str,
+    location: str | None = None,
     *,
+    catalog: Mapping[str, Any] | None = None,
     spark: SparkSession | None = None,
     spark_config: Mapping[str, object] | None = None,
     schema: str = "default",
-    default_format: str = "delta",
+    default_format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     commit_retries: int | None = None,
 ) -> Session:
     """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
 
+    `catalog`: the configuration of a catalog of Iceberg tables as pyiceberg takes it (`{"type": "rest", "uri": …}`; also sql, hive, glue).
+    It then says what schemas, tables and views there are; `location` is where new tables are put, without it the catalog says where.
+    `default_format`: `delta` or `iceberg`; without it Delta, and Iceberg in such a catalog.
     `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
     unqualified names are looked up. `storage_options` go to obstore. `commit_retries`: how often a statement begins again after it lost a
     race for a table's next version, 0 for never; without it the tables' properties say.
@@ -67,15 +71,29 @@ def connect(
     """
     if spark is not None and spark_config:
         raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+    if default_format is None:
+        default_format = "delta" if catalog is None else "iceberg"
     if default_format not in FORMATS:
         raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
-    catalog = DirectoryCatalog(Storage(location, storage_options))
+    opened = _open(location, catalog, default_format, storage_options)
     if spark is not None:
         check_pyspark(spark.version)
     owned = spark is None
-    return Session(catalog, spark or start_spark(spark_config), schema, default_format, owns_spark=owned, commit_retries=commit_retries)
+    return Session(opened, spark or start_spark(spark_config), schema, default_format, owns_spark=owned, commit_retries=commit_retries)
+
+
+def _open(
+    location: str | None, configuration: Mapping[str, Any] | None, default_format: str, storage_options: Mapping[str, Any] | None
+) -> Catalog:
+    if configuration is not None:
+        if default_format != "iceberg":
+            raise ConfigurationError(f"default_format {default_format!r} is not what the catalog holds. Leave it out, or give 'iceberg'.")
+        return IcebergCatalog(configuration, location, storage_options)
+    if location is None:
+        raise ConfigurationError("There is no location and no catalog. Give the folder or URL of a warehouse, or a catalog.")
+    return DirectoryCatalog(Storage(location, storage_options))
 
 
 class Session:
@@ -83,7 +101,7 @@ class Session:
 
     def __init__(
         self,
-        catalog: DirectoryCatalog,
+        catalog: Catalog,
         spark: SparkSession,
         schema: str,
         default_format: str,

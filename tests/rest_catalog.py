@@ -1,0 +1,207 @@
+"""A small server of the Iceberg REST catalog's endpoints over a SQL catalog of pyiceberg, with views kept in memory, for tests."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from pyiceberg.catalog.rest import CreateTableRequest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+    NoSuchViewError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
+from pyiceberg.io import load_file_io
+from pyiceberg.table import CommitTableRequest, StagedTable
+
+STATUS = {
+    NoSuchNamespaceError: 404,
+    NoSuchTableError: 404,
+    NoSuchViewError: 404,
+    NamespaceAlreadyExistsError: 409,
+    NamespaceNotEmptyError: 409,
+    TableAlreadyExistsError: 409,
+    ViewAlreadyExistsError: 409,
+    CommitFailedException: 409,
+}
+ENDPOINTS = [
+    "GET /v1/{prefix}/namespaces",
+    "POST /v1/{prefix}/namespaces",
+    "GET /v1/{prefix}/namespaces/{namespace}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables",
+    "GET /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "POST /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}",
+    "GET /v1/{prefix}/namespaces/{namespace}/views",
+    "POST /v1/{prefix}/namespaces/{namespace}/views",
+    "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
+]
+Answer = tuple[int, Any]
+
+
+@contextmanager
+def serving(sql: Mapping[str, str]) -> Iterator[str]:
+    """Serve the SQL catalog of this configuration; the address of the server."""
+    endpoints = Endpoints(SqlCatalog("served", **sql))
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else {}
+            status, content = endpoints.call(self.command, urlsplit(self.path).path, body)
+            data = b"" if content is None else json.dumps(content).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = answer
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing on the console of the tests."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class Endpoints:
+    """What the server answers: a status and a JSON value for a method, a path and a body."""
+
+    def __init__(self, catalog: SqlCatalog) -> None:
+        self.catalog = catalog
+        self.views: dict[tuple[str, str], dict[str, Any]] = {}
+        here: dict[str, Callable[..., Answer]] = {
+            "GET /v1/config": lambda body: (200, {"defaults": {}, "overrides": {}, "endpoints": ENDPOINTS}),
+            "GET /v1/namespaces": lambda body: (200, {"namespaces": [list(each) for each in self.catalog.list_namespaces()]}),
+            "POST /v1/namespaces": self.create_namespace,
+            "GET /v1/namespaces/{}": lambda body, n: (
+                200,
+                {"namespace": [n], "properties": dict(self.catalog.load_namespace_properties((n,)))},
+            ),
+            "DELETE /v1/namespaces/{}": self.drop_namespace,
+            "GET /v1/namespaces/{}/tables": lambda body, n: (
+                200,
+                {"identifiers": [_named(each) for each in self.catalog.list_tables((n,))]},
+            ),
+            "POST /v1/namespaces/{}/tables": self.create_table,
+            "GET /v1/namespaces/{}/tables/{}": lambda body, n, t: (200, _loaded(self.catalog.load_table((n, t)))),
+            "POST /v1/namespaces/{}/tables/{}": self.commit,
+            "DELETE /v1/namespaces/{}/tables/{}": lambda body, n, t: (204, self.catalog.drop_table((n, t))),
+            "GET /v1/namespaces/{}/views": lambda body, n: (200, {"identifiers": [_named(each) for each in self.views if each[0] == n]}),
+            "POST /v1/namespaces/{}/views": self.create_view,
+            "GET /v1/namespaces/{}/views/{}": lambda body, n, v: (200, self.view(n, v)),
+            "DELETE /v1/namespaces/{}/views/{}": self.drop_view,
+        }
+        self.routes = [(re.compile(route.replace("{}", "([^/]+)")), answer) for route, answer in here.items()]
+
+    def call(self, method: str, path: str, body: dict[str, Any]) -> Answer:
+        for route, answer in self.routes:
+            if match := route.fullmatch(f"{method} {path}"):
+                try:
+                    return answer(body, *map(unquote, match.groups()))
+                except tuple(STATUS) as error:
+                    return _error(STATUS[type(error)], error)
+                except Exception as error:  # noqa: BLE001 - a server tells its client
+                    return _error(500, error)
+        return _error(404, NoSuchTableError(f"no endpoint {method} {path}"))
+
+    def create_namespace(self, body: dict[str, Any]) -> Answer:
+        self.catalog.create_namespace(tuple(body["namespace"]), body.get("properties", {}))
+        return 200, {"namespace": body["namespace"], "properties": body.get("properties", {})}
+
+    def drop_namespace(self, body: dict[str, Any], namespace: str) -> Answer:
+        if any(key[0] == namespace for key in self.views):
+            raise NamespaceNotEmptyError(namespace)
+        self.catalog.drop_namespace((namespace,))
+        return 204, None
+
+    def create_table(self, body: dict[str, Any], namespace: str) -> Answer:
+        request = CreateTableRequest.model_validate({"location": None, **body})
+        identifier = (namespace, request.name)
+        if self.catalog.table_exists(identifier):
+            raise TableAlreadyExistsError(".".join(identifier))
+        definition = {"location": request.location, "properties": request.properties}
+        if request.stage_create:
+            staged = self.catalog.create_table_transaction(identifier, request.table_schema, **definition)
+            return 200, {"metadata": json.loads(staged.table_metadata.model_dump_json()), "config": {}}
+        return 200, _loaded(self.catalog.create_table(identifier, request.table_schema, **definition))
+
+    def commit(self, body: dict[str, Any], namespace: str, table: str) -> Answer:
+        request = CommitTableRequest.model_validate({"identifier": {"namespace": [namespace], "name": table}, **body})
+        identifier = (namespace, table)
+        creates = any(requirement.type == "assert-create" for requirement in request.requirements)
+        if creates and (namespace,) not in self.catalog.list_namespaces():
+            raise NoSuchNamespaceError(namespace)
+        target = (
+            StagedTable(identifier, None, "", load_file_io({}), self.catalog)  # type: ignore[arg-type]
+            if creates
+            else self.catalog.load_table(identifier)
+        )
+        done = self.catalog.commit_table(target, request.requirements, request.updates)
+        return 200, {"metadata-location": done.metadata_location, "metadata": json.loads(done.metadata.model_dump_json())}
+
+    def create_view(self, body: dict[str, Any], namespace: str) -> Answer:
+        key = (namespace, body["name"])
+        if key in self.views or self.catalog.table_exists(key):
+            raise ViewAlreadyExistsError(".".join(key))
+        version = body["view-version"]
+        self.views[key] = {
+            "view-uuid": str(uuid4()),
+            "format-version": 1,
+            "location": body.get("location") or f"memory://views/{namespace}/{body['name']}",
+            "schemas": [body["schema"]],
+            "current-version-id": version["version-id"],
+            "versions": [version],
+            "version-log": [{"timestamp-ms": time.time_ns() // 1_000_000, "version-id": version["version-id"]}],
+            "properties": body.get("properties", {}),
+        }
+        return 200, self.view(*key)
+
+    def view(self, namespace: str, view: str) -> dict[str, Any]:
+        if (namespace, view) not in self.views:
+            raise NoSuchViewError(f"{namespace}.{view}")
+        return {"metadata-location": "memory://views/metadata.json", "metadata": self.views[namespace, view]}
+
+    def drop_view(self, body: dict[str, Any], namespace: str, view: str) -> Answer:
+        if self.views.pop((namespace, view), None) is None:
+            raise NoSuchViewError(f"{namespace}.{view}")
+        return 204, None
+
+
+def _named(identifier: tuple[str, ...]) -> dict[str, Any]:
+    return {"namespace": list(identifier[:-1]), "name": identifier[-1]}
+
+
+def _loaded(table: Any) -> dict[str, Any]:
+    return {"metadata-location": table.metadata_location, "metadata": json.loads(table.metadata.model_dump_json()), "config": {}}
+
+
+def _error(status: int, error: Exception) -> Answer:
+    return status, {"error": {"message": str(error), "type": type(error).__name__, "code": status}}

@@ -1,0 +1,182 @@
+"""A catalog of pyiceberg as a session uses it: SQL on SQLite, and REST over a small server of the specification's endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+
+from rowmerge.catalog import IcebergCatalog, Relation
+from rowmerge.errors import AlreadyExists, CatalogFailed, ConfigurationError, SchemaNotFound, TableError, TableNotFound
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, Conflicted, TableDefinition
+from tests.rest_catalog import serving
+
+COLUMNS = Struct((Field("id", Primitive("long")), Field("v", Primitive("string"))))
+DEFINITION = TableDefinition(COLUMNS, (), {"owner": "us"})
+
+
+@pytest.fixture(params=["sql", "rest"])
+def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/elsewhere"}
+    if request.param == "sql":
+        yield sql
+        return
+    with serving(sql) as uri:
+        yield {"type": "rest", "uri": uri}
+
+
+@pytest.fixture
+def catalog(configuration: dict[str, Any], tmp_path: Path) -> IcebergCatalog:
+    catalog = IcebergCatalog(configuration, str(tmp_path / "w"))
+    catalog.create_schema("raw")
+    return catalog
+
+
+def made(catalog: IcebergCatalog, name: str = "t", location: str | None = None) -> Any:
+    table = catalog.table_at("raw", name, "iceberg", location)
+    assert isinstance(table.create(DEFINITION, Change("CREATE TABLE", definition=DEFINITION)), Committed)
+    return table
+
+
+def test_schemas_are_namespaces(catalog: IcebergCatalog) -> None:
+    catalog.create_schema("Other", comment="words", properties={"p": "1"})
+    assert catalog.schemas() == ["other", "raw"]
+    assert catalog.schema_exists("OTHER") and not catalog.schema_exists("default")
+    with pytest.raises(AlreadyExists, match="exists already"):
+        catalog.create_schema("raw")
+    catalog.create_schema("raw", if_not_exists=True)
+    catalog.drop_schema("other")
+    catalog.drop_schema("other", if_exists=True)
+    with pytest.raises(SchemaNotFound, match="`raw`"):
+        catalog.drop_schema("other")
+    assert catalog.schemas() == ["raw"]
+
+
+def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path) -> None:
+    table = catalog.table_at("raw", "t", "iceberg")
+    assert not table.exists() and catalog.relation("raw", "t") is None
+    assert isinstance(table.create(DEFINITION, Change("CREATE TABLE", definition=DEFINITION)), Committed)
+    assert isinstance(table.create(DEFINITION, Change("CREATE TABLE", definition=DEFINITION)), Conflicted)
+    assert catalog.relations("raw") == [Relation("raw", "t", "table", "iceberg")] == [catalog.relation("RAW", "T")]
+    assert catalog.open("raw", "t") is table
+    assert catalog.location_of("raw", "t") == table.location == f"file://{tmp_path}/w/raw/t"
+    snapshot = catalog.open("raw", "T").snapshot()
+    assert snapshot.schema.names == COLUMNS.names and snapshot.properties["owner"] == "us"
+
+
+def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    table = made(catalog)
+    base = table.snapshot()
+    theirs = load_catalog("default", **configuration).load_table("raw.t")
+    with theirs.update_schema() as change:
+        change.add_column("n", LongType())
+    rename = Change("ALTER TABLE", definition=TableDefinition(properties={**base.properties, "x": "1"}))
+    assert isinstance(table.commit(base, rename), Committed | Conflicted)
+    assert table.snapshot().schema.names == ("id", "v", "n")
+
+
+def test_a_dropped_table_leaves_no_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
+    made(catalog)
+    assert list((tmp_path / "w/raw/t/metadata").iterdir())
+    (tmp_path / "w/raw/t/notes.txt").write_text("of somebody else")
+    catalog.drop_table("raw", "T")
+    assert [file.name for file in (tmp_path / "w").rglob("*") if file.is_file()] == ["notes.txt"]
+    assert catalog.relations("raw") == []
+    with pytest.raises(TableNotFound):
+        catalog.drop_table("raw", "t")
+    made(catalog)
+
+
+def test_a_table_with_a_location_of_its_own_keeps_its_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
+    place = str(tmp_path / "there")
+    made(catalog, location=place)
+    catalog.register("raw", "t", "iceberg", place)
+    with pytest.raises(AlreadyExists):
+        catalog.register("raw", "t", "iceberg", str(tmp_path / "elsewhere"))
+    assert catalog.open("raw", "t").location == f"file://{place}"
+    catalog.drop_table("raw", "t")
+    assert list((tmp_path / "there/metadata").iterdir())
+
+
+def test_without_a_warehouse_the_catalog_says_where_tables_are(configuration: dict[str, Any], tmp_path: Path) -> None:
+    catalog = IcebergCatalog(configuration, None)
+    catalog.create_schema("raw")
+    assert made(catalog).location.startswith(f"file://{tmp_path}/elsewhere/")
+    catalog.drop_schema("raw", cascade=True)
+    assert not [file for file in (tmp_path / "elsewhere").rglob("*") if file.is_file()]
+
+
+def test_names_in_other_cases_are_found(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    theirs = load_catalog("default", **configuration)
+    theirs.create_namespace("Mixed")
+    theirs.create_table("Mixed.Orders", Schema(NestedField(1, "id", LongType())))
+    fresh = IcebergCatalog(configuration, None)
+    assert fresh.relations("mixed") == [Relation("mixed", "orders", "table", "iceberg")]
+    assert fresh.open("MIXED", "orders").snapshot().schema.names == ("id",)
+    with pytest.raises(TableError, match="not empty: it holds orders"):
+        fresh.drop_schema("mixed")
+    fresh.drop_schema("mixed", cascade=True)
+    assert theirs.list_namespaces() == [("raw",)]
+
+
+def test_what_is_not_there_is_named(catalog: IcebergCatalog) -> None:
+    made(catalog, "orders")
+    with pytest.raises(TableNotFound, match="orders"):
+        catalog.open("raw", "order")
+    with pytest.raises(SchemaNotFound):
+        catalog.table_at("row", "t", "iceberg")
+    assert catalog.relation("nowhere", "t") is None and catalog.relations("nowhere") == []
+
+
+def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
+    with pytest.raises(ConfigurationError, match="holds Iceberg tables alone.*USING iceberg"):
+        catalog.table_at("raw", "t", "delta")
+
+
+def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
+    def put(sql: str, **more: Any) -> Any:
+        return catalog.put_view("raw", "v", sql, default_schema="raw", columns=COLUMNS, comment="words", **more)
+
+    if configuration["type"] == "sql":
+        with pytest.raises(TableError, match="keeps no views. Make a table, or use a REST catalog"):
+            put("select 1")
+        return
+    assert put("select 1 as id, 'a' as v").sql == "select 1 as id, 'a' as v"
+    with pytest.raises(AlreadyExists):
+        put("select 2")
+    assert put("select 2 as id, 'b' as v", or_replace=True).columns == COLUMNS
+    assert catalog.view("raw", "v").comment == "words"
+    assert catalog.relation("raw", "v") == Relation("raw", "v", "view", None) == catalog.relations("raw")[0]
+    with pytest.raises(TableError, match="is a view"):
+        catalog.open("raw", "v")
+    with pytest.raises(TableError, match="DROP VIEW"):
+        catalog.drop_table("raw", "v")
+    catalog.drop_view("raw", "v")
+    assert catalog.relations("raw") == []
+
+
+def test_secrets_are_in_no_message(tmp_path: Path) -> None:
+    secret = "s3cr3t-w0rd"
+    for uri in (
+        f"sqlite:////nowhere/{secret}/x.db?token={secret}",
+        f"mysql+{secret}://me:{secret}@h/x",
+        f"http://me:{secret}@127.0.0.1:1/x",
+    ):
+        configuration = {"type": "rest" if uri.startswith("http") else "sql", "uri": uri, "password": secret, "credential": f"id:{secret}"}
+        with pytest.raises((CatalogFailed, ConfigurationError)) as raised:
+            IcebergCatalog(configuration, str(tmp_path)).schemas()
+        assert secret not in str(raised.value)
+        assert raised.value.__cause__ is None and raised.value.__suppress_context__
+
+
+def test_a_configuration_that_is_no_catalogs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="cannot be opened"):
+        IcebergCatalog({"type": "sqlite"}, str(tmp_path))
+    with pytest.raises(ConfigurationError, match="URI missing"):
+        IcebergCatalog({"type": "rest"}, str(tmp_path))
