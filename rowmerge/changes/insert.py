@@ -37,6 +37,7 @@ from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, Written, write_outcomes
 from rowmerge.table.files import AddedFile, FileChanges
+from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.rules import Check
 from rowmerge.table.schema import Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
@@ -75,7 +76,8 @@ class NewRows:
 
     def static(self, table: Writable) -> dict[str, str]:
         """The partition values that the statement gives, as SQL text. Raises UnknownColumn, PlanError."""
-        return static_partition(table.schema, table.partition_columns, self.partition, table.name, case_sensitive=self.case_sensitive)
+        columns = identity_columns(table.partitioning)
+        return static_partition(table.schema, columns, self.partition, table.name, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
@@ -136,6 +138,8 @@ def overwrite(
         return static_mask(snapshot, rows)
 
     def wanted(snapshot: Snapshot, rows: NewRows) -> bool:
+        if (dynamic and snapshot.partitioning) or rows.partition:
+            _check_partitions_known(snapshot)
         return not (if_not_exists and pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     return _insert(table, rows_for, leaving, "Overwrite", options, wanted)
@@ -203,7 +207,7 @@ def _insert(
         changes = _changes(written.files, written.inserted, removed)
         definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
         metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
-        change = Change("WRITE", {"mode": mode, "partitionBy": list(snapshot.partition_columns)}, metrics, files, reads, definition)
+        change = Change("WRITE", {"mode": mode, "partitionBy": partition_by(snapshot.partitioning)}, metrics, files, reads, definition)
         return Attempt(snapshot, change, changes, files.added)
 
     return commit_with_retry(table, attempt, timings, options)
@@ -235,16 +239,20 @@ def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
     names = tuple(field.name for field in snapshot.partitioning)
     key = partial(_partition_key, partitions=names, empty_is_null=not snapshot.partition_values_in_files)
     keep = {key(file.partition) for file in written.files}
-    if snapshot.files()["partition"].null_count:
-        raise PlanError(
-            f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
-            f"Write them anew first (OPTIMIZE), or name what is to be replaced: INSERT INTO … REPLACE WHERE."
-        )
 
     def mask(listing: pa.Table) -> pa.Array:
         return pa.array([key(row) in keep for row in listing["partition"].to_pylist()], pa.bool_())
 
     return mask
+
+
+def _check_partitions_known(snapshot: Snapshot) -> None:
+    """Raises PlanError when the listing does not tell of every file in which partition it is."""
+    if snapshot.files()["partition"].null_count:
+        raise PlanError(
+            f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
+            f"Write them anew first (OPTIMIZE), or name what is to be replaced: INSERT INTO … REPLACE WHERE."
+        )
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
@@ -256,6 +264,7 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
     """True for files whose values of these partition columns are these (SQL text of the column's type, by exact name)."""
     if not values:
         return everything
+    _check_partitions_known(snapshot)
     # Through Arrow: Python's values of PySpark's rows have lost their time zone.
     told = collect_arrow(spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())))
     types = arrow_schema(snapshot.schema.select(tuple(values)))

@@ -16,6 +16,7 @@ from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.write import Written, discard
 from rowmerge.table.files import FileChanges
+from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def truncate(
         snapshot.check_writable()
         if snapshot.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
-        values = static_partition(snapshot.schema, snapshot.partition_columns, partition, snapshot.name)
+        values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
         mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
         listing = listing.filter(mask(listing))
@@ -183,6 +184,6 @@ def _parameters(definition: TableDefinition) -> dict[str, object]:
     return {
         "isManaged": "true",
         "description": definition.description or "",
-        "partitionBy": [field.name if field.identity else field.told for field in definition.partitioning or ()],
+        "partitionBy": partition_by(definition.partitioning or ()),
         "properties": dict(definition.properties or {}),
     }

@@ -24,10 +24,11 @@ class Bin:
 def bins_to_compact(files: pa.Table, *, small: int, target: int) -> list[Bin]:
     """Small files (below `small` bytes) and those with many deleted rows, packed into files of `target` bytes.
 
-    A file that would be alone is only written again for its deleted rows. `files`: rows of a file listing.
+    Files that were divided otherwise than the table is now are written again whatever their size. Else a file that would be alone is only
+    written again for its deleted rows. `files`: rows of a file listing.
     """
-    chosen = [row for row in _rows(files) if row["size"] < small or _worn(row)]
-    return [_bin(packed) for packed in _packed(chosen, target) if len(packed) > 1 or _worn(packed[0])]
+    chosen = [row for row in _rows(files) if row["size"] < small or _worn(row) or _divided_otherwise(row)]
+    return [_bin(packed) for packed in _packed(chosen, target) if len(packed) > 1 or _worn(packed[0]) or _divided_otherwise(packed[0])]
 
 
 def bins_to_purge(files: pa.Table, target: int) -> list[Bin]:
@@ -42,6 +43,10 @@ def _rows(files: pa.Table) -> list[dict[str, Any]]:
 
 def _worn(row: Mapping[str, Any]) -> bool:
     return bool(row["deleted"]) and (row["records"] is None or row["deleted"] > row["records"] * DELETED_RATIO)
+
+
+def _divided_otherwise(row: Mapping[str, Any]) -> bool:
+    return row["partition"] is None
 
 
 def _packed(rows: Sequence[Mapping[str, Any]], target: int) -> Iterator[list[Mapping[str, Any]]]:

@@ -19,6 +19,7 @@ from rowmerge.session.columns import query_columns
 from rowmerge.session.inserts import InsertStatement
 from rowmerge.session.rows import RowStatements, source_query
 from rowmerge.sql import references
+from rowmerge.table.partitioning import identity_columns
 from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Snapshot
 
@@ -56,7 +57,7 @@ class Explanations:
                 return explained(self.spark, snapshot, planned, None), None
             case Truncate():
                 partition = [(name, value.text) for name, value in command.partition]
-                values = static_partition(snapshot.schema, snapshot.partition_columns, partition, snapshot.name)
+                values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
                 return explained_truncate(snapshot, partition_mask(self.spark, snapshot, values)), None
         return self._insert(command, snapshot), command.query.text
 

@@ -84,6 +84,16 @@ class SortField:
         return f"{value} {'ASC' if self.ascending else 'DESC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
+def partition_by(fields: tuple[PartitionField, ...]) -> list[str]:
+    """As the history tells it: the names of columns, and what other fields are made of."""
+    return [field.name if field.identity else field.told for field in fields]
+
+
+def identity_columns(fields: tuple[PartitionField, ...]) -> tuple[str, ...]:
+    """The columns by whose values the table is partitioned, as they are."""
+    return tuple(field.column[0] for field in fields if field.identity)
+
+
 def identities(columns: tuple[str, ...]) -> tuple[PartitionField, ...]:
     """The partitioning by the values of top-level columns."""
     return tuple(PartitionField((column,), Transform(), column) for column in columns)

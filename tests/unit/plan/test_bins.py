@@ -47,6 +47,14 @@ def test_partitions_are_not_mixed() -> None:
     assert (chosen.paths, dict(chosen.partition), chosen.size) == (("c", "d"), {"p": None}, 2 * MB)
 
 
+def test_files_that_were_divided_otherwise_are_written_again_whatever_their_size() -> None:
+    files = listing(("a", 500, 10, 0, "x"), ("b", 400, 10, 0, "x"))
+    both = pa.concat_tables([files, listing(("c", 300, 10, 0, "x"), ("d", 20, 10, 0, "x"), ("e", 1, 10, 0, "x"))])
+    divided = [row["path"] in ("b", "c", "e") for row in both.to_pylist()]
+    unknown = pa.StructArray.from_arrays([both["partition"].combine_chunks().field(0)], names=["p"], mask=pa.array(divided))
+    assert compacted(both.set_column(4, "partition", unknown)) == [("e",), ("c",), ("b",)]
+
+
 def test_a_file_that_is_alone_or_large_stays() -> None:
     assert compacted(listing(("a", 1, 10, 0, "x"), ("b", 100, 10, 0, "x"), ("c", 300, 10, 0, "x"))) == []
 

@@ -1,0 +1,152 @@
+"""Iceberg tables that transforms divide: what manifests say of every file is held against the rows in it, by pyiceberg's own transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.table import StaticTable
+
+import rowmerge
+from rowmerge import errors
+from tests.readers import newest_metadata
+
+COLUMNS = (
+    "id bigint, name string, amount decimal(10, 2), day date, at timestamp, local timestamp_ntz, data binary, s struct<x: int, y: string>"
+)
+ROWS = """
+    select if(id % 9 = 3, null, id * 7 - 20) as id, concat('é', id % 7, 'ü') as name, cast((id - 11) * 3.25 as decimal(10, 2)) as amount,
+        date_add(date'1969-12-20', cast(id as int)) as day, timestamp_micros((id - 9) * 7200000000 - 1) as at,
+        cast(timestamp_micros((id - 9) * 3600000000 - 1) as timestamp_ntz) as local, cast(concat('b', id % 3) as binary) as data,
+        if(id % 8 = 5, null, named_struct('x', cast(id as int), 'y', concat('y', id % 2))) as s
+    from range({}, {})"""
+
+
+def assert_files_hold_their_partitions(session: rowmerge.Session, name: str = "t") -> list[Any]:
+    """Every data file's partition values are what its rows give, by the spec it was written with. The files."""
+    location = session.describe("default", name).location
+    table = StaticTable.from_metadata(newest_metadata(location))
+    files = [task.file for task in table.scan(row_filter=AlwaysTrue()).plan_files()]
+    for file in files:
+        spec, schema = table.specs()[file.spec_id], table.schema()
+        rows = pq.read_table(file.file_path.removeprefix("file://")).to_pylist()
+        for at, part in enumerate(spec.fields):
+            path, source = schema.find_column_name(part.source_id), schema.find_type(part.source_id)
+            assert path is not None
+            transform = part.transform.transform(source)
+            found = {transform(_internal(_at(row, path.split(".")))) for row in rows}
+            assert found == {file.partition[at]}, f"{file.file_path}: {part}"
+    return files
+
+
+def _at(row: Any, path: list[str]) -> Any:
+    for name in path:
+        row = None if row is None else row[name]
+    return row
+
+
+def _internal(value: Any) -> Any:
+    """As pyiceberg's transforms take it, and its manifests hold it."""
+    if hasattr(value, "timestamp"):
+        whole = value.replace(microsecond=0)
+        seconds = (whole.replace(tzinfo=None) - type(value)(1970, 1, 1)).total_seconds()
+        return int(seconds) * 1_000_000 + value.microsecond
+    return (value - type(value)(1970, 1, 1)).days if hasattr(value, "toordinal") else value
+
+
+@pytest.mark.parametrize(
+    ("by", "mode"),
+    [
+        ("bucket(3, id), years(at), data", "copy-on-write"),
+        ("truncate(20, id), days(local), bucket(2, s.y)", "merge-on-read"),
+        ("truncate(10, amount), hours(at), months(day), truncate(2, name)", "merge-on-read"),
+    ],
+)
+def test_rows_are_in_the_partitions_that_manifests_tell(session: rowmerge.Session, by: str, mode: str) -> None:
+    session.sql(f"create table t ({COLUMNS}) using iceberg partitioned by ({by}) tblproperties ('rowmerge.write.mode' = '{mode}')")
+    session.sql(f"insert into t {ROWS.format(0, 24)}")
+    assert_files_hold_their_partitions(session)
+    session.sql(f"""
+        merge into t using ({ROWS.format(18, 30)}) s on t.id = s.id
+        when matched and s.id % 2 = 0 then update set name = 'zz', amount = -s.amount, day = date'2024-03-01', s = null
+        when matched then delete
+        when not matched then insert *""")
+    assert_files_hold_their_partitions(session)
+    session.sql("update t set at = at + interval 3 hours, local = local - interval 1 day where id < 30")
+    assert_files_hold_their_partitions(session)
+    assert session.sql("select count(*) from t where name = 'zz'").collect()[0][0] > 0
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_files_of_older_partitionings_live_beside_new_ones(session: rowmerge.Session, mode: str) -> None:
+    session.sql(f"create table t ({COLUMNS}) using iceberg tblproperties ('rowmerge.write.mode' = '{mode}')")
+    session.sql(f"insert into t {ROWS.format(0, 8)}")
+    changes = (
+        "add partition field bucket(2, id)",
+        "replace partition field id_bucket_2 with truncate(1, name) as letter",
+        "add partition field days(at)",
+        "drop partition field letter",
+    )
+    for at, change in enumerate(changes, 1):
+        session.sql(f"alter table t {change}")
+        session.sql(f"insert into t {ROWS.format(at * 8, at * 8 + 8)}")
+        session.sql(f"update t set amount = {at} where id % 5 = {at}")
+        session.sql(f"delete from t where id = {at * 21 - 20}")
+        assert_files_hold_their_partitions(session)
+    specs = {file.spec_id for file in assert_files_hold_their_partitions(session)}
+    assert specs >= {3, 4}
+    assert session.sql("select count(*), count(distinct id) from t").collect()[0] == (38, 33)
+
+
+def test_files_of_an_ordered_table_are_in_its_order(session: rowmerge.Session) -> None:
+    session.sql(f"create table t ({COLUMNS}) using iceberg partitioned by (bucket(2, id))")
+    session.sql("alter table t write distributed by partition locally ordered by name desc, id")
+    session.sql(f"insert into t {ROWS.format(0, 30)}")
+    files = assert_files_hold_their_partitions(session)
+    assert len(files) == 3  # one of them of the rows without an id
+    for file in files:
+        assert file.sort_order_id == 1
+        rows = pq.read_table(file.file_path.removeprefix("file://"), columns=["name", "id"]).to_pylist()
+        assert rows == sorted(sorted(rows, key=lambda row: (row["id"] is not None, row["id"])), key=lambda row: row["name"], reverse=True)
+    assert max(file.record_count for file in files) > 9
+    session.sql("alter table t write unordered")
+    session.sql(f"insert into t {ROWS.format(30, 40)}")
+    assert {file.sort_order_id for file in assert_files_hold_their_partitions(session)} == {1, None}
+
+
+def test_a_table_is_made_with_transforms_from_python(session: rowmerge.Session) -> None:
+    session.sql(f"create table s using iceberg as {ROWS.format(0, 5)}")
+    rows = session.table("s").toArrow()
+    warehouse = session.describe("default", "s").location.rpartition("/default/")[0]
+    made = rowmerge.connect(warehouse, spark=session.spark, default_format="iceberg")
+    made.write(rows, "t", mode="replace", partitioned_by=["bucket(2, id)", "day"])
+    files = assert_files_hold_their_partitions(session)
+    assert len(files) == 5
+    with pytest.raises(errors.UnsupportedStatement, match="squares is no partition transform"):
+        made.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
+
+
+def test_partitions_are_overwritten_only_where_every_file_tells_its_own(session: rowmerge.Session) -> None:
+    """Files from before a change of the partitioning do not; OPTIMIZE writes them anew."""
+    session.sql("create table t (id bigint, p string) using iceberg partitioned by (p)")
+    session.sql("insert into t values (1, 'a'), (2, 'b'), (3, null)")
+    session.sql("alter table t add partition field bucket(2, id)")
+    session.sql("insert into t partition (p = 'a') select 4")
+    for statement in ("insert overwrite t partition (p = 'a') select 5", "truncate table t partition (p = 'b')"):
+        with pytest.raises(errors.PlanError, match=r"default\.t has files from before its partitioning was changed"):
+            session.sql(statement)
+    session.spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
+    try:
+        with pytest.raises(errors.PlanError, match="Write them anew first"):
+            session.sql("insert overwrite t select 9, cast(null as string)")
+        session.sql("optimize t")
+        assert {file.spec_id for file in assert_files_hold_their_partitions(session)} == {1}
+        session.sql("insert overwrite t select 6, 'a'")
+        session.sql("insert overwrite t select 7, cast(null as string)")
+    finally:
+        session.spark.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    session.sql("insert overwrite t partition (p = 'b') select 8")
+    # In buckets: 1, 2 and 4 in the first, 3 and all the others in the second.
+    assert {tuple(row) for row in session.sql("select * from t").collect()} == {(1, "a"), (4, "a"), (6, "a"), (7, None), (8, "b")}
