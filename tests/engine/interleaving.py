@@ -14,7 +14,7 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.session.results import StatementResult
 from rowmerge.storage.store import Put, Storage
 
-_COMMIT = re.compile(r"_delta_log/\d{20}\.json")
+_COMMIT = re.compile(r"_delta_log/\d{20}\.json|metadata/v\d+\.metadata\.json")
 
 
 @dataclass

@@ -24,9 +24,10 @@ def warehouse(tmp_path: Path) -> str:
     return str(tmp_path / "warehouse")
 
 
-def prepared(session: rowmerge.Session, mode: str, level: str = "WriteSerializable") -> None:
-    properties = f"'rowmerge.write.mode' = '{mode}', 'delta.isolationLevel' = '{level}', 'rowmerge.commit.retry.min-wait-ms' = '1'"
-    session.sql(f"create table t (id int, n int, k string) using delta tblproperties ({properties})")
+def prepared(session: rowmerge.Session, mode: str, level: str = "WriteSerializable", format_: str = "delta") -> None:
+    isolation = f"'delta.isolationLevel' = '{level}'" if format_ == "delta" else f"'write.merge.isolation-level' = '{level}'"
+    properties = f"'rowmerge.write.mode' = '{mode}', {isolation}, 'rowmerge.commit.retry.min-wait-ms' = '1'"
+    session.sql(f"create table t (id int, n int, k string) using {format_} tblproperties ({properties})")
     session.sql(TWELVE)
 
 
@@ -84,11 +85,20 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("format_", "level"), [("delta", "WriteSerializable"), ("iceberg", "serializable")], ids=["delta", "iceberg"])
 @pytest.mark.parametrize(("winner", "loser", "how", "changed"), ROWS, ids=[f"{n:02}-{row[2]}" for n, row in enumerate(ROWS)])
 def test_rows_decide(
-    session: rowmerge.Session, spark: SparkSession, warehouse: str, winner: str, loser: str, how: str, changed: dict[int, int | None]
+    session: rowmerge.Session,
+    spark: SparkSession,
+    warehouse: str,
+    winner: str,
+    loser: str,
+    how: str,
+    changed: dict[int, int | None],
+    format_: str,
+    level: str,
 ) -> None:
-    prepared(session, "merge-on-read")
+    prepared(session, "merge-on-read", level, format_)
     result, _ = overtaken(spark, warehouse, loser, winner)
     told = "again" if result.attempts > 1 else "rebased" if result.rebases else "together"
     assert told == how, result
@@ -96,12 +106,14 @@ def test_rows_decide(
     assert rows_of(session) == {id_: n for id_, n in expected.items() if n is not None}
 
 
-@pytest.mark.parametrize("level", ["WriteSerializable", "Serializable"])
+@pytest.mark.parametrize(
+    ("format_", "level"), [("delta", "WriteSerializable"), ("delta", "Serializable"), ("iceberg", "serializable")], ids=lambda text: text
+)
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_two_insert_only_merges_of_one_new_key_insert_it_once(
-    session: rowmerge.Session, spark: SparkSession, warehouse: str, mode: str, level: str
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, mode: str, level: str, format_: str
 ) -> None:
-    prepared(session, mode, level)
+    prepared(session, mode, level, format_)
     text = "merge into t using (values (1, {0}), (50, {0})) s (id, n) on t.id = s.id when not matched then insert (id, n) values (id, n)"
     result, _ = overtaken(spark, warehouse, text.format(2), text.format(1))
     assert (result.attempts, result.changes) == (2, rowmerge.RowChanges())
@@ -117,6 +129,19 @@ def test_a_blind_append_counts_as_later_unless_the_table_is_serializable(
     assert (result.attempts, result.changes.inserted) == (1, 1)  # type: ignore[union-attr]
     session.sql("delete from t where id = 50")
     session.sql("alter table t set tblproperties ('delta.isolationLevel' = 'Serializable')")
+    result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
+    assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
+
+
+def test_an_append_meets_an_iceberg_table_as_its_isolation_level_says(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str
+) -> None:
+    merge = "merge into t using (values (50, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
+    prepared(session, "merge-on-read", "snapshot", "iceberg")
+    result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
+    assert (result.attempts, result.changes.inserted) == (1, 1)  # type: ignore[union-attr]
+    session.sql("delete from t where id = 50")
+    session.sql("alter table t set tblproperties ('write.merge.isolation-level' = 'serializable')")
     result, _ = overtaken(spark, warehouse, merge, "insert into t values (50, 1, 'x')")
     assert (result.attempts, result.changes.inserted) == (2, 0)  # type: ignore[union-attr]
 

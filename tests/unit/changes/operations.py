@@ -14,13 +14,14 @@ from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.restore import restore
 from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter
 from rowmerge.spark.sink import rewrite
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Reads, Snapshot, TableDefinition, VacuumOptions
+from rowmerge.table.snapshot import Change, Committed, Reads, Snapshot, Table, TableDefinition, VacuumOptions
 from tests.unit.changes.faulty_storage import Fault, FaultyStorage, serve
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 
@@ -30,18 +31,33 @@ NOW = VacuumOptions(retain_hours=0, check_retention=False)
 
 
 def opened(folder: str, fault: Fault | None = None) -> DeltaTable:
-    return DeltaTable(Storage(folder) if fault is None else FaultyStorage(folder, fault), "s.t")
+    """A Delta table."""
+    return DeltaTable(_storage(folder, fault), "s.t")
 
 
-def rows(table: DeltaTable) -> list[tuple[object, ...]]:
+def opened_iceberg(folder: str, fault: Fault | None = None) -> IcebergTable:
+    storage = _storage(folder, fault)
+    return IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+
+
+def opened_any(folder: str, fault: Fault | None = None) -> Table:
+    """The table of whatever format that is in a folder."""
+    return opened_iceberg(folder, fault) if Path(folder, "metadata").is_dir() else opened(folder, fault)
+
+
+def _storage(folder: str, fault: Fault | None) -> Storage:
+    return Storage(folder) if fault is None else FaultyStorage(folder, fault)
+
+
+def rows(table: Table) -> list[tuple[object, ...]]:
     """What the table holds, read from its Parquet files."""
     return sorted(tuple(row.values()) for row in live_rows(table.snapshot()).to_pylist())
 
 
-def built(folder: str) -> None:
+def built(folder: str, format_: str = "delta") -> None:
     """Twenty rows in two files less one deleted row, a removed file, an old deletion vector and a file of nobody."""
-    definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"}, None)
-    table = opened(folder)
+    table: Table = opened(folder) if format_ == "delta" else opened_iceberg(folder)
+    definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}, None)
     assert isinstance(table.create(definition, Change("CREATE TABLE")), Committed)
     for ids in (range(10), range(10, 20), range(20, 25)):
         _committed(table, lambda snapshot, ids=ids: Change("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
@@ -62,7 +78,7 @@ def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[Ad
 # ------------------------------------------------------------------ operations
 
 
-def merge_on_read(table: DeltaTable) -> None:
+def merge_on_read(table: Table) -> None:
     """Rows 5 and 15 are updated, row 100 is inserted: two vectors and a file."""
 
     def change(snapshot: Snapshot) -> Change:
@@ -74,7 +90,7 @@ def merge_on_read(table: DeltaTable) -> None:
     _committed(table, change)
 
 
-def copy_on_write(table: DeltaTable) -> None:
+def copy_on_write(table: Table) -> None:
     """The same, both files written again."""
 
     def change(snapshot: Snapshot) -> Change:
@@ -88,13 +104,13 @@ def copy_on_write(table: DeltaTable) -> None:
     _committed(table, change)
 
 
-def overwrite(table: DeltaTable) -> None:
+def overwrite(table: Table) -> None:
     _committed(
         table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads())
     )
 
 
-def replace(table: DeltaTable) -> None:
+def replace(table: Table) -> None:
     """CREATE OR REPLACE TABLE … AS, with one more column."""
     definition = TableDefinition(Struct((*ID_NAME.fields, Field("more", Primitive("string")))), (), {}, None)
 
@@ -105,37 +121,41 @@ def replace(table: DeltaTable) -> None:
     _committed(table, change)
 
 
-def add_column(table: DeltaTable) -> None:
-    definition = TableDefinition(schema=Struct((*ID_NAME.fields, Field("more", Primitive("string")))))
-    _committed(table, lambda snapshot: Change("ADD COLUMNS", definition=definition))
+def add_column(table: Table) -> None:
+    def change(snapshot: Snapshot) -> Change:
+        schema = Struct((*snapshot.schema.fields, Field("more", Primitive("string"))))
+        return Change("ADD COLUMNS", definition=TableDefinition(schema=schema))
+
+    _committed(table, change)
 
 
-def append_with_checkpoint(table: DeltaTable) -> None:
-    """An append after which a checkpoint is due."""
-    _committed(
-        table, lambda snapshot: Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"delta.checkpointInterval": "1"}))
-    )
+def append_with_checkpoint(table: Table) -> None:
+    """An append after which a checkpoint is due, or manifests are to be put together."""
+    delta = isinstance(table, DeltaTable)
+    properties = {"delta.checkpointInterval": "1"} if delta else {"commit.manifest.min-count-to-merge": "2"}
+    _committed(table, lambda snapshot: Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
     _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
 
 
-def append(table: DeltaTable) -> None:
+def append(table: Table) -> None:
     _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
 
 
-def optimize(table: DeltaTable) -> None:
+def optimize(table: Table) -> None:
     compaction.optimize(NO_SPARK, table, None)
 
 
-def restore_rows(table: DeltaTable) -> None:
+def restore_rows(table: Table) -> None:
     """Back to the version before any row was deleted."""
-    restore(table, {"version": 3}, version=3, timestamp=None)
+    version = 3 if isinstance(table, DeltaTable) else table.history()[2].version
+    restore(table, {"version": version}, version=version, timestamp=None)
 
 
-def vacuum(table: DeltaTable) -> None:
+def vacuum(table: Table) -> None:
     table.vacuum(NOW)
 
 
-OPERATIONS: dict[str, Callable[[DeltaTable], None]] = {
+OPERATIONS: dict[str, Callable[[Table], None]] = {
     operation.__name__: operation
     for operation in (
         merge_on_read,
@@ -154,13 +174,13 @@ OPERATIONS: dict[str, Callable[[DeltaTable], None]] = {
 
 def run(operation: str, folder: str, fault: Fault) -> None:
     """One operation on the table in a folder."""
-    OPERATIONS[operation](opened(folder, fault))
+    OPERATIONS[operation](opened_any(folder, fault))
 
 
 # ------------------------------------------------------------------ inside
 
 
-def _committed(table: DeltaTable, change_for: Callable[[Snapshot], Change]) -> None:
+def _committed(table: Table, change_for: Callable[[Snapshot], Change]) -> None:
     def attempt() -> Attempt:
         snapshot = table.snapshot()
         change = change_for(snapshot)

@@ -20,7 +20,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
-from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, TableDefinition
+from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, Snapshot, TableDefinition
 
 ID_NAME = Struct((Field("id", Primitive("long")), Field("name", Primitive("string"))))
 
@@ -91,21 +91,21 @@ def bounds(rows: pa.Table) -> tuple[dict[str, Any], dict[str, Any]]:
     return lower, upper
 
 
-def live_rows(snapshot: DeltaSnapshot) -> pa.Table:
+def live_rows(snapshot: Snapshot) -> pa.Table:
     """The rows of a snapshot, read with pyarrow: files, less deleted positions, with partition values."""
     schema = arrow_schema(snapshot.schema)
     files = snapshot.files()
     deleted = snapshot.deleted_positions(files["path"].to_pylist())
     parts = [schema.empty_table()]
     for file in files.to_pylist():
-        rows = file_rows(snapshot, file["path"], schema, file["partition"])
+        rows = file_rows(snapshot, file["path"], schema, {} if snapshot.partition_values_in_files else file["partition"])
         keep = np.ones(rows.num_rows, dtype=bool)
         keep[list(deleted.get(file["path"], ()))] = False
         parts.append(rows.filter(pa.array(keep)))
     return pa.concat_tables(parts)
 
 
-def file_rows(snapshot: DeltaSnapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
+def file_rows(snapshot: Snapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
     """All rows of a data file under the table's names."""
     rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
     own, held = (arrow_schema(bare(s, kept=(FIELD_ID,))) for s in (snapshot.schema, snapshot.stored_schema))
