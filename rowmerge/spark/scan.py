@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -133,13 +134,13 @@ def read_files(
         # Of the session, for Spark asks when the query runs; it means nothing for tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=snapshot.by_field_id)
-    reader = spark.read.schema(stored).option("__globPaths__", "false").option("mergeSchema", "false")
+    reader = spark.read.schema(stored).option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     if partition_folders and outside_files(snapshot):
         # Only then: without it the names of folders mean nothing, and files may lie elsewhere, as those of a shallow clone do.
         reader = reader.option("basePath", snapshot.location)
     try:
-        frame = reader.parquet(*paths)
+        frame = reader.parquet(*map(_unglobbed, paths))
     except AnalysisException as error:
         if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             missing = (error.getMessageParameters() or {}).get("path", "")
@@ -150,6 +151,11 @@ def read_files(
     if addresses:
         columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
     return frame.selectExpr(*columns)
+
+
+def _unglobbed(path: str) -> str:
+    """The path as Spark takes it to the letter: to Hadoop some characters are patterns. Spark's own switch for that doubles files."""
+    return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
 def outside_files(snapshot: Snapshot) -> tuple[str, ...]:

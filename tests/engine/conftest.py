@@ -51,8 +51,12 @@ def assert_independent_readers_agree(session: rowmerge.Session) -> None:
                 name = f"{backquote(schema)}.{backquote(relation.name)}"
                 ours = session.table(name).toArrow()
                 if relation.format == "iceberg":
-                    for reader, read in (("pyiceberg", read_with_pyiceberg), ("DuckDB", read_with_duckdb_iceberg)):
-                        assert _comparable(read(described.location)) == _comparable(ours), f"{reader} reads other rows in {name}"
+                    theirs = read_with_duckdb_iceberg(described.location)
+                    assert _comparable(theirs) == _comparable(ours), f"DuckDB reads other rows in {name}"
+                    # pyiceberg reads a NULL map as an empty one.
+                    maps = [field.name for field in ours.schema if "map<" in str(field.type)]
+                    theirs = read_with_pyiceberg(described.location).drop_columns(maps)
+                    assert _comparable(theirs) == _comparable(ours.drop_columns(maps)), f"pyiceberg reads other rows in {name}"
                     continue
                 if described.properties.get("delta.enableTypeWidening", "false") != "true":
                     # delta-rs refuses tables with this feature.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import PlanError, TableNotFound
@@ -30,3 +31,22 @@ def test_a_table_without_columns_is_refused(session: rowmerge.Session, tmp_path:
     with pytest.raises(PlanError, match="no columns"):
         session.sql(f"create table t using delta location '{tmp_path / 'nothing'}'")
     assert session.relations("default") == []
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize("name", ["we[ir]d", "a*b?", "{c,d}", "back\\slash"])
+def test_a_folder_may_have_characters_that_are_patterns_elsewhere(spark: SparkSession, tmp_path: Path, name: str, format_: str) -> None:
+    session = rowmerge.connect(str(tmp_path / name), spark=spark)
+    session.sql(f"create table t (id int, p string) using {format_} partitioned by (p)")
+    session.sql("insert into t values (1, '*'), (2, '[a]')")
+    session.sql("insert into t values (3, '*'), (4, 'plain')")
+    session.sql(
+        "merge into t using (values (2, 'x'), (5, '{y}')) s (id, p) on t.id = s.id when matched then update set * when not matched then insert *"
+    )
+    assert sorted(tuple(row) for row in session.sql("select * from t").collect()) == [
+        (1, "*"),
+        (2, "x"),
+        (3, "*"),
+        (4, "plain"),
+        (5, "{y}"),
+    ]

@@ -3,6 +3,7 @@
 A file holds cases. A case begins with `--- claim`; then come statements, each ended by `;` at the end of a line. A statement may be
 followed by lines that say what must come of it: `=> cell | cell` is one row of its result, in order; `=> -` is an empty result;
 `!> ErrorClass: part of the message` an error. `{mode}` stands for the write mode, `using delta` for the format; a case without runs once.
+`--- delta: claim` is about Delta tables alone, as are all cases of the files in DELTA_ALONE.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from rowmerge import errors
 FOLDER = Path(__file__).parent.parent / "rows"
 MODES = ("copy-on-write", "merge-on-read")
 FORMATS = ("delta", "iceberg")
+DELTA_ALONE = frozenset({"change_feed", "column_mapping", "constraints", "defaults", "generated", "row_tracking"})
+"""What Iceberg tables do not have, or have without asking."""
 
 
 @dataclass
@@ -33,6 +36,7 @@ class Step:
 @dataclass
 class Case:
     name: str
+    delta_alone: bool = False
     steps: list[Step] = field(default_factory=list)
 
 
@@ -41,7 +45,8 @@ def cases(path: Path) -> list[Case]:
     statement: list[str] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("--- "):
-            found.append(Case(line[4:].strip()))
+            claim = line[4:].strip()
+            found.append(Case(claim.removeprefix("delta: "), claim.startswith("delta: ") or path.stem in DELTA_ALONE))
         elif line.startswith("=>"):
             step = found[-1].steps[-1]
             step.rows = (step.rows or []) + ([] if line.strip() == "=> -" else [line[2:].strip()])
@@ -60,7 +65,8 @@ def parameters() -> list[Any]:
     listed = []
     for path in sorted(FOLDER.glob("*.sql")):
         for case in cases(path):
-            formats = FORMATS if any("using delta" in step.text for step in case.steps) else ("-",)
+            both = FORMATS[:1] if case.delta_alone else FORMATS
+            formats = both if any("using delta" in step.text for step in case.steps) else ("-",)
             modes = MODES if any("{mode}" in step.text for step in case.steps) else ("-",)
             name = re.sub(r"\W+", "_", case.name)
             listed += [

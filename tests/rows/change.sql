@@ -133,7 +133,7 @@ select * from t order by id;
 insert into t replace where day = date '2024-01-02' values (5, date '2024-01-03');
 !> ConstraintViolated: REPLACE WHERE
 
---- truncate empties the table and keeps its history
+--- delta: truncate empties the table and keeps its history
 create table t (id int) using delta;
 insert into t values (1);
 truncate table t;

@@ -1,4 +1,4 @@
---- columns are renamed and dropped, and the files stay as they are
+--- delta: columns are renamed and dropped, and the files stay as they are
 create table t (id int, v string, s struct<x: int, y: string>, gone int, p string) using delta partitioned by (p)
   tblproperties ({mode}, 'delta.columnMapping.mode' = 'name');
 insert into t values (1, 'one', named_struct('x', 1, 'y', 'a'), 7, 'p1'), (2, 'two', named_struct('x', 2, 'y', 'b'), 8, 'p2');
@@ -32,7 +32,7 @@ describe t;
 => # col_name | data_type | comment
 => part | string | NULL
 
---- a column that was dropped and one of its name with another type do not meet
+--- delta: a column that was dropped and one of its name with another type do not meet
 create table t (id int, v string) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, 'text');
 alter table t drop column v;
@@ -43,7 +43,7 @@ select * from t order by id;
 => 1 | 1
 => 2 | 6
 
---- two columns change names
+--- delta: two columns change names
 create table t (a int, b int) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, 2);
 alter table t rename column a to c;
@@ -53,7 +53,7 @@ update t set a = a * 10 where b = 1;
 select a, b from t;
 => 20 | 1
 
---- fields inside arrays and maps are renamed and dropped
+--- delta: fields inside arrays and maps are renamed and dropped
 create table t (id int, a array<struct<x: int, y: int>>, m map<string, struct<k: int, l: int>>) using delta
   tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, array(named_struct('x', 1, 'y', 2)), map('q', named_struct('k', 3, 'l', 4))), (2, null, null);
@@ -66,7 +66,7 @@ update t set id = 3;
 select id, a[0].z, m['q'].l from t;
 => 3 | 2 | 4
 
---- what cannot be renamed or dropped is named
+--- delta: what cannot be renamed or dropped is named
 create table t (id int, s struct<x: int>, p int) using delta partitioned by (p) tblproperties ('delta.columnMapping.mode' = 'name');
 alter table t drop column p;
 !> PlanError: is partitioned by the column p
@@ -115,7 +115,7 @@ describe t;
 => s | struct<y:int,x:int> | NULL
 => a | int | moved
 
---- a column that a constraint or a generated column uses is not changed
+--- delta: a column that a constraint or a generated column uses is not changed
 create table t (id int, v int, s struct<x: int, y: int>, g int generated always as (v + 1)) using delta
   tblproperties ({mode}, 'delta.columnMapping.mode' = 'name', 'delta.enableTypeWidening' = 'true');
 alter table t add constraint positive check (s.x > 0);
@@ -138,7 +138,7 @@ insert into t (`the id`, w) values (1, 2);
 select * from t;
 => 1 | 2 | NULL
 
---- fields are added to structs at any depth
+--- delta: fields are added to structs at any depth
 create table t (id int, s struct<x: int>, a array<struct<k: int>>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, named_struct('x', 1), array(named_struct('k', 1)));
 alter table t add columns (s.`y z` string comment 'new', s.w int first, a.element.l struct<m: int> after k);

@@ -10,7 +10,7 @@ describe t;
 => # col_name | data_type | comment
 => p | bigint | NULL
 
---- create or replace keeps the history
+--- delta: create or replace keeps the history
 create table t (id int) using delta;
 insert into t values (1);
 create or replace table t using delta as select 'x' as v;
@@ -105,7 +105,7 @@ drop table orders;
 select * from orders;
 !> TableNotFound: orders
 
---- a name may be bound to a version or a time
+--- delta: a name may be bound to a version or a time
 create table t (id int) using delta;
 insert into t values (1);
 insert into t values (2);
@@ -189,7 +189,7 @@ select * from t order by id;
 => 2 | Row(a=None) | [None]
 => 3 | NULL | [Row(a=None)]
 
---- partition transforms and orders of writing are no part of a delta table
+--- delta: partition transforms and orders of writing are no part of a delta table
 create table t (id int, ts timestamp) using DELTA partitioned by (days(ts));
 !> PlanError: PARTITIONED BY days(ts): Delta tables are partitioned by columns, not by transforms
 create table t using DELTA partitioned by (s.a) as select named_struct('a', 1) as s;

@@ -166,7 +166,7 @@ delete from t as x where exists (select 1 from t y where y.v > x.v);
 select * from t;
 => 3 | 7
 
---- a subquery of an older version
+--- delta: a subquery of an older version
 create table t (id int) using delta tblproperties ({mode});
 insert into t values (1), (2);
 insert into t values (3);

@@ -370,7 +370,7 @@ merge with schema evolution into t using (select 1 as k, array(map('m', array(na
 select x from t;
 => [{'m': [Row(a=1, b=2), None]}]
 
---- values in nested places are stored as the table's types
+--- delta: values in nested places are stored as the table's types
 create table t (k int, x array<struct<a: string, n: tinyint>>) using delta;
 insert into t values (1, array(named_struct('a', '1', 'n', cast(1 as tinyint))));
 merge with schema evolution into t using (select 1 as k, array(named_struct('n', 7, 'a', 5, 'c', 'C')) as x) s on t.k = s.k when matched then update set *;
@@ -394,7 +394,7 @@ describe t;
 => v | int | NULL
 => x | struct<a:int> | NULL
 
---- numbers are stored as the old column's type
+--- delta: numbers are stored as the old column's type
 create table t (k int, v int, l bigint) using delta;
 insert into t values (1, 10, 100);
 merge with schema evolution into t using (values (1, 7L, 8, 'x')) s (k, v, l, extra) on t.k = s.k when matched then update set *;
@@ -424,7 +424,7 @@ create table t (k int) using delta;
 merge with schema evolution into t using (select 1 as k, 2 as e, 3 as E) s on t.k = s.k when not matched then insert *;
 !> PlanError: 2 times
 
---- a name that a table cannot have is refused before anything is written
+--- delta: a name that a table cannot have is refused before anything is written
 create table t (k int) using delta;
 insert into t values (1);
 merge with schema evolution into t using (select 1 as k, 2 as `a b`) s on t.k = s.k when matched then update set *;
@@ -524,7 +524,7 @@ insert with schema evolution into t (x, k) select named_struct('b', 2), 1;
 select * from t;
 => 1 | Row(a=None, b=2)
 
---- insert evolves structs, arrays of structs and maps of structs
+--- delta: insert evolves structs, arrays of structs and maps of structs
 create table t (k int, x struct<a: int>, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta;
 insert with schema evolution into t values (1, named_struct('b', 'B'), array(named_struct('b', 'B'), null), map('m', named_struct('b', 'B')));
 insert with schema evolution into t by name select 2 as k, null as x;
@@ -588,7 +588,7 @@ select k, v, extra, s.a, s.b from t order by k;
 => 6 | 6 | x | 1 | NULL
 => 7 | NULL | NULL | NULL | 2
 
---- files from before a field are rewritten with what they have
+--- delta: files from before a field are rewritten with what they have
 create table t (k int, x struct<a: int>, l array<struct<a: int>>, m map<string, struct<a: int>>) using delta tblproperties ('rowmerge.write.mode' = 'copy-on-write');
 insert into t values (1, named_struct('a', 1), array(named_struct('a', 1)), map('m', named_struct('a', 1))), (2, named_struct('a', 2), null, null), (3, null, null, null);
 insert with schema evolution into t values (4, named_struct('b', 4), array(named_struct('b', 4)), map('m', named_struct('b', 4)));
@@ -598,7 +598,7 @@ select * from t order by k;
 => 3 | NULL | NULL | NULL
 => 4 | Row(a=None, b=4) | [Row(a=None, b=4)] | {'m': Row(a=None, b=4)}
 
---- a version from before the column does not have it
+--- delta: a version from before the column does not have it
 create table t (k int) using delta;
 insert into t values (1);
 merge with schema evolution into t using (values (1, 'x')) s (k, extra) on t.k = s.k when matched then update set *;
@@ -616,7 +616,7 @@ select * from t order by k;
 => 2 | 1 | 10
 => 3 | 2 | 20
 
---- a table that widens takes wider types of the source, one that does not keeps its own
+--- delta: a table that widens takes wider types of the source, one that does not keeps its own
 create table t (k int, v int, x struct<n: smallint>, d decimal(5,2)) using delta tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, 1, named_struct('n', 1), 1.25), (2, 2, named_struct('n', 2), 2.25);
 merge with schema evolution into t using (values (1, 3000000000L, 70000, 12345.678), (3, 3L, 3, 3.5)) s (k, v, n, d) on t.k = s.k
@@ -634,7 +634,7 @@ describe t;
 insert into t values (5, 5, named_struct('n', 3000000000L), 1);
 !> ValueOutOfRange: 3000000000
 
---- a narrower type of the source narrows nothing
+--- delta: a narrower type of the source narrows nothing
 create table t (k bigint, v double) using delta tblproperties ('delta.enableTypeWidening' = 'true');
 merge with schema evolution into t using (values (1, cast(1.5 as float), 'x')) s (k, v, e) on t.k = s.k when not matched then insert *;
 describe t;
@@ -642,7 +642,7 @@ describe t;
 => v | double | NULL
 => e | string | NULL
 
---- new columns of a table with column mapping by name get ids and names of their own
+--- delta: new columns of a table with column mapping by name get ids and names of their own
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'name');
 insert into t values (1, named_struct('a', 1)), (2, null);
 merge with schema evolution into t using (select k, named_struct('b c', 'B', 'a', 5) as x, array(named_struct('d', k)) as `e, f` from values (1), (3) as v (k)) s on t.k = s.k
@@ -654,7 +654,7 @@ select * from t order by k;
 => 3 | Row(a=5, b c='B') | [Row(d=3)] | NULL
 => 4 | NULL | NULL | g
 
---- new columns of a table with column mapping by id are found by their ids
+--- delta: new columns of a table with column mapping by id are found by their ids
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.columnMapping.mode' = 'id');
 insert into t values (1, named_struct('a', 1)), (2, null);
 merge with schema evolution into t using (select k, named_struct('b', 'B', 'a', 5) as x, k * 10 as e from values (1), (3) as v (k)) s on t.k = s.k
@@ -664,7 +664,7 @@ select * from t order by k;
 => 2 | NULL | NULL
 => 3 | Row(a=5, b='B') | 30
 
---- the change data feed has new columns, empty before the change
+--- delta: the change data feed has new columns, empty before the change
 create table t (k int, x struct<a: int>) using delta tblproperties ({mode}, 'delta.enableChangeDataFeed' = 'true');
 insert into t values (1, named_struct('a', 1)), (2, named_struct('a', 2));
 merge with schema evolution into t using (select k, named_struct('a', 9, 'b', 8) as x, 'e' as extra from values (1), (3) as v (k)) s on t.k = s.k
@@ -678,7 +678,7 @@ select k, x.a, x.b, extra, _change_type from table_changes('t', 2) order by k, _
 => 2 | 2 | NULL | NULL | delete
 => 3 | 9 | 8 | e | insert
 
---- defaults fill what the source lacks, generated columns are computed, constraints hold
+--- delta: defaults fill what the source lacks, generated columns are computed, constraints hold
 create table t (k int, v int default 7, g int generated always as (k * 2), constraint positive check (k > 0)) using delta tblproperties ({mode}, 'delta.feature.allowColumnDefaults' = 'supported');
 insert into t (k, v) values (1, 1);
 merge with schema evolution into t using (values (1, 'a'), (2, 'b')) s (k, extra) on t.k = s.k when matched then update set * when not matched then insert *;
@@ -696,7 +696,7 @@ describe t;
 => extra | string | NULL
 => more | string | NULL
 
---- a key and a partition column may become wider
+--- delta: a key and a partition column may become wider
 create table t (k int, p smallint, v string) using delta partitioned by (p) tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, 1, 'a'), (2, 2, 'b');
 merge with schema evolution into t using (values (1L, 70000, 'x'), (3000000000L, 2, 'y')) s (k, p, v) on t.k = s.k when matched then update set * when not matched then insert *;
@@ -771,7 +771,7 @@ select * from t order by k;
 => 2 | -2 | 20
 => 4 | NULL | 40
 
---- a column that was dropped comes back empty
+--- delta: a column that was dropped comes back empty
 create table t (k int, e string) using delta tblproperties ('delta.columnMapping.mode' = 'name');
 insert into t values (1, 'old'), (2, 'old');
 alter table t drop column e;

@@ -154,7 +154,7 @@ select * from t order by `e``f`;
 => NULL | NULL | 5 | z | NULL
 => NULL | xx | 20 | NULL | 30
 
---- an insert of a query without rows makes no version
+--- delta: an insert of a query without rows makes no version
 create table t (id int) using delta;
 insert into t select 1 where false;
 => 0 | 0
@@ -180,7 +180,7 @@ select id from t order by id;
 => 22
 => 24
 
---- an insert may read an old version of its table
+--- delta: an insert may read an old version of its table
 create table t (id int) using delta;
 insert into t values (1);
 insert into t values (2);

@@ -1,4 +1,4 @@
---- overwriting a table leaves the new rows alone, and the old ones in its history
+--- delta: overwriting a table leaves the new rows alone, and the old ones in its history
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 delete from t where id = 1;
@@ -96,7 +96,7 @@ insert into t partition (d = date '2024-02-01', n = 1 + 1, b = false, dec = 0) v
 select d, n, b, dec from t where id = 4;
 => 2024-02-01 | 2 | false | 0.00
 
---- a static partition may be null, and an empty string is null there
+--- delta: a static partition may be null, and an empty string is null there
 create table t (id int, p string) using delta partitioned by (p);
 insert into t values (1, null), (2, 'b');
 insert overwrite t partition (p = null) values (3);

@@ -1,4 +1,4 @@
---- vacuum leaves the newest version and takes what older ones needed
+--- delta: vacuum leaves the newest version and takes what older ones needed
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t select id, 'a' from range(10);
 update t set v = 'b' where id < 5;
@@ -14,7 +14,7 @@ set spark.databricks.delta.retentionDurationCheck.enabled = true;
 update t set v = 'c' where id = 1;
 => 1
 
---- vacuum with a retention that is not safe is refused
+--- delta: vacuum with a retention that is not safe is refused
 create table t (id int) using delta;
 insert into t values (1);
 vacuum t retain 1 hours;
@@ -32,7 +32,7 @@ vacuum missing;
 vacuum v;
 !> TableError: is a view
 
---- optimize makes one file of many, and no row changes
+--- delta: optimize makes one file of many, and no row changes
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 insert into t values (3, null), (4, 'd');
@@ -87,7 +87,7 @@ select id, p, q from t order by id;
 => 5 | b | 2024-01-01
 => 6 | NULL | 2024-02-01
 
---- reorg takes deleted rows out of the files
+--- delta: reorg takes deleted rows out of the files
 create table t (id int, v string) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read');
 insert into t select /*+ coalesce(1) */ id, 'a' from range(100);
 insert into t values (200, 'b');
@@ -106,7 +106,7 @@ optimize t;
 select count(distinct f), sum(id) from (select id, input_file_name() as f from t);
 => 1 | 5147
 
---- optimize of an append-only table
+--- delta: optimize of an append-only table
 create table t (id int, p int) using delta partitioned by (p) tblproperties ('delta.appendOnly' = 'true');
 insert into t values (1, 1), (2, 1);
 insert into t values (3, 1), (4, 2);
@@ -115,7 +115,7 @@ select p, count(distinct f), sum(id) from (select *, input_file_name() as f from
 => 1 | 1 | 6
 => 2 | 1 | 4
 
---- restore brings back rows, columns and deleted rows
+--- delta: restore brings back rows, columns and deleted rows
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t select id, 'a' from range(6);
 delete from t where id in (1, 4);
@@ -139,7 +139,7 @@ restore table t to version as of 7;
 select count(*), sum(id) from t;
 => 5 | 15
 
---- restore to what is not there is refused
+--- delta: restore to what is not there is refused
 create table t (id int) using delta;
 insert into t values (1);
 restore table t to version as of 1;

@@ -163,7 +163,7 @@ merge into t using (select cast(1 as int) as id, 1.239 as d, 7 as b) s on t.id =
 select * from t;
 => 1 | 1.24 | 7
 
---- a value that does not fit stops the merge
+--- delta: a value that does not fit stops the merge
 create table t (id int, b tinyint) using delta;
 merge into t using (values (1, 300)) s (id, b) on t.id = s.id when not matched then insert *;
 !> ValueOutOfRange: 300

@@ -135,7 +135,7 @@ select * from t order by id;
 => 1 | NULL | NULL | NULL
 => 2 | NULL | NULL | NULL
 
---- an overflow stops the merge, names table and column, and changes nothing
+--- delta: an overflow stops the merge, names table and column, and changes nothing
 create table t (id int, b tinyint) using delta tblproperties ({mode});
 insert into t values (1, 1), (2, 2);
 merge into t using (values (1, 5), (2, 300)) s (id, n) on t.id = s.id when matched then update set b = s.n;
@@ -200,7 +200,7 @@ select * from t order by id;
 => 1 | 2024-01-02
 => 2 | 2
 
---- varchar and char lengths hold in merge
+--- delta: varchar and char lengths hold in merge
 create table t (id int, v varchar(3), c char(4)) using delta tblproperties ({mode});
 insert into t values (1, 'abc', 'xy');
 merge into t using (values (1, 'de   ')) s (id, v) on t.id = s.id when matched then update set v = s.v;

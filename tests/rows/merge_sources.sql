@@ -69,7 +69,7 @@ select id from t order by id;
 => 9
 => 103
 
---- an older version of a table, of the target too
+--- delta: an older version of a table, of the target too
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a'), (2, 'b');
 delete from t where id = 1;
@@ -80,7 +80,7 @@ select * from t order by id;
 => 1 | a
 => 2 | b
 
---- an older version in a subquery
+--- delta: an older version in a subquery
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 update t set v = 'b';

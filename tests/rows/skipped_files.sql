@@ -67,7 +67,7 @@ delete from t where i = 'one';
 select * from t;
 => 1
 
---- columns without statistics keep all rows in view
+--- delta: columns without statistics keep all rows in view
 create table t (a int, b int, v int) using delta tblproperties ({mode}, 'delta.dataSkippingNumIndexedCols' = '1');
 insert into t values (1, 1, 0);
 insert into t values (2, 2, 0);
@@ -119,7 +119,7 @@ select * from t order by id;
 => 2 | 2
 => 10 | 101
 
---- char columns compare with their padding
+--- delta: char columns compare with their padding
 create table t (c char(4), v int) using delta tblproperties ({mode});
 insert into t values ('ab', 0);
 insert into t values ('b', 0);

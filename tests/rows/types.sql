@@ -1,4 +1,4 @@
---- every type is written, merged and read back
+--- delta: every type is written, merged and read back
 create table t (id int, b boolean, y tinyint, s smallint, l bigint, f float, d double, dec decimal(38,18), str string, bin binary, day date, ts timestamp, ntz timestamp_ntz, vc varchar(5), c char(3)) using delta tblproperties ({mode});
 set spark.sql.session.timeZone = UTC;
 insert into t values
@@ -26,7 +26,7 @@ select id, a[0], m['z'][0].x, s.p.q, size(s.r) from t order by id;
 => 1 | 9 | 2 | 2.5 | NULL
 => 2 | NULL | NULL | NULL | NULL
 
---- partition values of every type come back as they were
+--- delta: partition values of every type come back as they were
 create table t (id int, s string, d date, i int, b boolean, dec decimal(5,2), f double, ts timestamp) using delta partitioned by (s, d, i, b, dec, f, ts) tblproperties ({mode});
 insert into t values (1, 'a/b=c%2F d', date '2024-01-01', -1, true, 1.50, 1.5, timestamp '2024-01-01 10:00:00.123456'), (2, '', null, null, null, null, null, null), (3, 'é', date '1969-01-01', 7, false, -0.01, -2.25, timestamp '1969-01-01 00:00:00');
 update t set id = id + 10 where s = 'a/b=c%2F d' or s is null;
@@ -50,7 +50,7 @@ select * from t order by id;
 => 40 | #?*
 => 60 |  lead
 
---- a string that is too long for varchar is refused
+--- delta: a string that is too long for varchar is refused
 create table t (id int, v varchar(3)) using delta;
 insert into t values (1, 'abcd');
 !> ValueOutOfRange: `v`

@@ -1,4 +1,4 @@
---- no row, no new version
+--- delta: no row, no new version
 create table t (id int, v string) using delta tblproperties ({mode});
 insert into t values (1, 'a');
 update t set v = 'z' where id = 7;
@@ -125,7 +125,7 @@ update t set s.a = 1, s.A = 2;
 update t set s = null, s.a = 2;
 !> PlanError: together with one of its fields
 
---- values that cannot be stored stop the update and change nothing
+--- delta: values that cannot be stored stop the update and change nothing
 create table t (id int, b tinyint, n int not null, v varchar(2)) using delta tblproperties ({mode});
 insert into t values (1, 1, 1, 'a'), (2, 2, 2, 'b');
 update t set b = id * 100;

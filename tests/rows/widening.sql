@@ -1,4 +1,4 @@
---- types are widened, and rows of older files are read, changed and deleted with them
+--- delta: types are widened, and rows of older files are read, changed and deleted with them
 create table t (id int, b tinyint, s smallint, i int, f float, d int, c decimal(5, 2), w int, n struct<x: smallint>, a array<int>, m map<int, float>)
   using delta tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, 1, 2, 3, 1.5, 4, 5.25, 6, named_struct('x', 7), array(8), map(9, 0.5)), (2, -128, -32768, -2147483648, -0.25, 0, -1.00, 0, null, null, null);
@@ -28,7 +28,7 @@ select id, b, w, a from t order by id;
 => 1 | 1 | 6.00 | NULL
 => 3 | 3000000000 | 1.50 | [3000000000]
 
---- rows that a rewrite carries over have the wider type
+--- delta: rows that a rewrite carries over have the wider type
 create table t (id int, i int, s struct<x: int>, c decimal(5, 2), f float) using delta
   tblproperties ({mode}, 'delta.enableTypeWidening' = 'true', 'delta.columnMapping.mode' = 'id');
 insert into t select cast(id as int), cast(id as int), named_struct('x', cast(id as int)), 1.25, 0.5 from range(20);
@@ -43,7 +43,7 @@ select id, i, s.x, c, g from t where i > 17 order by id;
 => 18 | 18 | 18.0 | 1.2500 | 0.5
 => 19 | 19 | 19.0 | 1.2500 | 0.5
 
---- partition columns are widened, and dates to local timestamps
+--- delta: partition columns are widened, and dates to local timestamps
 create table t (id int, p smallint, q date) using delta partitioned by (p) tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, 1, date'2024-01-01'), (2, null, null);
 alter table t alter column p type bigint;
@@ -59,7 +59,7 @@ select id, q from t order by id;
 => 1 | 2030-01-01 00:00:00
 => 2 | NULL
 
---- a partition column's dates become local timestamps (DuckDB does not read such a table)
+--- delta: a partition column's dates become local timestamps (DuckDB does not read such a table)
 create table t (id int, d date) using delta partitioned by (d) tblproperties ({mode}, 'delta.enableTypeWidening' = 'true');
 insert into t values (1, date'2024-01-01'), (2, null);
 alter table t alter column d type timestamp_ntz;
@@ -70,7 +70,7 @@ select id, d from t order by id;
 => 3 | 2024-01-01 12:00:00
 drop table t;
 
---- types that cannot be read as others stay, and the table must allow it
+--- delta: types that cannot be read as others stay, and the table must allow it
 create table t (id bigint, v varchar(5), c char(3), s struct<x: int>) using delta tblproperties ('delta.enableTypeWidening' = 'true');
 alter table t alter column id type int;
 !> PlanError: is a bigint and cannot become a int

@@ -93,7 +93,7 @@ class FaultyStorage(Storage):
 def serve(run: Callable[[str, str, Fault], None]) -> None:
     """Answer requests `{"operation", "folder", "kind", "at"}` on standard input: each is run in a process of its own, which may die.
 
-    The answer is how the process ended and how many calls it made. Forking is safe here: this process does nothing itself.
+    The answer is how the process ended and which calls it made. Forking is safe here: this process does nothing itself.
     """
     for line in sys.stdin:
         request = json.loads(line)
@@ -102,11 +102,12 @@ def serve(run: Callable[[str, str, Fault], None]) -> None:
         if child == 0:
             fault = Fault(Kind[request["kind"]], request["at"])
             run(request["operation"], request["folder"], fault)
-            os.write(write, str(len(fault.calls)).encode())
+            with os.fdopen(write, "w") as told:
+                json.dump(fault.calls, told)
             os._exit(0)
         os.close(write)
         with os.fdopen(read) as answer:
             calls = answer.read()
         _, status = os.waitpid(child, 0)
-        sys.stdout.write(json.dumps({"killed": os.WIFSIGNALED(status), "calls": int(calls or 0)}) + "\n")
+        sys.stdout.write(json.dumps({"killed": os.WIFSIGNALED(status), "calls": json.loads(calls or "[]")}) + "\n")
         sys.stdout.flush()

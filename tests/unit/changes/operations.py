@@ -71,7 +71,8 @@ def built(folder: str, format_: str = "delta") -> None:
 def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
     """Data files with a row for each id."""
     writer = PartitionedWriter(write_spec(snapshot))
-    writer.write(pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}))
+    columns = {"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}
+    writer.write(pa.table(columns | {other: pa.nulls(len(ids), pa.string()) for other in snapshot.schema.names[2:]}))
     return tuple(_added(file) for file in writer.close())
 
 
