@@ -26,17 +26,6 @@ KEYS = {
     "table-with-columnmapping-mode-id": "IntegerType",
 }
 """A column whose values tell rows apart, where it is not `id`."""
-PLAIN = {
-    "basic-with-inserts-updates",
-    "corrupted-last-checkpoint-kernel",
-    "data-skipping-basic-stats-all-types",
-    "multi-part-checkpoint",
-    "only-checkpoint-files",
-    "snapshot-data3",
-    "time-travel-schema-changes-b",
-    "v2-checkpoint-json",
-}
-"""Tables whose data files are like those of others: one write mode tells enough."""
 WRITTEN = [(name, mode) for name in TABLES for mode in ("copy-on-write", "merge-on-read") if name not in EMPTY]
 
 pytestmark = pytest.mark.skipif(not TABLES, reason="the golden tables beside the repository are not here")
@@ -57,7 +46,7 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, na
     assert comparable(found) == comparable(expected)
 
 
-@pytest.mark.parametrize(("name", "mode"), [(name, mode) for name, mode in WRITTEN if name not in PLAIN or mode == "merge-on-read"])
+@pytest.mark.parametrize(("name", "mode"), WRITTEN)
 def test_a_golden_table_takes_an_update_a_delete_and_a_merge(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
     """One row is changed, another deleted; a MERGE from the version before them brings both back."""
     shutil.copytree(GOLDEN / name / "delta", tmp_path / "copy", symlinks=True)

@@ -40,13 +40,7 @@ def test_a_folder_may_have_characters_that_are_patterns_elsewhere(spark: SparkSe
     session.sql(f"create table t (id int, p string) using {format_} partitioned by (p)")
     session.sql("insert into t values (1, '*'), (2, '[a]')")
     session.sql("insert into t values (3, '*'), (4, 'plain')")
-    session.sql(
-        "merge into t using (values (2, 'x'), (5, '{y}')) s (id, p) on t.id = s.id when matched then update set * when not matched then insert *"
-    )
-    assert sorted(tuple(row) for row in session.sql("select * from t").collect()) == [
-        (1, "*"),
-        (2, "x"),
-        (3, "*"),
-        (4, "plain"),
-        (5, "{y}"),
-    ]
+    source = "(values (2, 'x'), (5, '{y}')) s (id, p)"
+    session.sql(f"merge into t using {source} on t.id = s.id when matched then update set * when not matched then insert *")
+    found = sorted(tuple(row) for row in session.sql("select * from t").collect())
+    assert found == [(1, "*"), (2, "x"), (3, "*"), (4, "plain"), (5, "{y}")]
