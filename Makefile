@@ -6,6 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
+# What the demo's tables are: delta, or iceberg.
+TARGET ?=
 # Processes that run tests side by side, each with a Spark of its own.
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -14,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo        run the flights project on real data and prove its tables with other readers"
+	@echo "make demo        run the flights project on real data and prove its tables with other readers; TARGET=iceberg for Iceberg"
 	@echo "make test        lint, types, layers and all tests"
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
@@ -22,7 +24,7 @@ help:
 	@echo "make lint | format | types | layers | wheel | clean"
 
 demo: java $(STAMP)
-	$(BIN)/python integration_tests/flights/run_demo.py
+	$(BIN)/python integration_tests/flights/run_demo.py $(if $(TARGET),--target $(TARGET))
 
 test: java lint types layers
 	$(PYTEST) $(PYTEST_ARGS)

@@ -1,5 +1,5 @@
-"""Proves the demo's tables: DuckDB computes them from the feed's CSV files, delta-rs and DuckDB's delta extension read them from disk,
-and all must be equal.
+"""Proves the demo's tables: DuckDB computes them from the feed's CSV files, two independent readers read them from disk, and all must
+be equal. Delta tables are read by delta-rs and DuckDB's delta extension, Iceberg tables by pyiceberg and DuckDB's iceberg extension.
 
 Nothing here uses dbt, Spark or rowmerge. The exit code is 1 when a table differs, or when dbt reported other row counts than the feed's.
 """
@@ -9,12 +9,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import duckdb_extension_avro
 import duckdb_extension_delta
+import duckdb_extension_iceberg
+import duckdb_extension_parquet
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from pyiceberg.table import StaticTable
 
 FEED_TYPES = {
     "flight_id": "VARCHAR", "status": "VARCHAR", "sent_at": "TIMESTAMPTZ", "flight_date": "DATE", "carrier": "VARCHAR",
@@ -56,11 +62,49 @@ MERGE_COUNTS = """
     FROM source AS s LEFT JOIN target AS t USING (flight_id)"""
 
 
-def verify(target: Path) -> bool:
+@dataclass(frozen=True)
+class TableFormat:
+    """How tables of a format are read by software that is not ours. `read`: from a table's folder, its version and its rows, as Arrow;
+    `scan`: the same rows as a DuckDB query, given the folder.
+    """
+
+    reader: str
+    read: Callable[[Path], tuple[int, pa.Table]]
+    scan: Callable[[Path], str]
+
+
+def _read_delta(folder: Path) -> tuple[int, pa.Table]:
+    table = DeltaTable(str(folder))
+    return table.version(), pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
+
+
+def _read_iceberg(folder: Path) -> tuple[int, pa.Table]:
+    version, metadata = _newest_metadata(folder)
+    return version, StaticTable.from_metadata(str(metadata)).scan().to_arrow()
+
+
+def _newest_metadata(folder: Path) -> tuple[int, Path]:
+    """The newest `v<N>.metadata.json` and its number."""
+    return max((int(file.name.split(".")[0][1:]), file) for file in (folder / "metadata").glob("v*.metadata.json"))
+
+
+FORMATS = {
+    "delta": TableFormat("delta-rs", _read_delta, lambda folder: f"FROM delta_scan('{folder}')"),
+    "iceberg": TableFormat("pyiceberg", _read_iceberg, lambda folder: f"FROM iceberg_scan('{_newest_metadata(folder)[1]}')"),
+}
+EXTENSIONS = {
+    "delta": duckdb_extension_delta,
+    "parquet": duckdb_extension_parquet,
+    "avro": duckdb_extension_avro,
+    "iceberg": duckdb_extension_iceberg,
+}
+
+
+def verify(target: Path, format_: str = "delta") -> bool:
     """Compare all tables below `target/warehouse/flights` with what `target/feed` says; print a line for each. True when all agree."""
     expected = _expectations(target / "feed")
-    print(f"\n{'table':<18}{'version':>8}{'rows':>10}   independent readers agree?")
-    agree = [_table_agrees(expected, target / "warehouse/flights" / name, name) for name in EXPECTED]
+    print(f"\n{'table':<18}{'format':<10}{'version':>8}{'rows':>10}   independent readers agree?")
+    agree = [_table_agrees(expected, target / "warehouse/flights" / name, name, format_) for name in EXPECTED]
     counts_agree = _counts_agree(expected, target / "merges.json")
     return all(agree) and counts_agree
 
@@ -68,7 +112,8 @@ def verify(target: Path) -> bool:
 def _expectations(feed: Path) -> duckdb.DuckDBPyConnection:
     """A database with the feed's messages, and the tables that follow from them."""
     database = duckdb.connect(config={"allow_unsigned_extensions": "true"})
-    database.load_extension(str(next(Path(duckdb_extension_delta.__file__).parent.rglob("delta.duckdb_extension"))))
+    for name, package in EXTENSIONS.items():
+        database.load_extension(str(next(Path(package.__file__).parent.rglob(f"{name}.duckdb_extension"))))
     database.execute("SET TimeZone = 'UTC'")
     types = ", ".join(f"'{name}': '{type_}'" for name, type_ in FEED_TYPES.items())
     database.execute(f"""
@@ -85,12 +130,12 @@ def _expectations(feed: Path) -> duckdb.DuckDBPyConnection:
     return database
 
 
-def _table_agrees(database: duckdb.DuckDBPyConnection, path: Path, name: str) -> bool:
-    table = DeltaTable(str(path))
-    by_delta_rs = pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
-    differences = _differences(database, name, database.from_arrow(by_delta_rs), "delta-rs")
-    differences += _differences(database, name, database.sql(f"FROM delta_scan('{path}')"), "DuckDB")
-    print(f"{name:<18}{table.version():>8}{by_delta_rs.num_rows:>10,}   {'NO' if differences else 'yes, row for row'}")
+def _table_agrees(database: duckdb.DuckDBPyConnection, folder: Path, name: str, format_: str) -> bool:
+    how = FORMATS[format_]
+    version, rows = how.read(folder)
+    differences = _differences(database, name, database.from_arrow(rows), how.reader)
+    differences += _differences(database, name, database.sql(how.scan(folder)), "DuckDB")
+    print(f"{name:<18}{format_:<10}{version:>8}{rows.num_rows:>10,}   {'NO' if differences else 'yes, row for row'}")
     for difference in differences:
         print(f"    {difference}")
     return not differences
@@ -138,5 +183,7 @@ def _counts_agree(database: duckdb.DuckDBPyConnection, path: Path) -> bool:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("target", type=Path, nargs="?", default=Path(__file__).parent / "target", help="the folder with feed and warehouse")
-    sys.exit(0 if verify(parser.parse_args().target) else 1)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "target", help="with feed and warehouse")
+    parser.add_argument("--target", choices=list(FORMATS), default="delta", help="the format that the tables must have")
+    arguments = parser.parse_args()
+    sys.exit(0 if verify(arguments.folder, arguments.target) else 1)

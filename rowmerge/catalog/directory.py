@@ -138,10 +138,17 @@ class DirectoryCatalog:
         """The table of a format (`delta`, `iceberg`) that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
 
         A deletion that was begun in its folder is finished first. Raises SchemaNotFound, ConfigurationError for a location that
-        carries credentials.
+        carries credentials, AlreadyExists for one that holds a table of another format.
         """
         folder = self._prepare(schema, name)
-        return self._table(folder if location is None else self._storage.at(plain_location(location)), schema, name, format_)
+        if location is not None:
+            folder = self._storage.at(plain_location(location))
+            there = {DeltaFolder: "delta", IcebergFolder: "iceberg"}.get(type(look(folder)), format_)
+            if there != format_:
+                raise AlreadyExists(
+                    f"{folder.location} holds a table of the format {there}. Write USING {there}, or choose another location."
+                )
+        return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
         """Where a managed table or a view of this name lies, or would."""

@@ -112,6 +112,8 @@ class Insert:
     query_alias: str | None = None
     if_not_exists: bool = False
     """OVERWRITE only where the partition, all of whose values are given, holds nothing."""
+    dynamic: bool | None = None
+    """Whether OVERWRITE replaces only the partitions that get a row; None: as the session says."""
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ class InsertStatement:
     @property
     def dynamic(self) -> bool:
         """Whether an OVERWRITE replaces only partitions that get rows."""
-        return self.command.overwrite and overwrites_dynamically(self.spark) and not self.command.if_not_exists
+        command = self.command
+        dynamic = overwrites_dynamically(self.spark) if command.dynamic is None else command.dynamic
+        return command.overwrite and dynamic and not command.if_not_exists
 
     def planned(self, snapshot: Snapshot) -> Planned:
         """The plan of a REPLACE on this version, and its rows."""

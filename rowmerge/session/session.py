@@ -191,6 +191,7 @@ class Session:
         name: str,
         *,
         mode: Mode = "append",
+        format: str | None = None,
         partitioned_by: Sequence[str] = (),
         comment: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -200,7 +201,8 @@ class Session:
     ) -> StatementResult:
         """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
 
-        `name` as in SQL; `partitioned_by`: columns, or transforms as SQL writes them, of a table that is replaced.
+        `name` as in SQL; `format` and `partitioned_by` (columns, or transforms as SQL writes them) are of a table that is replaced: without
+        a format it keeps its own, and a new one has the session's.
         `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
         `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
         `idempotency_key` as `execute` says. Raises TableNotFound, UnknownColumn, TypeMismatch, …
@@ -216,13 +218,15 @@ class Session:
             def rows_for(snapshot: Snapshot) -> NewRows:
                 return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
 
+            if format is not None and (mode != "replace" or format not in FORMATS):
+                raise ConfigurationError(f"format is {format!r}. Give one of {', '.join(FORMATS)}, and only with mode 'replace'.")
             if mode == "replace":
                 if schema_evolution is not None:
                     raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, fields, dict(properties or {}), comment)
-                result = self._definitions.create(command.name, definition, rows, options, or_replace=True)
+                result = self._definitions.create(command.name, definition, rows, options, or_replace=True, format_=format)
             elif mode == "append":
                 result = append(self._binder.table(command.name), rows_for, options)
             elif mode == "overwrite":

@@ -7,12 +7,15 @@ from typing import TypedDict
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, Insert, Merge, Truncate, Update
+from rowmerge.sql.columns import properties
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import alias, begins_query, expression, last_expression, query_follows, until_comma, with_list
 from rowmerge.sql.lexer import Kind, position
 from rowmerge.sql.merge import assignment, merge
 
 _NO_JOIN = "{verb} from another table is not supported. Use MERGE INTO … USING the other table ON … WHEN MATCHED THEN {verb}"
+_OVERWRITE_MODES = ("partitionoverwritemode", "overwrite-mode")
+"""The option of Delta's writer, and of Iceberg's."""
 
 
 def with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
@@ -91,10 +94,12 @@ def insert(cursor: Cursor) -> Insert | None:
     if cursor.sees("TABLE") and cursor.token(1).is_name:
         cursor.at += 1
     target = cursor.table_name()
+    dynamic = _dynamic(cursor, how)
     name = _target_alias(cursor)
     partition = _partition(cursor)
     if_not_exists = _if_not_exists(cursor, how, partition)
-    _refuse_options(cursor)
+    if cursor.sees("DEFAULT", "VALUES"):
+        raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
     by_name = cursor.accept("BY", "NAME")
     columns = None if by_name or not _sees_columns(cursor) else cursor.identifiers("a column's name")
     by_name = by_name or cursor.accept("BY", "NAME")
@@ -116,6 +121,7 @@ def insert(cursor: Cursor) -> Insert | None:
         alias=name,
         query_alias=query_alias,
         if_not_exists=if_not_exists,
+        dynamic=dynamic,
         **replaced,
     )
 
@@ -158,11 +164,21 @@ def _partition(cursor: Cursor) -> tuple[tuple[str, SqlText | None], ...]:
     return cursor.listed(entry)
 
 
-def _refuse_options(cursor: Cursor) -> None:
-    if cursor.sees("WITH", "("):
-        raise cursor.unsupported("Options after INSERT INTO … WITH (…) are not supported. Leave them out")
-    if cursor.sees("DEFAULT", "VALUES"):
-        raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
+def _dynamic(cursor: Cursor, how: str) -> bool | None:
+    """`WITH ('partitionOverwriteMode' = 'dynamic')` after the name of a table that is overwritten; Iceberg's name for it will do too."""
+    if not cursor.sees("WITH", "("):
+        return None
+    start = cursor.token()
+    cursor.at += 1
+    given = properties(cursor, "The option")
+    others = [name for name in given if name.lower() not in _OVERWRITE_MODES]
+    if others or how == "INTO":
+        name = (others or list(given))[0]
+        raise cursor.unsupported(f"The option `{name}` of INSERT {how} is not supported. Leave it out", start)
+    chosen = {value.lower() for value in given.values()}
+    if chosen not in ({"dynamic"}, {"static"}):
+        raise cursor.error(f"`{next(iter(given))}` is dynamic or static. Set it to one of them", start)
+    return chosen == {"dynamic"}
 
 
 def _sees_columns(cursor: Cursor) -> bool:

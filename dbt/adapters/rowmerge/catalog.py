@@ -14,8 +14,8 @@ _TEXT, _NUMBER, _FLAG = agate.Text(null_values=()), Integer(), agate.Boolean()
 _LABELS = {
     "format": ("Format", "The table format"),
     "location": ("Location", "Where the table's files are"),
-    "partition_columns": ("Partitioned by", "The columns by whose values the files are laid out"),
-    "version": ("Version", "The number of the newest commit"),
+    "partition_columns": ("Partitioned by", "The columns, or transforms of columns, by whose values the files are laid out"),
+    "version": ("Version", "The number of the newest commit; of an Iceberg table the id of its snapshot"),
     "num_rows": ("Rows", "How many rows the newest version holds"),
     "bytes": ("Size", "The size of the newest version's data files, in bytes"),
     "last_modified": ("Last modified", "The time of the newest commit (timezone.utc)"),
@@ -85,7 +85,7 @@ def _stats(description: Any) -> dict[str, str | float]:
     facts = {
         "format": description.relation.format,
         "location": description.location,
-        "partition_columns": ", ".join(description.partition_columns),
+        "partition_columns": ", ".join(field.told for field in description.partitioning),
         "version": description.version,
         "num_rows": description.records,
         "bytes": description.size,

@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Dict, Optional, Tuple
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
 
+from dbt.adapters.rowmerge.table_format import CHOICES, FORMATS
+
 HIDDEN = "********"
 _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
 
@@ -18,7 +20,7 @@ _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass
 class RowmergeCredentials(Credentials):
-    """A profile: `warehouse` (a folder or an object-store URL) and `schema` are required.
+    """A profile: `warehouse` (a folder or an object-store URL) and `schema` are required. `file_format` is that of models which name none.
 
     `spark_config` is given to Spark as it is. `storage_options` are the engine's options for object stores; they are never shown.
     """
@@ -35,6 +37,7 @@ class RowmergeCredentials(Credentials):
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
+        self.file_format = self.file_format.lower()
         self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
         self.storage_options = {str(key): as_text(value) for key, value in self.storage_options.items()}
 
@@ -50,6 +53,8 @@ class RowmergeCredentials(Credentials):
                 raise DbtRuntimeError(f"The profile has no `{key}`. Add it: {meaning}.")
         if data.get("database"):
             raise DbtRuntimeError("rowmerge has schemas, but no databases. Remove `database` from the profile.")
+        if str(data.get("file_format", "delta")).lower() not in FORMATS:
+            raise DbtRuntimeError(f"`file_format` in the profile is {data['file_format']!r}. Set it to {CHOICES}.")
         for key in ("spark_config", "storage_options"):
             if data.get(key) is not None and not isinstance(data[key], dict):
                 raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")

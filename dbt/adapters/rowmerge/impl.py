@@ -27,9 +27,10 @@ from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.merge_config import problems_with
 from dbt.adapters.rowmerge.python_models import frame_of_model
-from dbt.adapters.rowmerge.relation import RowmergeRelation, quote
+from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of, quote
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
+from dbt.adapters.rowmerge.table_format import table_format
 from rowmerge.errors import SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
@@ -176,6 +177,31 @@ class RowmergeAdapter(SparkAdapter):
             description = self.session.describe(relation.schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
 
+    # ------------------------------------------------------------------ formats
+
+    @available
+    def table_format(self, config: Any) -> str:
+        """`delta` or `iceberg`: what a model's table is to be. Raises CompilationError for what is none, and for configs of the other."""
+        return table_format(config, self.config.credentials.file_format)
+
+    @available
+    def format_of(self, relation: BaseRelation) -> str:
+        """The format of a table that is there, as dbt's cache knows it."""
+        return "iceberg" if relation.is_iceberg else "delta"
+
+    @available.parse_none
+    def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
+        """Raise CompilationError when a table that is to change its format would be made where its files stay: a drop leaves them there."""
+        if location_root is None:
+            return
+        with self.connections.exception_handler(f"describe {relation}"):
+            location = self.session.describe(relation.schema, relation.identifier).location
+        if location == location_of(f"{location_root}/{relation.identifier}"):
+            raise CompilationError(
+                f"{relation} cannot change its format at {location}: files of a table with a location_root stay when it is dropped. "
+                f"Set another location_root, or drop the table and delete its files first."
+            )
+
     # ------------------------------------------------------------------ writing
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
@@ -218,6 +244,7 @@ class RowmergeAdapter(SparkAdapter):
         relation: BaseRelation,
         data: Any,
         names: Iterable[str],
+        file_format: Optional[str] = None,
         partition_by: Union[List[str], str, None] = None,
         properties: Optional[Dict[str, Any]] = None,
         comment: Optional[str] = None,
@@ -228,6 +255,7 @@ class RowmergeAdapter(SparkAdapter):
             data,
             relation.render(),
             mode="replace",
+            format=file_format,
             partitioned_by=[partition_by] if isinstance(partition_by, str) else list(partition_by or ()),
             comment=comment,
             properties={
@@ -247,6 +275,21 @@ class RowmergeAdapter(SparkAdapter):
         """Raise CompilationError that lists everything wrong with a merge model's configs. `columns` are those that it may set."""
         if found := problems_with(config, [column.name for column in columns]):
             raise CompilationError("The merge cannot be built:\n" + "\n".join(f"- {problem}" for problem in found))
+
+    @available
+    @classmethod
+    def has_transforms(cls, partition_by: Iterable[str], columns: Iterable[RowmergeColumn]) -> bool:
+        """Whether one of these is no column but a transform of one (`bucket(16, id)`)."""
+        known = {column.name.lower() for column in columns}
+        return any("(" in name.replace("``", "").split("`")[0] and name.lower() not in known for name in partition_by)
+
+    @available.parse_none
+    def check_partitioned(self, relation: BaseRelation) -> None:
+        """Raise CompilationError for a table without partitions: overwriting those that get a row would overwrite it whole."""
+        with self.connections.exception_handler(f"describe {relation}"):
+            partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
+        if not partitioning:
+            raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
     # ------------------------------------------------------------------ docs and freshness
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -13,6 +14,11 @@ from dbt.adapters.spark import SparkRelation
 def quote(name: str) -> str:
     """A SQL identifier that means exactly this name."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def location_of(path: str) -> str:
+    """A folder as the engine tells locations: with its scheme, no slash at the end."""
+    return (path if "://" in path else f"file://{os.path.abspath(os.path.expanduser(path))}").rstrip("/")
 
 
 @dataclass

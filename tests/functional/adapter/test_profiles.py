@@ -53,4 +53,4 @@ class TestDebug:
     def test_a_format_that_is_none_is_refused(self, debug):
         passed, output = debug(file_format="parquet")
         assert not passed
-        assert "'parquet' is not supported" in output
+        assert "`file_format` in the profile is 'parquet'. Set it to `delta` or `iceberg`." in output

@@ -65,8 +65,14 @@ def test_target_has_what_the_macros_of_dbt_spark_ask_for():
     assert (target["method"], target["endpoint"], target["database"]) == ("session", None, None)
 
 
-def test_delta_is_the_default_format():
+def test_delta_is_the_default_format_and_case_does_not_matter():
     assert credentials().file_format == "delta"
+    assert credentials(file_format="Iceberg").file_format == "iceberg"
+
+
+def test_a_format_that_is_none_is_refused_with_the_choices():
+    with pytest.raises(DbtRuntimeError, match="`file_format` in the profile is 'hudi'. Set it to `delta` or `iceberg`"):
+        credentials(file_format="hudi")
 
 
 def test_the_sample_profile_is_a_good_profile():

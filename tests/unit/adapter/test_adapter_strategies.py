@@ -150,6 +150,7 @@ REPLACE_ON = "insert into `main`.`orders` as DBT_INTERNAL_DEST by name\nreplace 
         ({"partition_by": "day"}, f"{REPLACE_ON}.`day` <=> DBT_INTERNAL_DEST.`day`\n(\nselect"),
         ({"partition_by": ["day", "id"]}, f"{REPLACE_ON}.`day` <=> DBT_INTERNAL_DEST.`day`\nand DBT_INTERNAL_SOURCE.`id` <=> "),
         ({}, "insert overwrite `main`.`orders` by name\nselect"),
+        ({"partition_by": ["`day`"]}, f"{REPLACE_ON}.`day` <=> DBT_INTERNAL_DEST.`day`\n(\nselect"),
     ],
 )
 def test_an_overwrite_replaces_partitions_where_there_are_some(render, target, source, columns, config, begins):

@@ -1,6 +1,6 @@
 {#-
   Every flight that is planned or flew, by its newest message. Cancelled flights leave the table.
-  merge-on-read, so that deletion vectors are seen at work: files as small as these would be rewritten otherwise.
+  merge-on-read, so that deletion vectors and position deletes are seen at work: files as small as these would be rewritten otherwise.
 -#}
 {{ config(
     materialized='incremental',

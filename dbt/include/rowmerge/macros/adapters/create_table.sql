@@ -18,7 +18,7 @@ create or replace table {{ relation.render() }}
     {{- options_clause() -}}
     {{- partition_cols(label='partitioned by') -}}
     {{- clustered_cols(label='clustered by') -}}
-    {{- location_clause() -}}
+    {{- rowmerge_location_clause_of(relation) -}}
     {{- tblproperties_clause() -}}
     {{- comment_clause() }}
 as
@@ -28,10 +28,8 @@ as
 
 
 {% macro rowmerge__file_format_clause() -%}
-  {%- set file_format = config.get('file_format') -%}
-  {%- if file_format is not none %}
-using {{ file_format }}
-  {%- endif -%}
+{#- Always said: without it, a table that is there would keep its own. #}
+using {{ adapter.table_format(config) }}
 {%- endmacro %}
 
 
@@ -40,6 +38,12 @@ using {{ file_format }}
   {%- if columns %}
 {{ label }} ({{ rowmerge_as_list(columns) | join(', ') }})
   {%- endif -%}
+{%- endmacro %}
+
+
+{#- A table of a passing name has its files in the warehouse. -#}
+{% macro rowmerge_location_clause_of(relation) -%}
+  {%- if relation.identifier == model['alias'] %}{{ location_clause() }}{% endif -%}
 {%- endmacro %}
 
 

@@ -7,6 +7,7 @@
     {% endfor %}
   {% endif %}
   {{ return({
+      'file_format': adapter.table_format(config),
       'partition_by': config.get('partition_by'),
       'properties': config.get('tblproperties'),
       'comment': model.description if config.persist_relation_docs() and model.description else none,

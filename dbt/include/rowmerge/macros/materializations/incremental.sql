@@ -1,16 +1,25 @@
 {% materialization incremental, adapter='rowmerge', supported_languages=['sql', 'python'] %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
+  {%- do adapter.table_format(config) -%}
   {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
   {#- Looked up before anything runs: an unknown strategy stops the model here. -#}
   {%- set strategy_sql = adapter.get_incremental_strategy_macro(context, config.get('incremental_strategy') or 'default') -%}
+
+  {%- if rowmerge_changes_format(existing_relation) and not should_full_refresh() -%}
+    {%- do exceptions.raise_compiler_error(
+        target_relation.render() ~ ' is a table of the format ' ~ adapter.format_of(existing_relation) ~ ', and the model asks for '
+        ~ adapter.table_format(config) ~ '. Run it with --full-refresh to build the table anew, or set file_format to '
+        ~ adapter.format_of(existing_relation) ~ '.'
+    ) -%}
+  {%- endif -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
   {% if existing_relation is none or existing_relation.is_view or should_full_refresh() %}
     {% do drop_other_kind(existing_relation, target_relation) %}
-    {% do build_table(target_relation) %}
+    {% do build_table(existing_relation, target_relation) %}
   {% else %}
     {#- The model's query goes into the strategy's statement as a subquery: no temporary table or view stands between. -#}
     {% if model['language'] == 'python' %}

@@ -2,6 +2,7 @@
 {% materialization seed, adapter='rowmerge' %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
+  {%- do adapter.table_format(config) -%}
   {%- set agate_table = load_agate_table() -%}
   {%- do store_result('agate_table', response='OK', agate_table=agate_table) -%}
 
@@ -12,8 +13,10 @@
     {% do exceptions.raise_compiler_error('Cannot seed ' ~ target_relation ~ ': it is a view. Drop the view, or give the seed another alias.') %}
   {% endif %}
 
-  {% set response = adapter.load_seed(target_relation, agate_table, config.get('column_types') or {}, **rowmerge_table_definition()) %}
-  {% do store_result('main', response=response, agate_table=none) %}
+  {% call(relation) rowmerge_replace_table(existing_relation, target_relation) %}
+    {% set response = adapter.load_seed(relation, agate_table, config.get('column_types') or {}, **rowmerge_table_definition()) %}
+    {% do store_result('main', response=response, agate_table=none) %}
+  {% endcall %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}
 

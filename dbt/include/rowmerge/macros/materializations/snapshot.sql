@@ -1,10 +1,19 @@
 {% materialization snapshot, adapter='rowmerge' %}
+  {%- do adapter.table_format(config) -%}
   {%- set strategy_name = config.get('strategy') -%}
   {%- set exists, target_relation = get_or_create_relation(
       database=none, schema=model.schema, identifier=model.get('alias', model.get('name')), type='table'
   ) -%}
   {%- if not target_relation.is_table -%}
     {% do exceptions.relation_wrong_type(target_relation, 'table') %}
+  {%- endif -%}
+
+  {%- if rowmerge_changes_format(target_relation if exists else none) -%}
+    {%- do exceptions.raise_compiler_error(
+        target_relation.render() ~ ' is a table of the format ' ~ adapter.format_of(target_relation) ~ ', and the snapshot asks for '
+        ~ adapter.table_format(config) ~ '. A snapshot is never built anew: set its file_format to ' ~ adapter.format_of(target_relation)
+        ~ ', or move its rows to a table of the other format first (CREATE TABLE ... USING ... AS SELECT).'
+    ) -%}
   {%- endif -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}

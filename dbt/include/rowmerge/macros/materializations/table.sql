@@ -1,12 +1,13 @@
 {% materialization table, adapter='rowmerge', supported_languages=['sql', 'python'] %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
+  {%- do adapter.table_format(config) -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
 
   {% do drop_other_kind(existing_relation, target_relation) %}
-  {% do build_table(target_relation) %}
+  {% do build_table(existing_relation, target_relation) %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}
   {% do persist_docs(target_relation, model) %}
@@ -28,13 +29,15 @@
 
 
 {#- The model's rows as a table, in one commit; the result is the node's. -#}
-{% macro build_table(target_relation) %}
-  {% if model['language'] == 'python' %}
-    {% set response = adapter.write_python_model(target_relation, compiled_code, **rowmerge_table_definition()) %}
-    {% do store_result('main', response=response, agate_table=none) %}
-  {% else %}
-    {% call statement('main') -%}
-      {{ create_table_as(False, target_relation, compiled_code) }}
-    {%- endcall %}
-  {% endif %}
+{% macro build_table(existing_relation, target_relation) %}
+  {% call(relation) rowmerge_replace_table(existing_relation, target_relation) %}
+    {% if model['language'] == 'python' %}
+      {% set response = adapter.write_python_model(relation, compiled_code, **rowmerge_table_definition()) %}
+      {% do store_result('main', response=response, agate_table=none) %}
+    {% else %}
+      {% call statement('main') -%}
+        {{ create_table_as(False, relation, compiled_code) }}
+      {%- endcall %}
+    {% endif %}
+  {% endcall %}
 {% endmacro %}

@@ -1,0 +1,24 @@
+{#-
+  Runs its body, which creates or replaces the relation that it is given. A table of another format cannot be replaced by one: the new rows
+  are written to a table of a name of their own first, so that whatever stops them leaves the old table as it was.
+-#}
+{% macro rowmerge_replace_table(existing_relation, target_relation) %}
+  {% if not rowmerge_changes_format(existing_relation) %}
+    {{ return(caller(target_relation)) }}
+  {% endif %}
+  {% do adapter.check_place(existing_relation, config.get('location_root')) %}
+  {% set staged = target_relation.incorporate(path={'identifier': adapter.temporary_name(target_relation.identifier)}) %}
+  {% do caller(staged) %}
+  {{ log('Dropping ' ~ existing_relation ~ ' because it is a table of the format ' ~ adapter.format_of(existing_relation)) }}
+  {% do adapter.drop_relation(existing_relation) %}
+  {% call statement('main') -%}
+    {{ create_table_as(False, target_relation, 'select * from ' ~ staged.render()) }}
+  {%- endcall %}
+  {% do adapter.drop_relation(staged) %}
+{% endmacro %}
+
+
+{#- Whether the table that is there has another format than the model asks for. -#}
+{% macro rowmerge_changes_format(existing_relation) %}
+  {{ return(existing_relation is not none and existing_relation.is_table and adapter.format_of(existing_relation) != adapter.table_format(config)) }}
+{% endmacro %}

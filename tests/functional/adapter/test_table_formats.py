@@ -1,0 +1,261 @@
+"""Models on Iceberg tables: by the profile and by their own configs, read back by others; and models whose format changes."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.util import get_artifact, run_dbt, write_file
+
+from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg, read_with_pyiceberg, rows_of
+
+ORDERS = """
+{{ config(materialized='incremental', unique_key=var('key', 'id'), incremental_strategy=var('strategy', 'merge'), **var('more', {})) }}
+select * from values {{ var('rows') }} as orders(id, day, amount)
+"""
+
+
+class Iceberg:
+    """A project whose profile says file_format: iceberg. `rows`: those of a table, as pyiceberg and DuckDB find them in its folder."""
+
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target):
+        return {**dbt_profile_target, "file_format": "iceberg"}
+
+    @pytest.fixture
+    def rows(self, project, warehouse):
+        def fetch(table, columns):
+            location = f"{warehouse}/{project.test_schema}/{table}"
+            found = [rows_of(read(location).select(columns)) for read in (read_with_pyiceberg, read_with_duckdb_iceberg)]
+            assert sorted(found[0], key=repr) == sorted(found[1], key=repr)
+            return sorted(found[0], key=repr)
+
+        return fetch
+
+
+class TestStrategies(Iceberg):
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"orders.sql": ORDERS}
+
+    @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+    def test_every_strategy_does_to_an_iceberg_table_what_it_says(self, project, rows, mode):
+        def build(values, *arguments, **variables):
+            more = {"partition_by": ["bucket(2, id)", "day"], "tblproperties": {"write.merge.mode": mode, "rowmerge.write.mode": mode}}
+            given = {"rows": values, **variables, "more": more | variables.get("more", {})}
+            return run_dbt(["run", "--vars", str(given), *arguments])[0]
+
+        def orders():
+            return rows("orders", ["id", "day", "amount"])
+
+        build("(1, 'mon', 10), (2, 'mon', 20), (3, 'tue', 30), (4, 'tue', 40)", "--full-refresh")
+        merged = build("(2, 'mon', 21), (4, 'tue', 0), (5, 'tue', 50)", more={"delete_condition": "DBT_INTERNAL_SOURCE.amount = 0"})
+        assert "merge: 1 inserted, 1 updated, 1 deleted" in merged.message
+        assert ("marked" in merged.message) == (mode == "merge-on-read")
+        assert orders() == [(1, "mon", 10), (2, "mon", 21), (3, "tue", 30), (5, "tue", 50)]
+        response = get_artifact(project.project_root, "target", "run_results.json")["results"][0]["adapter_response"]
+        with project.adapter.connection_named("test"):
+            description = project.adapter.session.describe(project.test_schema, "orders")
+        assert response["version"] == description.version
+        assert [field.told for field in description.partitioning] == ["bucket(2, id)", "day"]
+
+        build("(1, 'wed', 11), (1, 'wed', 12)", strategy="delete+insert")
+        build("(1, 'wed', 13)", strategy="append")
+        assert orders() == [(1, "wed", 11), (1, "wed", 12), (1, "wed", 13), (2, "mon", 21), (3, "tue", 30), (5, "tue", 50)]
+        # Of the five partitions that there are by now, only that of the new row is replaced.
+        build("(1, 'wed', 14)", strategy="insert_overwrite")
+        assert orders() == [(1, "wed", 14), (2, "mon", 21), (3, "tue", 30), (5, "tue", 50)]
+        build("(6, 'tue', 60)", strategy="insert_overwrite", more={"partition_by": "day"})
+        assert orders() == [(1, "wed", 14), (2, "mon", 21), (6, "tue", 60)]
+
+
+class TestMaterializations(Iceberg):
+    """One project with all kinds of nodes, run twice; the second run changes rows and columns."""
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"seeds": {"+partition_by": "town"}}
+
+    @pytest.fixture(scope="class")
+    def seeds(self):
+        return {"people.csv": "id,town\n1,Rome\n2,Oslo\n"}
+
+    @pytest.fixture(scope="class")
+    def snapshots(self):
+        return {
+            "history.sql": """
+{% snapshot history %}
+{{ config(unique_key='id', strategy='check', check_cols='all', hard_deletes='invalidate', target_schema=schema) }}
+select * from {{ ref('people') }}
+{% endsnapshot %}
+"""
+        }
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "growing.sql": """
+{{ config(materialized='incremental', unique_key='id', on_schema_change='append_new_columns') }}
+select id, town {{ ", 'new' as more" if is_incremental() }} from {{ ref('people') }}
+""",
+            "evolving.sql": """
+{{ config(materialized='incremental', unique_key='id', merge_with_schema_evolution=true) }}
+select id, named_struct('town', town {{ ", 'more', 1" if is_incremental() }}) as place from {{ ref('people') }}
+""",
+            "batches.sql": """
+{{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at', batch_size='day', lookback=1,
+          begin=modules.datetime.datetime(2024, 1, 1), partition_by='days(at)') }}
+select id, timestamp'2024-01-02 12:00:00' as at, town from {{ ref('people') }}
+""",
+            "in_python.py": """
+def model(dbt, session):
+    dbt.config(materialized='table', partition_by=['truncate(1, town)'])
+    return dbt.ref('people')
+""",
+            "schema.yml": """
+models:
+  - name: growing
+    description: Grows
+    columns: [{name: id, description: The id}]
+    config: {persist_docs: {relation: true, columns: true}}
+""",
+        }
+
+    def test_seeds_snapshots_and_models_are_iceberg_tables(self, project, rows):
+        batch = ["--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03"]
+        run_dbt(["build", *batch])
+        write_file("id,town\n1,Rome\n2,Bonn\n3,Bern\n", project.project_root, "seeds", "people.csv")
+        run_dbt(["build", *batch])
+        assert rows("people", ["id", "town"]) == [(1, "Rome"), (2, "Bonn"), (3, "Bern")]
+        assert rows("growing", ["id", "town", "more"]) == [(1, "Rome", "new"), (2, "Bonn", "new"), (3, "Bern", "new")]
+        assert rows("evolving", ["id", "place"])[1:] == [(2, {"town": "Bonn", "more": 1}), (3, {"town": "Bern", "more": 1})]
+        assert rows("in_python", ["id", "town"]) == [(1, "Rome"), (2, "Bonn"), (3, "Bern")]
+        assert [row[0] for row in rows("batches", ["town"])] == ["Bern", "Bonn", "Rome"]
+        history = project.run_sql("select id, town, dbt_valid_to is null from {schema}.history order by id, town", fetch="all")
+        assert history == [(1, "Rome", True), (2, "Bonn", True), (2, "Oslo", False), (3, "Bern", True)]
+
+        catalog = run_dbt(["docs", "generate"])
+        stats = {name: {key: item.value for key, item in node.stats.items()} for name, node in catalog.nodes.items()}
+        assert {facts["format"] for facts in stats.values()} == {"iceberg"}
+        assert stats["model.test.batches"]["partition_columns"] == "days(at)"
+        assert stats["seed.test.people"]["partition_columns"] == "town"
+        assert catalog.nodes["model.test.growing"].columns["id"].comment == "The id"
+
+
+CHANGING = (
+    "{{ config(materialized=var('kind'), file_format=var('format'), persist_docs={'columns': true}) }} select {{ var('value') }} as id"
+)
+
+
+class TestFormatChanges:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"changing.sql": CHANGING, "schema.yml": "models: [{name: changing, columns: [{name: id, description: The id}]}]"}
+
+    @pytest.fixture(scope="class")
+    def snapshots(self):
+        return {
+            "kept.sql": """
+{% snapshot kept %}
+{{ config(unique_key='id', strategy='check', check_cols='all', target_schema=schema, file_format=var('format')) }}
+select 1 as id
+{% endsnapshot %}
+"""
+        }
+
+    @pytest.fixture
+    def run(self, project):
+        def run(command, format_, *arguments, kind="table", value="1", passes=True):
+            given = {"format": format_, "kind": kind, "value": value}
+            return run_dbt([command, "--vars", str(given), *arguments], expect_pass=passes)
+
+        return run
+
+    @pytest.fixture
+    def found(self, project, warehouse):
+        """The format that a table has, and its ids as another reader finds them."""
+
+        def found(table):
+            with project.adapter.connection_named("test"):
+                relations = project.adapter.session.relations(project.test_schema)
+            (relation,) = [relation for relation in relations if relation.name.startswith(table)]
+            assert relation.name == table, "nothing else is left"
+            read = read_with_delta_rs if relation.format == "delta" else read_with_pyiceberg
+            return relation.format, rows_of(read(f"{warehouse}/{project.test_schema}/{table}"))
+
+        return found
+
+    def test_a_table_changes_its_format_whole(self, run, found):
+        run("run", "delta")
+        assert found("changing") == ("delta", [(1,)])
+        (result,) = run("run", "iceberg", value="2")
+        assert result.message.startswith("OK create: 1 row, 1 file")
+        assert found("changing") == ("iceberg", [(2,)])
+        run("run", "delta", value="3")
+        assert found("changing") == ("delta", [(3,)])
+
+    def test_an_incremental_model_changes_it_with_a_full_refresh_only(self, project, run, found):
+        run("run", "delta", "--full-refresh", kind="incremental")
+        (failed,) = run("run", "iceberg", kind="incremental", passes=False)
+        assert "is a table of the format delta, and the model asks for iceberg. Run it with --full-refresh" in failed.message
+        assert found("changing") == ("delta", [(1,)])
+        run("run", "iceberg", "--full-refresh", kind="incremental", value="2")
+        run("run", "iceberg", kind="incremental", value="3")
+        assert found("changing") == ("iceberg", [(2,), (3,)])
+        with project.adapter.connection_named("test"):
+            assert project.adapter.session.describe(project.test_schema, "changing").columns[0].comment == "The id"
+
+    @pytest.mark.parametrize("wrong", ["cast('x' as int)", "nothing"])
+    def test_rows_that_cannot_be_made_leave_the_table_of_the_old_format(self, run, found, wrong):
+        run("run", "delta", "--full-refresh")
+        run("run", "iceberg", value=wrong, passes=False)
+        assert found("changing") == ("delta", [(1,)])
+
+    def test_a_snapshot_keeps_its_format(self, run, found):
+        run("snapshot", "delta")
+        (failed,) = run("snapshot", "iceberg", passes=False)
+        assert "A snapshot is never built anew: set its file_format to delta" in failed.message
+        assert found("kept")[0] == "delta"
+
+    @pytest.mark.parametrize("format_", ["parquet", "hudi", ""])
+    def test_a_format_that_is_none_is_refused_with_the_choices(self, run, format_):
+        (failed,) = run("run", format_, passes=False)
+        assert f"file_format is '{format_}'. Set it to `delta` or `iceberg`." in failed.message
+
+
+class TestSeedFormat:
+    @pytest.fixture(scope="class")
+    def seeds(self):
+        return {"towns.csv": "id\n1\n"}
+
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        return {"seeds": {"+file_format": "{{ env_var('TOWNS_FORMAT', 'delta') }}"}}
+
+    def test_a_seed_changes_its_format(self, project, warehouse, monkeypatch):
+        for format_, read in (("delta", read_with_delta_rs), ("iceberg", read_with_pyiceberg)):
+            monkeypatch.setenv("TOWNS_FORMAT", format_)
+            run_dbt(["seed"])
+            assert rows_of(read(f"{warehouse}/{project.test_schema}/towns")) == [(1,)]
+
+
+class TestLocation:
+    @pytest.fixture(scope="class")
+    def elsewhere(self, tmp_path_factory):
+        return tmp_path_factory.mktemp("elsewhere")
+
+    @pytest.fixture(scope="class")
+    def models(self, elsewhere):
+        return {
+            "away.sql": f"{{{{ config(materialized='table', location_root='{elsewhere}/' ~ var('in'), file_format=var('format')) }}}} select 1 as id"
+        }
+
+    def test_files_of_another_format_are_never_mixed_with_those_that_stay(self, project, elsewhere):
+        def run(format_, folder, **how):
+            return run_dbt(["run", "--vars", str({"format": format_, "in": folder})], **how)
+
+        run("delta", "a")
+        (failed,) = run("iceberg", "a", expect_pass=False)
+        assert "files of a table with a location_root stay when it is dropped. Set another location_root" in failed.message
+        assert project.run_sql("select * from {schema}.away", fetch="all") == [(1,)]
+        run("iceberg", "b")
+        assert rows_of(read_with_delta_rs(f"{elsewhere}/a/away")) == rows_of(read_with_pyiceberg(f"{elsewhere}/b/away")) == [(1,)]
+        assert [path.name for path in (elsewhere / "b").iterdir()] == ["away"]

@@ -1,0 +1,60 @@
+"""Which format a model's table gets, and what is refused for its sake."""
+
+from __future__ import annotations
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.rowmerge import RowmergeAdapter, RowmergeColumn
+from dbt.adapters.rowmerge.table_format import table_format
+
+
+@pytest.mark.parametrize(
+    ("config", "default", "chosen"),
+    [
+        ({}, "delta", "delta"),
+        ({}, "iceberg", "iceberg"),
+        ({"file_format": "Iceberg"}, "delta", "iceberg"),
+        ({"file_format": "delta"}, "iceberg", "delta"),
+    ],
+)
+def test_a_model_has_its_own_format_or_the_profiles(config, default, chosen):
+    assert table_format(config, default) == chosen
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"file_format": "parquet"}, "file_format is 'parquet'. Set it to `delta` or `iceberg`."),
+        ({"file_format": ""}, "file_format is ''."),
+        ({"table_format": "iceberg"}, "table_format is a config of other adapters. Say it with file_format."),
+        (
+            {"file_format": "iceberg", "tblproperties": {"delta.appendOnly": True, "team": "x", "delta.a": 1}},
+            "tblproperties: delta.a, delta.appendOnly belong to Delta tables",
+        ),
+    ],
+)
+def test_what_cannot_be_meant_is_named(config, told):
+    with pytest.raises(CompilationError) as error:
+        table_format(config, "delta")
+    assert told in str(error.value)
+
+
+def test_properties_of_delta_stay_with_delta():
+    assert table_format({"tblproperties": {"delta.appendOnly": True}}, "delta") == "delta"
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "transforms"),
+    [
+        ([], False),
+        (["day", "`bucket(2, id)`"], False),
+        (["day", "bucket(16, id)"], True),
+        (["days(`a``(b`)"], True),
+        (["`a``(b`"], False),
+        (["odd(name)"], False),
+    ],
+)
+def test_transforms_are_told_from_columns(partition_by, transforms):
+    columns = [RowmergeColumn("day", "date"), RowmergeColumn("Odd(Name)", "int")]
+    assert RowmergeAdapter.has_transforms(partition_by, columns) == transforms
