@@ -20,8 +20,8 @@ TARGET = PROJECT / "target"
 ROW_MODELS = ("fct_flights", "flight_events", "airport_days", "airline_summary")
 
 
-def main(batches: int, target: str) -> int:
-    """The exit code: 0 when every build succeeded and every table is proved. `target`: of profiles.yml, one for each table format."""
+def main(batches: int, dbt_target: str) -> int:
+    """The exit code: 0 when every build succeeded and every table is proved. `dbt_target`: of profiles.yml, one for each table format."""
     shutil.rmtree(TARGET, ignore_errors=True)
     started = time.perf_counter()
     print("Making the feed from the flights of 2013 …")
@@ -32,7 +32,7 @@ def main(batches: int, target: str) -> int:
     for batch in range(batches):
         print(f"\n{'=' * 20} dbt build, batch {batch} of 0-{batches - 1} {'=' * 20}", flush=True)
         began = time.perf_counter()
-        responses = build(batch, target)
+        responses = build(batch, dbt_target)
         if responses is None:
             print(f"\nThe build of batch {batch} failed; see above, and {PROJECT.name}/logs/dbt.log.")
             return 1
@@ -42,17 +42,17 @@ def main(batches: int, target: str) -> int:
     merges = {batch: responses["fct_flights"] for batch, responses in done.items() if batch > 0}
     (TARGET / "merges.json").write_text(json.dumps(merges, indent=2))
     began = time.perf_counter()
-    proved = verify(TARGET, target)
+    proved = verify(TARGET, dbt_target)
     timings.append(("verify", time.perf_counter() - began))
     print("\n" + "\n".join(f"{what:<24}{seconds:>7.1f} s" for what, seconds in [*timings, ("all", time.perf_counter() - started)]))
     print("\nEvery table is what the feed says." if proved else "\nA table is not what the feed says: see NO above.")
     return 0 if proved else 1
 
 
-def build(batch: int, target: str) -> dict[str, Any] | None:
+def build(batch: int, dbt_target: str) -> dict[str, Any] | None:
     """Run `dbt build` for one batch; what the adapter said of each model, or None when anything failed."""
     variables = json.dumps({"feed": str(TARGET / "feed"), "batch": batch})
-    arguments = ["build", "--project-dir", str(PROJECT), "--profiles-dir", str(PROJECT), "--target", target, "--vars", variables]
+    arguments = ["build", "--project-dir", str(PROJECT), "--profiles-dir", str(PROJECT), "--target", dbt_target, "--vars", variables]
     result = dbtRunner().invoke([*arguments, "--log-path", str(PROJECT / "logs")])
     if not result.success:
         if result.exception:

@@ -244,9 +244,8 @@ class TestLocation:
 
     @pytest.fixture(scope="class")
     def models(self, elsewhere):
-        return {
-            "away.sql": f"{{{{ config(materialized='table', location_root='{elsewhere}/' ~ var('in'), file_format=var('format')) }}}} select 1 as id"
-        }
+        config = f"materialized='table', location_root='{elsewhere}/' ~ var('in'), file_format=var('format')"
+        return {"away.sql": f"{{{{ config({config}) }}}} select 1 as id"}
 
     def test_files_of_another_format_are_never_mixed_with_those_that_stay(self, project, elsewhere):
         def run(format_, folder, **how):
