@@ -16,6 +16,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 
 from rowmerge.errors import CorruptLog, StorageError, UnsupportedTableFeature
+from rowmerge.iceberg.metadata_log import known_log, left_the_log
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
@@ -91,12 +92,28 @@ class DirectoryOperations:
     def create(self, metadata: TableMetadata) -> Put | Unknown:
         if self._newest(None) is not None:
             return Put.EXISTED
-        return self._put(1, metadata)
+        put = self._put(1, metadata)
+        if put is Put.CREATED:
+            self._hint(1)
+        return put
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         assert base.version is not None
         metadata = update_table_metadata(base.metadata, updates, metadata_location=base.path)
-        return self._put(base.version + 1, metadata)
+        metadata = metadata.model_copy(update={"snapshot_log": known_log(base.metadata.snapshot_log, metadata)})
+        version = base.version + 1
+        put = self._put(version, metadata)
+        if put is not Put.CREATED:
+            return put
+        try:
+            if self._is_late(version, base):
+                self._delete([f"{FOLDER}/v{version}.metadata.json"])
+                return Put.EXISTED
+        except StorageError as failure:
+            return Unknown(failure.message)
+        self._hint(version)
+        self._delete([path[len(self._storage.location) + 1 :] for path in left_the_log(base.metadata, metadata)])
+        return put
 
     # ------------------------------------------------------------------ inside
 
@@ -107,8 +124,10 @@ class DirectoryOperations:
             while self._file(start + 1) is not None:
                 start += 1
             return start
-        listed = [int(match[1]) for found in self._storage.list(FOLDER) if (match := _NAME.match(found.path))]
-        return max(listed, default=None)
+        return self._listed()
+
+    def _listed(self) -> int | None:
+        return max((int(match[1]) for found in self._storage.list(FOLDER) if (match := _NAME.match(found.path))), default=None)
 
     def _hinted(self) -> int | None:
         try:
@@ -148,9 +167,7 @@ class DirectoryOperations:
                 if version > 1 and self._other_form(version):
                     return Put.EXISTED
                 put = self._storage.put_if_absent(path, data)
-                if put is Put.CREATED:
-                    self._hint(version)
-                elif self._storage.get(path) == data:
+                if put is Put.EXISTED and self._storage.get(path) == data:
                     return Put.CREATED  # a store may repeat a put by itself
                 return put
             except StorageError as failure:
@@ -165,6 +182,27 @@ class DirectoryOperations:
                     reason = failure.message
             time.sleep(wait)
         return Unknown(reason)
+
+    def _is_late(self, version: int, base: Current) -> bool:
+        """Whether a version that was put took the place of one that others had made, gone on from, and deleted since.
+
+        Old metadata goes oldest first. So where the version before is still there, there was none in this place.
+        """
+        if self._storage.exists(base.path[len(self._storage.location) + 1 :]):
+            return False
+        newest = self._listed()
+        if newest is None or newest <= version:
+            return False
+        path, data = self._read(newest)
+        log = parsed(data, f"{self._storage.location}/{path}", self._table).metadata_log
+        return not any(entry.metadata_file.endswith(f"/{FOLDER}/v{version}.metadata.json") for entry in log)
+
+    def _delete(self, paths: list[str]) -> None:
+        """Of old metadata; what is left is an orphan."""
+        try:
+            self._storage.delete(paths)
+        except StorageError:
+            return
 
     def _other_form(self, version: int) -> bool:
         """Whether another writer made this version as a compressed file."""

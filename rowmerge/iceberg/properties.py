@@ -16,6 +16,7 @@ SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
 FORMAT_VERSION = "format-version"
 DISTRIBUTION = "write.distribution-mode"
 DATA_PATH = "write.data.path"
+METADATA_PATH = "write.metadata.path"
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS = {"serializable": "serializable", "snapshot": "snapshot"}
 _RETRIES = ("num-retries", "min-wait-ms", "max-wait-ms")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Mapping
 
 from pyiceberg.schema import Schema
@@ -17,6 +18,7 @@ from rowmerge.iceberg.definition import changing_updates, new_metadata, replacin
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.summary import METRICS, OPERATION, PARAMETERS
+from rowmerge.iceberg.vacuum import Vacuum
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.changes import Bound, TableChanges
 from rowmerge.table.snapshot import (
@@ -130,7 +132,8 @@ class IcebergTable:
         return entries[:limit]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
-        raise UnsupportedTableFeature(self._name, "VACUUM", action="run", advice="")
+        """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
+        return Vacuum(self._operations, self._name, time.time_ns() // 1_000_000).run(options)
 
     def _current(self) -> Current:
         current = self._operations.current()

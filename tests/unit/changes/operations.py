@@ -14,7 +14,8 @@ from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.restore import restore
 from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
-from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg import DirectoryOperations, IcebergTable, manifests, position_deletes
+from rowmerge.iceberg.cache import Cache
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter
 from rowmerge.spark.sink import rewrite
 from rowmerge.spark.write import write_spec
@@ -174,7 +175,8 @@ OPERATIONS: dict[str, Callable[[Table], None]] = {
 
 
 def run(operation: str, folder: str, fault: Fault) -> None:
-    """One operation on the table in a folder."""
+    """One operation on the table in a folder, in a process that has read nothing yet."""
+    manifests._cache, position_deletes._cache = Cache(1_000_000), Cache(1_000_000)
     OPERATIONS[operation](opened_any(folder, fault))
 
 

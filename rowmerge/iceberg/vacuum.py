@@ -1,0 +1,154 @@
+"""VACUUM and its two parts: old snapshots expire and their files go, and so do files that nothing refers to.
+
+Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. Snapshots leave in one commit first, so that nobody meets a snapshot of which files
+are gone, wherever this is killed; what is left behind then is an orphan. A file that a statement is about to commit is safe by its age.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyiceberg.table.update import TableUpdate, update_table_metadata
+
+from rowmerge.errors import PlanError
+from rowmerge.iceberg.expiry import check_collectable, expiring
+from rowmerge.iceberg.metadata_commit import check_writable, commit_updates, newest
+from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.orphans import orphans
+from rowmerge.iceberg.properties import DATA_PATH, METADATA_PATH
+from rowmerge.iceberg.reachable import FileKind, file_key, needed_files, only_expired
+from rowmerge.storage.store import Storage, StoredObject, absolute_location
+from rowmerge.table.snapshot import Vacuumed, VacuumOptions
+from rowmerge.table.upkeep import Expired, ExpiryOptions
+
+_HOUR = 3_600_000
+_DAY = 24 * _HOUR
+ORPHANS_AFTER = 3 * _DAY
+"""Milliseconds after which a file that nothing refers to is no running statement's, as Iceberg has it."""
+
+
+@dataclass(frozen=True)
+class Vacuum:
+    """One of the three on one table; `now` in milliseconds since the epoch."""
+
+    operations: TableOperations
+    table: str
+    now: int
+
+    @property
+    def storage(self) -> Storage:
+        return self.operations.storage
+
+    def run(self, options: VacuumOptions) -> Vacuumed:
+        """Expire snapshots and delete orphans. Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError."""
+        self._check_retention(options)
+        older_than = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
+        expiry, before = ExpiryOptions(older_than), self.now - ORPHANS_AFTER if older_than is None else older_than
+        # Listed first: what is committed after the listing is either not in it or in the version that is looked at then.
+        found = self.storage.list()
+        if options.dry_run:
+            _, after, expired = self._expired_by(newest(self.operations, self.table), expiry)
+        else:
+            expired = self._expire(expiry)
+            after = newest(self.operations, self.table)
+        going = self._deletable(expired)
+        left = [path for path in self._orphans(after, found, before) if self._absolute(path) not in expired]
+        if not options.dry_run:
+            self._delete(going)
+            self._delete_orphans(left, after, found, before)
+        told = (*(path for paths in going.values() for path in paths), *map(self._absolute, left))
+        return Vacuumed(told, after.metadata.current_snapshot_id or 0)
+
+    def expire(self, options: ExpiryOptions) -> Expired:
+        """Only the snapshots and what they alone needed. Raises as `run`, and PlanError for a snapshot that must stay."""
+        expired = self._expire(options)
+        going = self._deletable(expired)
+        self._delete(going)
+        counts = Counter(expired[path] for paths in going.values() for path in paths)
+        return Expired(*(counts[kind] for kind in FileKind))
+
+    def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
+        """Only files that nothing refers to, written before a time. Absolute paths. Raises as `run`."""
+        check_collectable(self.table, newest(self.operations, self.table).metadata)
+        before = self.now - ORPHANS_AFTER if older_than is None else older_than
+        found = self.storage.list()
+        current = newest(self.operations, self.table)
+        left = self._orphans(current, found, before)
+        if not dry_run:
+            self._delete_orphans(left, current, found, before)
+        return tuple(map(self._absolute, left))
+
+    # ------------------------------------------------------------------ snapshots
+
+    def _check_retention(self, options: VacuumOptions) -> None:
+        hours = options.retain_hours
+        if options.check_retention and hours is not None and hours * _HOUR < _DAY:
+            raise PlanError(
+                f"VACUUM {self.table} RETAIN {hours:g} HOURS is shorter than 24 hours: statements that are running and readers of older "
+                f"snapshots could lose their files. Retain 24 hours or more, or, when nobody else uses the table, "
+                f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
+            )
+
+    def _expired_by(self, current: Current, options: ExpiryOptions) -> tuple[tuple[TableUpdate, ...], Current, dict[str, FileKind]]:
+        """The updates, the table after them, and the files that the expired snapshots alone need."""
+        check_writable(self.table, current)
+        check_collectable(self.table, current.metadata)
+        updates = expiring(self.table, current.metadata, options, self.now)
+        if not updates:
+            return (), current, {}
+        metadata = update_table_metadata(current.metadata, updates, metadata_location=current.path)
+        return updates, Current(metadata, current.path, current.version), only_expired(self.storage, current.metadata, metadata)
+
+    def _expire(self, options: ExpiryOptions) -> dict[str, FileKind]:
+        """Commit it; what the expired snapshots alone needed. Everything is read before anything is committed."""
+        expired: dict[str, FileKind] = {}
+        known: set[int] = set()
+
+        def made(current: Current) -> tuple[TableUpdate, ...]:
+            updates, after, files = self._expired_by(current, options)
+            known.update(snapshot.snapshot_id for snapshot in after.metadata.snapshots)
+            expired.clear()
+            expired.update(files)
+            return updates
+
+        if commit_updates(self.operations, self.table, "the expiry of snapshots", made) is None:
+            return {}
+        # Others may have committed since: nothing of theirs goes, whatever they did.
+        metadata = newest(self.operations, self.table).metadata
+        needed = needed_files(self.storage, metadata, [s for s in metadata.snapshots if s.snapshot_id not in known])
+        return {path: kind for path, kind in expired.items() if path not in needed}
+
+    # ------------------------------------------------------------------ files
+
+    def _deletable(self, expired: Mapping[str, FileKind]) -> dict[Storage, list[str]]:
+        """The files in the table's own folders, by folder; what names others after what it names. All others stay."""
+        properties = newest(self.operations, self.table).metadata.properties
+        chosen = [absolute_location(properties[name]) for name in (DATA_PATH, METADATA_PATH) if name in properties]
+        roots = [self.storage, *map(self.storage.at, chosen)]
+        found: dict[Storage, list[str]] = {}
+        for kind in FileKind:
+            for path in (path for path, known in expired.items() if known is kind and ".." not in path.split("/")):
+                root = next((root for root in roots if path.startswith(f"{file_key(root.location)}/")), None)
+                if root is not None:
+                    found.setdefault(root, []).append(path)
+        return found
+
+    def _delete(self, going: Mapping[Storage, Sequence[str]]) -> None:
+        for root, paths in going.items():
+            root.delete([path[len(file_key(root.location)) + 1 :] for path in paths])
+
+    def _orphans(self, current: Current, found: Sequence[StoredObject], before: int) -> list[str]:
+        if not any(candidate.modified < before for candidate in found):
+            return []
+        return orphans(self.storage.location, current, needed_files(self.storage, current.metadata).keys(), found, before)
+
+    def _delete_orphans(self, left: Sequence[str], seen: Current, found: Sequence[StoredObject], before: int) -> None:
+        """After another look: the table may have become another one while the needed files were counted."""
+        current = newest(self.operations, self.table)
+        still = left if current is seen else set(self._orphans(current, found, before))
+        self.storage.delete([path for path in left if path in still])
+
+    def _absolute(self, below: str) -> str:
+        return file_key(f"{self.storage.location}/{below}")

@@ -1,0 +1,341 @@
+"""VACUUM of an Iceberg table expires old snapshots, and deletes what no snapshot needs and nothing else."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from pyiceberg.table.statistics import PartitionStatisticsFile, StatisticsFile
+from pyiceberg.table.update import (
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
+    SetPartitionStatisticsUpdate,
+    SetPropertiesUpdate,
+    SetSnapshotRefUpdate,
+    SetStatisticsUpdate,
+)
+
+from rowmerge.errors import CorruptLog, PlanError, UnsupportedTableFeature, VersionNotFound
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.expiry import expiring
+from rowmerge.iceberg.vacuum import Vacuum
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshot import Vacuumed, VacuumOptions
+from rowmerge.table.upkeep import Expired, ExpiryOptions
+from tests.readers import read_with_pyiceberg
+from tests.unit.iceberg.lake import DAY, Lake, needed
+from tests.unit.iceberg.small_tables import data_file, table_of
+
+NOW = VacuumOptions(retain_hours=0, check_retention=False)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Three files; then rows of one are deleted twice, and one leaves."""
+    lake = Lake(tmp_path / "t")
+    lake.create()
+    for first in (0, 10, 20):
+        lake.append(range(first, first + 3))
+    lake.delete(1)
+    lake.delete(11)
+    lake.remove(20)
+    return lake
+
+
+def vacuumed(lake: Lake, options: VacuumOptions = NOW) -> Vacuumed:
+    """VACUUM, a moment after the last change: what has the same millisecond is kept."""
+    time.sleep(0.005)
+    return lake.table.vacuum(options)
+
+
+def expiry(lake: Lake, later: float = 0) -> Vacuum:
+    """As of so many days from now."""
+    return Vacuum(lake.operations, "s.t", time.time_ns() // 1_000_000 + int(later * DAY * 1000))
+
+
+def branch(name: str, snapshot_id: int, kind: str = "branch", **more: int) -> SetSnapshotRefUpdate:
+    return SetSnapshotRefUpdate(ref_name=name, type=kind, snapshot_id=snapshot_id, **more)
+
+
+def test_without_retention_exactly_the_newest_snapshot_is_left(lake: Lake) -> None:
+    before, newest = lake.on_disk(), lake.table.snapshot().version
+    done = vacuumed(lake)
+    assert lake.snapshots == [newest] == [done.version]
+    assert lake.on_disk() == needed(lake.folder)
+    assert {path.removeprefix(f"file://{lake.folder}/") for path in done.paths} == before - lake.on_disk()
+    assert lake.ids() == [0, 2, 10, 12]
+    assert read_with_pyiceberg(lake.table.location)["id"].to_pylist() == [0, 2, 10, 12]
+
+
+def test_within_the_retention_nothing_goes_and_nothing_is_committed(lake: Lake) -> None:
+    before = lake.on_disk()
+    lake.aged(30)
+    assert vacuumed(lake, VacuumOptions()).paths == ()
+    assert lake.on_disk() == before
+
+
+def test_after_five_days_all_but_the_newest_expire(lake: Lake) -> None:
+    lake.aged(2)
+    assert len(expiry(lake, 4.9).run(VacuumOptions()).paths) == 0
+    assert len(lake.snapshots) == 6
+    expiry(lake, 5.1).run(VacuumOptions())
+    assert len(lake.snapshots) == 1
+    assert lake.on_disk() == needed(lake.folder)
+
+
+def test_looking_only_tells_the_same_and_changes_nothing(lake: Lake) -> None:
+    lake.junk("data/left.parquet")
+    before = lake.on_disk()
+    time.sleep(0.005)
+    told = lake.table.vacuum(VacuumOptions(0, dry_run=True, check_retention=False))
+    assert lake.on_disk() == before
+    assert set(told.paths) == set(vacuumed(lake).paths)
+
+
+def test_a_retention_below_a_day_is_refused(lake: Lake) -> None:
+    with pytest.raises(PlanError, match="RETAIN 23 HOURS is shorter than 24 hours"):
+        lake.table.vacuum(VacuumOptions(retain_hours=23))
+    assert lake.table.vacuum(VacuumOptions(retain_hours=24)).paths == ()
+
+
+# ------------------------------------------------------------------ what stays
+
+
+def test_what_branches_and_tags_name_stays_readable(lake: Lake) -> None:
+    first, second, third, *_ = lake.snapshots
+    lake.update(branch("kept", second, "tag"), branch("side", third, min_snapshots_to_keep=2))
+    rows = {id_: lake.ids(id_) for id_ in (second, third)}
+    vacuumed(lake)
+    assert set(lake.snapshots) == {second, third, lake.table.snapshot().version}
+    assert {id_: lake.ids(id_) for id_ in rows} == rows
+    assert first not in lake.snapshots
+    assert read_with_pyiceberg(lake.table.location, snapshot_id=second).num_rows == 6
+
+
+def test_branches_keep_by_their_own_properties(lake: Lake) -> None:
+    metadata = lake.current.metadata
+    ids, newest = lake.snapshots, metadata.snapshots[-1].timestamp_ms
+    ages = {"max_snapshot_age_ms": 10 * DAY * 1000}
+
+    def left(*references: SetSnapshotRefUpdate, days: float, **options: int) -> list[int]:
+        again = Lake(lake.folder)
+        again.update(*references)
+        updates = expiring("s.t", again.current.metadata, ExpiryOptions(**options), newest + int(days * DAY * 1000))
+        again.update(*(RemoveSnapshotRefUpdate(ref_name=reference.ref_name) for reference in references))
+        gone = {id_ for update in updates for id_ in getattr(update, "snapshot_ids", ())}
+        return [id_ for id_ in ids if id_ not in gone]
+
+    assert left(days=6) == ids[-1:]
+    assert left(days=6, retain_last=3) == ids[-3:]
+    assert left(branch("b", ids[2], **ages), days=6) == [*ids[:3], ids[-1]]
+    assert left(branch("b", ids[2], min_snapshots_to_keep=2), days=6) == [*ids[1:3], ids[-1]]
+    assert left(branch("b", ids[2], max_ref_age_ms=DAY * 1000), days=6) == ids[-1:]
+    assert left(branch("t", ids[0], "tag"), days=600) == [ids[0], ids[-1]]
+
+
+def test_a_tag_whose_own_age_is_over_goes_with_its_snapshot(lake: Lake) -> None:
+    lake.update(branch("short", lake.snapshots[0], "tag", max_ref_age_ms=DAY * 1000))
+    expiry(lake, 2).expire(ExpiryOptions())
+    assert set(lake.current.metadata.refs) == {"main"}
+    assert len(lake.snapshots) == 6 - 1 + 1  # young enough, now that nothing but its own age keeps it
+
+
+def test_the_snapshots_that_are_asked_for_go_whatever_their_age(lake: Lake) -> None:
+    second, third = lake.snapshots[1:3]
+    lake.update(branch("kept", third, "tag"))
+    assert expiry(lake).expire(ExpiryOptions(snapshot_ids=(second,))) == Expired(manifest_lists=1)
+    assert second not in lake.snapshots
+    with pytest.raises(PlanError, match="is what kept names"):
+        expiry(lake).expire(ExpiryOptions(snapshot_ids=(third,)))
+    with pytest.raises(VersionNotFound, match="no snapshot 5"):
+        expiry(lake).expire(ExpiryOptions(snapshot_ids=(5,)))
+
+
+def test_expiry_counts_what_it_deleted(lake: Lake) -> None:
+    # One data file that left, no delete file (each still says something), and per snapshot a list and what was written anew.
+    done = expiry(lake, 6).expire(ExpiryOptions())
+    assert (done.data_files, done.position_delete_files, done.equality_delete_files, done.manifest_lists) == (1, 0, 0, 5)
+    assert done.manifests > 0
+    assert lake.on_disk() == needed(lake.folder)
+
+
+def test_a_time_in_a_gap_of_the_history_names_no_snapshot(lake: Lake) -> None:
+    """Where a snapshot between two others expired, its time must not lead to the one before."""
+    first, second = lake.current.metadata.snapshots[:2]
+    lake.update(branch("kept", first.snapshot_id, "tag"))
+    expiry(lake, 6).expire(ExpiryOptions())
+    assert lake.ids(first.snapshot_id) == [0, 1, 2]
+    with pytest.raises(VersionNotFound):
+        lake.table.snapshot_at(timestamp=second.timestamp_ms)
+    assert lake.table.snapshot_at(timestamp=lake.current.metadata.last_updated_ms).version == lake.snapshots[-1]
+
+
+# ------------------------------------------------------------------ orphans
+
+
+def test_files_that_nothing_refers_to_go_after_three_days(lake: Lake) -> None:
+    old = [lake.junk(path, 4) for path in ("data/left.parquet", "metadata/left-m0.avro", "metadata/v99x.metadata.json", "data/p=1/a#1")]
+    young = [lake.junk(path, 2) for path in ("data/running.parquet", "metadata/running-m0.avro")]
+    done = vacuumed(lake, VacuumOptions())
+    assert {path.rpartition("/t/")[2] for path in done.paths} == set(old)
+    assert set(young) < lake.on_disk()
+    assert lake.ids() == [0, 2, 10, 12]
+
+
+def test_what_is_hidden_or_another_tables_stays(lake: Lake) -> None:
+    hidden = [lake.junk(path) for path in ("_keep/a.parquet", "data/.hidden", "metadata/_dropped.json", "data/_x=1/a.parquet")]
+    inner = [lake.junk(f"inner/{path}") for path in ("metadata/v1.metadata.json", "data/a.parquet")]
+    others = [lake.junk(f"delta/{path}") for path in ("_delta_log/00000000000000000000.json", "a.parquet")]
+    lake.aged(30)
+    vacuumed(lake)
+    assert {*hidden, *inner, *others} < lake.on_disk()
+
+
+def test_the_check_sums_of_hadoop_go_with_their_files(lake: Lake) -> None:
+    gone = [lake.junk(path) for path in ("data/left.parquet", "data/.left.parquet.crc")]
+    kept = lake.junk("data/.other.parquet.crc")
+    vacuumed(lake)
+    assert not lake.on_disk() & set(gone)
+    assert kept in lake.on_disk()
+
+
+def test_metadata_that_the_log_names_stays_and_older_goes(lake: Lake) -> None:
+    lake.update(SetPropertiesUpdate(updates={"write.metadata.previous-versions-max": "2"}))
+    lake.append([50])
+    lake.aged(30)
+    assert len([path for path in lake.on_disk("metadata") if path.endswith(".metadata.json")]) == 9
+    vacuumed(lake, VacuumOptions())
+    assert {path for path in lake.on_disk("metadata") if path.endswith(".metadata.json")} == {
+        f"metadata/v{version}.metadata.json" for version in (7, 8, 9)
+    }
+    assert IcebergTable(DirectoryOperations(Storage(str(lake.folder)), "s.t"), "s.t").snapshot().version == lake.table.snapshot().version
+
+
+def test_metadata_leaves_with_the_log_where_the_table_says_so(lake: Lake) -> None:
+    properties = {"write.metadata.previous-versions-max": "2", "write.metadata.delete-after-commit.enabled": "true"}
+    lake.update(SetPropertiesUpdate(updates=properties))
+    lake.append([50])
+    numbers = sorted(int(match[1]) for path in lake.on_disk() if (match := re.search(r"/v(\d+)\.metadata", path)))
+    assert numbers == [7, 8, 9]
+
+
+def test_a_writer_that_slept_does_not_take_the_place_of_metadata_that_is_gone(lake: Lake) -> None:
+    sleeping = DirectoryOperations(lake.storage, "s.t")
+    base = sleeping.current()
+    assert base is not None
+    properties = {"write.metadata.previous-versions-max": "1", "write.metadata.delete-after-commit.enabled": "true"}
+    lake.update(SetPropertiesUpdate(updates=properties))
+    for id_ in (50, 60, 70):
+        lake.append([id_])
+    assert f"metadata/v{(base.version or 0) + 1}.metadata.json" not in lake.on_disk()
+    before = lake.on_disk()
+    assert sleeping.commit(base, (SetPropertiesUpdate(updates={"mine": "1"}),)) is Put.EXISTED
+    assert lake.on_disk() == before
+    assert Lake(lake.folder).ids() == [0, 2, 10, 12, 50, 60, 70]
+
+
+def test_orphans_alone(lake: Lake) -> None:
+    old, young = lake.junk("data/left.parquet", 4), lake.junk("data/younger.parquet", 2)
+    then = time.time_ns() // 1_000_000 - DAY * 1000
+    assert [path.rpartition("/t/")[2] for path in expiry(lake).remove_orphans(None, dry_run=True)] == [old]
+    assert len(expiry(lake).remove_orphans(then, dry_run=False)) == 2
+    assert not lake.on_disk() & {old, young}
+    assert len(lake.snapshots) == 6
+
+
+# ------------------------------------------------------------------ what else there is
+
+
+def test_statistics_go_with_their_snapshot(lake: Lake) -> None:
+    first, newest = lake.snapshots[0], lake.snapshots[-1]
+    for id_ in (first, newest):
+        paths = [lake.junk(f"metadata/{id_}.{ending}", 0) for ending in ("stats", "partitions.parquet")]
+        location = [f"{lake.table.location}/{path}" for path in paths]
+        told = {"snapshot-id": id_, "file-size-in-bytes": 9}
+        statistics = StatisticsFile(**told, **{"statistics-path": location[0], "file-footer-size-in-bytes": 1, "blob-metadata": []})
+        partitions = PartitionStatisticsFile(**told, **{"statistics-path": location[1]})
+        lake.update(
+            SetStatisticsUpdate(snapshot_id=id_, statistics=statistics), SetPartitionStatisticsUpdate(partition_statistics=partitions)
+        )
+    assert expiry(lake, 6).expire(ExpiryOptions()).statistics_files == 2
+    assert {path for path in lake.on_disk("metadata") if str(first) in path} == set()
+    assert len({path for path in lake.on_disk("metadata") if re.search(rf"/{newest}\.", path)}) == 2
+    assert lake.on_disk() == needed(lake.folder)
+
+
+def test_files_elsewhere_are_never_deleted(lake: Lake, tmp_path: Path) -> None:
+    elsewhere = Lake(tmp_path / "elsewhere")
+    elsewhere.create()
+    elsewhere.append([7, 8])
+    (path,) = elsewhere.table.snapshot().files()["path"].to_pylist()
+    added = elsewhere.table.snapshot()
+    (size,) = added.files()["size"].to_pylist()
+    lake.change(added=(AddedFile(path, size, 2),))
+    lake.remove(7)
+    done = vacuumed(lake)
+    assert path not in done.paths
+    assert elsewhere.ids() == [7, 8]
+
+
+def test_a_table_whose_files_may_be_anothers_is_refused(lake: Lake) -> None:
+    lake.update(SetPropertiesUpdate(updates={"gc.enabled": "false"}))
+    before = lake.on_disk()
+    for run in (
+        lambda: vacuumed(lake),
+        lambda: expiry(lake).expire(ExpiryOptions()),
+        lambda: expiry(lake).remove_orphans(None, dry_run=False),
+    ):
+        with pytest.raises(PlanError, match=r"gc\.enabled is false"):
+            run()
+    assert lake.on_disk() == before
+
+
+def test_of_format_version_3_only_orphans_are_taken(tmp_path: Path) -> None:
+    storage = Storage(str(tmp_path))
+    table_of(storage, [data_file(storage, 0, 3)], format_version=3)
+    lake = Lake(tmp_path)
+    kept, junk = lake.on_disk(), lake.junk("data/left.parquet")
+    lake.aged(30)
+    with pytest.raises(UnsupportedTableFeature, match="format-version 3"):
+        lake.table.vacuum(VacuumOptions())
+    assert [path.rpartition("/")[2] for path in expiry(lake).remove_orphans(None, dry_run=False)] == ["left.parquet"]
+    assert lake.on_disk() == kept
+    assert junk
+
+
+def test_a_manifest_that_cannot_be_read_stops_it_before_anything_is_deleted(lake: Lake) -> None:
+    newest = lake.current.metadata.current_snapshot()
+    assert newest is not None
+    Path(newest.manifest_list.removeprefix("file://")).write_bytes(b"broken")
+    before = lake.on_disk()
+    with pytest.raises(CorruptLog):
+        vacuumed(lake)
+    assert lake.on_disk() == before
+    assert len(lake.snapshots) == 6
+
+
+def test_what_a_vacuum_that_was_killed_left_goes_with_the_next(lake: Lake) -> None:
+    # As after a kill between the commit and the deletions: the snapshots are gone, their files are not.
+    lake.update(RemoveSnapshotsUpdate(snapshot_ids=lake.snapshots[:-1]))
+    lake.aged(4)
+    assert len(vacuumed(lake, VacuumOptions()).paths) > 5
+    assert lake.on_disk() == needed(lake.folder)
+
+
+def test_a_commit_that_comes_between_keeps_its_files(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Lake(lake.folder)
+    commit = lake.operations.commit
+
+    def late(*arguments: object) -> object:
+        monkeypatch.setattr(lake.operations, "commit", commit)
+        other.append([90])
+        return commit(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(lake.operations, "commit", late)
+    vacuumed(lake)
+    assert lake.snapshots == [other.table.snapshot().version]
+    assert lake.ids() == [0, 2, 10, 12, 90]
+    assert lake.on_disk() == needed(lake.folder)
