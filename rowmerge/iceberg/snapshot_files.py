@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from pyiceberg.table.metadata import TableMetadata
@@ -23,6 +24,10 @@ from rowmerge.table.files import AddedFile, Positions
 
 ENTRIES_OF_A_MANIFEST = 20_000
 """About the 8 MB that `commit.manifest.target-size-bytes` wants, for tables with some ten columns."""
+
+_WRITERS = 8
+_Marking = tuple[str, frozenset[str]]
+"""A data file, and the delete files about it alone that a new one stands for."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,7 @@ class SnapshotFiles:
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _written: list[str] = field(default_factory=list)
     _used: frozenset[str] = frozenset()
-    _deletes: dict[tuple[str, frozenset[str]], ContentFile | None] = field(default_factory=dict)
+    _deletes: dict[_Marking, ContentFile | None] = field(default_factory=dict)
     _attempts: int = 0
 
     def produce(
@@ -99,29 +104,44 @@ class SnapshotFiles:
 
     def _marked(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> tuple[list[ContentFile], set[str], frozenset[str]]:
         """New delete files, the keys of those that they stand for, and the data files that have no rows left."""
-        files, superseded, emptied = [], set(), set()
-        for path, entry in live.by_path(deleted).items():
-            own = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
-            before = live.deleted_positions([entry]).get(path, Positions())
-            everything = deleted[path] | before
-            if len(everything) >= entry.file.records:
-                emptied.add(path)
+        entries = live.by_path(deleted)
+        before = live.deleted_positions(list(entries.values()))
+        everything = {path: deleted[path] | before.get(path, Positions()) for path in entries}
+        emptied = frozenset(path for path, entry in entries.items() if len(everything[path]) >= entry.file.records)
+        own: dict[_Marking, list[Entry]] = {}
+        asked: dict[_Marking, tuple[Entry, Positions]] = {}
+        for path, entry in entries.items():
+            if path in emptied:
                 continue
-            shared = Positions() if len(own) == len(live.position_deletes_of(entry)) else before - _positions_of(live, own, entry)
-            key = (path, frozenset(map(_key, own)))
+            applying = live.position_deletes_of(entry)
+            alone = [delete for delete in applying if scope_of(delete) is not None]
+            key = (path, frozenset(map(_key, alone)))
+            own[key] = alone
             if key not in self._deletes:
-                self._deletes[key] = self._delete_file(entry, everything - shared)
-            made = self._deletes[key]
-            if made is not None:
-                files.append(made)
-                superseded |= set(map(_key, own))
-        return files, superseded, frozenset(emptied)
+                known = before.get(path, Positions())
+                shared = Positions() if len(alone) == len(applying) else known - _positions_of(live, alone, entry)
+                asked[key] = (entry, everything[path] - shared)
+        self._write_deletes(asked)
+        files = [made for key in own if (made := self._deletes[key]) is not None]
+        superseded = {_key(delete) for key, alone in own.items() if self._deletes[key] is not None for delete in alone}
+        return files, superseded, emptied
+
+    def _write_deletes(self, asked: Mapping[_Marking, tuple[Entry, Positions]]) -> None:
+        """Write delete files, several at a time; where no row is to be deleted there is none."""
+        if len(asked) < 2:
+            self._deletes |= {key: self._delete_file(*rows) for key, rows in asked.items()}
+            return
+        with ThreadPoolExecutor(min(_WRITERS, len(asked))) as writers:
+            self._deletes |= dict(zip(asked, writers.map(lambda rows: self._delete_file(*rows), asked.values()), strict=True))
 
     def _delete_file(self, entry: Entry, positions: Positions) -> ContentFile | None:
+        """The delete file lies beside its data file, or in the table's folder when that lies elsewhere."""
         if not positions:
             return None
         folder = plain_path(entry.file.path).rpartition("/")[0]
-        path = f"{folder}/{len(self._deletes):05d}-{uuid.uuid4()}-deletes.parquet"
+        if not f"{folder}/".startswith(f"{self.storage.location}/"):
+            folder = f"{self.storage.location}/data"
+        path = f"{folder}/00000-{uuid.uuid4()}-deletes.parquet"
         self._wrote(path)
         return write_position_deletes(self.storage, path, entry.file, positions)
 

@@ -1,0 +1,81 @@
+"""Deleted rows become delete files: one for each data file, in place of the one before, and none where no row is left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+from rowmerge.iceberg.content import ContentFile, Entry, ManifestContent, Status
+from rowmerge.iceberg.live_files import LiveFiles
+from rowmerge.iceberg.locations import plain_path
+from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, read_manifests, write_manifest, write_manifest_list
+from rowmerge.iceberg.position_deletes import write_position_deletes
+from rowmerge.iceberg.snapshot_files import SnapshotFiles
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import Positions
+from tests.unit.iceberg.small_tables import SCHEMA, data_file
+
+METADATA = new_table_metadata(SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "/unused")
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(str(tmp_path / "table"))
+
+
+def live_of(storage: Storage, files: list[ContentFile], deletes: list[ContentFile]) -> LiveFiles:
+    manifests = [
+        write_manifest(
+            storage,
+            f"{storage.location}/metadata/m{int(content)}.avro",
+            [Entry.added(file, 77) for file in group],
+            content=content,
+            spec=METADATA.spec(),
+            schema=METADATA.schema(),
+            snapshot_id=77,
+        )
+        for content, group in ((ManifestContent.DATA, files), (ManifestContent.DELETES, deletes))
+        if group
+    ]
+    path = f"{storage.location}/metadata/snap-77.avro"
+    write_manifest_list(storage, path, manifests, snapshot_id=77, parent_id=None, sequence_number=1)
+    listed = read_manifest_list(storage, path)
+    entries = [entry for found in read_manifests(storage, listed) for entry in found]
+    data, positions = ([entry for entry in entries if (entry.file.content == 0) is is_data] for is_data in (True, False))
+    return LiveFiles(storage, listed, tuple(data), tuple(positions))
+
+
+def test_each_data_file_has_one_delete_file_and_an_emptied_one_leaves(storage: Storage, tmp_path: Path) -> None:
+    outside = Storage(str(tmp_path / "outside"))
+    files = [data_file(storage, 0, 10), data_file(storage, 10, 10), data_file(outside, 20, 10), data_file(storage, 30, 10)]
+    paths = [plain_path(file.path) for file in files]
+    known = write_position_deletes(storage, f"{storage.location}/data/known-deletes.parquet", files[1], Positions([1]))
+    live = live_of(storage, files, [known])
+    snapshot = SnapshotFiles(storage, METADATA, 78, ())
+    deleted = {paths[0]: Positions([3]), paths[1]: Positions([1, 2]), paths[2]: Positions([4]), paths[3]: Positions(range(10))}
+    made = snapshot.produce(live, [], deleted, 77, 2)
+    entries = [entry for manifest in read_manifest_list(storage, made.manifest_list) for entry in read_manifest(storage, manifest)]
+    there = LiveFiles(
+        storage,
+        data=tuple(entry for entry in entries if entry.live and entry.file.content == 0),
+        deletes=tuple(entry for entry in entries if entry.live and entry.file.content == 1),
+    )
+    assert there.paths == paths[:3]
+    assert there.deleted_positions(there.data) == {path: deleted[path] for path in paths[:3]}
+    assert len(there.deletes) == 3 and all(entry.file.path.startswith(f"{storage.location}/data/") for entry in there.deletes)
+    assert [entry.file.path for entry in entries if entry.status is Status.DELETED and entry.file.content == 1] == [known.path]
+
+
+def test_an_attempt_after_another_uses_the_delete_files_that_are_there(storage: Storage) -> None:
+    files = [data_file(storage, 0, 10), data_file(storage, 10, 10)]
+    live = live_of(storage, files, [])
+    snapshot = SnapshotFiles(storage, METADATA, 78, ())
+    deleted = {path: Positions([3]) for path in live.paths}
+    first, second = (snapshot.produce(live, [], deleted, 77, number) for number in (2, 3))
+    assert {entry.file.path for entry in first.entries} == {entry.file.path for entry in second.entries}
+    snapshot.discard()
+    assert [stored.path for stored in storage.list("data")] == sorted(file.path[len(storage.location) + 1 :] for file in files)
