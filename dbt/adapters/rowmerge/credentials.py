@@ -20,15 +20,17 @@ _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass
 class RowmergeCredentials(Credentials):
-    """A profile: `warehouse` (a folder or an object-store URL) and `schema` are required. `file_format` is that of models which name none.
+    """A profile: `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
 
+    `catalog` is what pyiceberg takes. `file_format` is that of models which name none: Delta, in a catalog Iceberg.
     `spark_config` is given to Spark as it is. `storage_options` are the engine's options for object stores; they are never shown.
     """
 
     database: Optional[str] = None
     schema: Optional[str] = None
     warehouse: Optional[str] = None
-    file_format: str = "delta"
+    catalog: Dict[str, Any] = field(default_factory=dict, repr=False)
+    file_format: Optional[str] = None
     spark_config: Dict[str, Any] = field(default_factory=dict, repr=False)
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -37,7 +39,7 @@ class RowmergeCredentials(Credentials):
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
-        self.file_format = self.file_format.lower()
+        self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
         self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
         self.storage_options = {str(key): as_text(value) for key, value in self.storage_options.items()}
 
@@ -48,14 +50,17 @@ class RowmergeCredentials(Credentials):
         for key in data:
             if key not in known:
                 raise DbtRuntimeError(_unknown_key(str(key), [name for name in known if name != "database"]))
-        for key, meaning in (("warehouse", "the folder or object-store URL that holds the tables"), ("schema", "where dbt builds models")):
-            if not data.get(key):
-                raise DbtRuntimeError(f"The profile has no `{key}`. Add it: {meaning}.")
+        if not data.get("warehouse") and not data.get("catalog"):
+            raise DbtRuntimeError("The profile has no `warehouse`. Add it: the folder or object-store URL that holds the tables.")
+        if not data.get("schema"):
+            raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
         if data.get("database"):
             raise DbtRuntimeError("rowmerge has schemas, but no databases. Remove `database` from the profile.")
-        if str(data.get("file_format", "delta")).lower() not in FORMATS:
-            raise DbtRuntimeError(f"`file_format` in the profile is {data['file_format']!r}. Set it to {CHOICES}.")
-        for key in ("spark_config", "storage_options"):
+        if (format_ := data.get("file_format")) is not None and str(format_).lower() not in FORMATS:
+            raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}. Set it to {CHOICES}.")
+        if data.get("catalog") and str(format_ or "iceberg").lower() != "iceberg":
+            raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}, and a `catalog` holds Iceberg tables. Leave it out.")
+        for key in ("spark_config", "storage_options", "catalog"):
             if data.get(key) is not None and not isinstance(data[key], dict):
                 raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
         super().validate(data)
@@ -66,23 +71,30 @@ class RowmergeCredentials(Credentials):
 
     @property
     def unique_field(self) -> str:
-        return str(self.warehouse)
+        return str(self.warehouse or self.catalog.get("uri") or self.catalog.get("type"))
 
     def _connection_keys(self) -> Tuple[str, ...]:
-        return ("warehouse", "schema", "file_format", "spark_config")
+        return ("warehouse", "catalog", "schema", "file_format", "spark_config")
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """What `dbt debug` prints; with aliases, what `target` holds in Jinja. Values that look like secrets are hidden in both."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             if key == "spark_config":
                 value = {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
-                if not value and not with_aliases:
-                    continue
+            if key == "catalog":
+                value = {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
+            if key in ("spark_config", "catalog") and not value and not with_aliases:
+                continue
             yield key, value
         if with_aliases:
             yield "database", self.database
             yield "method", self.method
             yield "endpoint", self.endpoint
+
+
+def _is_harmless(name: str, text: str) -> bool:
+    """Whether a setting of a catalog may be shown: others may be secrets, and an address may hold one."""
+    return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
 
 
 def as_text(value: Any) -> str:

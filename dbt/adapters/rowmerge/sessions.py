@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from typing import Any
@@ -24,16 +25,18 @@ def session_for(credentials: RowmergeCredentials) -> Any:
         credentials.warehouse,
         credentials.schema,
         credentials.file_format,
+        json.dumps(credentials.catalog, sort_keys=True, default=str),
         tuple(sorted(credentials.spark_config.items())),
         tuple(sorted(credentials.storage_options.items())),
     )
     with _lock:
         if key not in _sessions:
-            warehouse = str(credentials.warehouse)
-            if os.path.isfile(warehouse):
+            warehouse = credentials.warehouse
+            if warehouse is not None and os.path.isfile(warehouse):
                 raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
             _sessions[key] = rowmerge.connect(
                 warehouse,
+                catalog=credentials.catalog or None,
                 spark_config=credentials.spark_config or None,
                 schema=credentials.schema,
                 default_format=credentials.file_format,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from dbt.tests.util import get_artifact, run_dbt, write_file
+from pyiceberg.catalog import load_catalog
 
 from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg, read_with_pyiceberg, rows_of
 
@@ -138,6 +139,45 @@ models:
         assert stats["model.test.batches"]["partition_columns"] == "days(at)"
         assert stats["seed.test.people"]["partition_columns"] == "town"
         assert catalog.nodes["model.test.growing"].columns["id"].comment == "The id"
+
+
+class TestCatalog:
+    """A profile with a catalog of pyiceberg and no warehouse of its own."""
+
+    @pytest.fixture(scope="class")
+    def catalog(self, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("catalog")
+        return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/tables", "name": "lake"}
+
+    @pytest.fixture(scope="class")
+    def dbt_profile_target(self, dbt_profile_target, catalog):
+        return {key: value for key, value in dbt_profile_target.items() if key != "warehouse"} | {"catalog": catalog}
+
+    @pytest.fixture(scope="class")
+    def seeds(self):
+        return {"towns.csv": "id,town\n1,Rome\n"}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            "grown.sql": """
+{{ config(materialized='incremental', unique_key='id') }}
+select id, town from {{ ref('towns') }}
+{% if is_incremental() %} union all select max(id) + 1, 'Oslo' from {{ this }} {% endif %}
+""",
+            "other.sql": "{{ config(materialized='table', file_format=var('format', 'iceberg')) }} select * from {{ ref('grown') }}",
+        }
+
+    def test_models_are_tables_of_the_catalog(self, project, catalog):
+        for _ in range(2):
+            run_dbt(["build"])
+        opened = load_catalog(**catalog)
+        for table in ("grown", "other"):
+            rows = opened.load_table((project.test_schema, table)).scan().to_arrow()
+            assert sorted(rows_of(rows)) == [(1, "Rome"), (2, "Oslo")]
+        (failed,) = run_dbt(["run", "--select", "other", "--vars", "format: delta"], expect_pass=False)
+        assert "holds Iceberg tables alone" in failed.message
+        assert opened.load_table((project.test_schema, "other")).scan().to_arrow().num_rows == 2
 
 
 CHANGING = (

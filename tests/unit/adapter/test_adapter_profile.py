@@ -25,7 +25,7 @@ def credentials(**more):
         ("warehous", "Did you mean `warehouse`?"),
         ("Warehouse", "Did you mean `warehouse`?"),
         ("storage_option", "Did you mean `storage_options`?"),
-        ("host", "The keys are: `schema`, `warehouse`, `file_format`, `spark_config`, `storage_options`."),
+        ("host", "The keys are: `schema`, `warehouse`, `catalog`, `file_format`, `spark_config`, `storage_options`."),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_ones(key, hint):
@@ -68,6 +68,26 @@ def test_target_has_what_the_macros_of_dbt_spark_ask_for():
 def test_delta_is_the_default_format_and_case_does_not_matter():
     assert credentials().file_format == "delta"
     assert credentials(file_format="Iceberg").file_format == "iceberg"
+
+
+def test_a_catalog_stands_for_a_warehouse_and_holds_iceberg_tables():
+    made = RowmergeCredentials.from_dict({"schema": "main", "catalog": {"type": "sql"}})
+    assert (made.warehouse, made.file_format) == (None, "iceberg")
+    RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "iceberg"})
+    with pytest.raises(DbtRuntimeError, match="a `catalog` holds Iceberg tables. Leave it out"):
+        RowmergeCredentials.validate({"schema": "main", "catalog": {"type": "sql"}, "file_format": "delta"})
+    with pytest.raises(DbtRuntimeError, match="`catalog` in the profile must be a mapping"):
+        RowmergeCredentials.validate({"schema": "main", "catalog": "rest"})
+
+
+def test_of_a_catalog_only_what_is_harmless_is_shown():
+    rest = {"type": "rest", "uri": "https://lake/api", "credential": "hush-1", "rest.signing": "hush-2", "auth": {"basic": "hush-3"}}
+    sql = {"type": "sql", "uri": "postgresql://me:hush@host/lake"}
+    for catalog in (rest, sql):
+        made = credentials(catalog=catalog)
+        shown = str(list(made.connection_info())) + str(list(made.connection_info(with_aliases=True))) + repr(made)
+        assert "hush" not in shown
+    assert dict(credentials(catalog=rest).connection_info())["catalog"]["uri"] == "https://lake/api"
 
 
 def test_a_format_that_is_none_is_refused_with_the_choices():
