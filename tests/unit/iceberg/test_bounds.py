@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.types import (
@@ -140,6 +140,7 @@ def test_truncated_bytes_have_the_next_ones_above_them(value: bytes, lower: byte
         assert to_bound(value, type_, upper=True, truncate=2) == upper
 
 
+@settings(deadline=None)
 @given(st.text(max_size=6), st.integers(1, 4))
 def test_truncated_bounds_of_texts_are_bounds(text: str, length: int) -> None:
     lower, upper = (to_bound(text, StringType(), upper=above, truncate=length) for above in (False, True))
@@ -147,6 +148,7 @@ def test_truncated_bounds_of_texts_are_bounds(text: str, length: int) -> None:
     assert upper is None or (upper.decode() >= text and len(upper.decode()) <= length)
 
 
+@settings(deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**20), max_value=10**20))
 def test_decimals_are_pyicebergs(value: Decimal) -> None:
     type_ = DecimalType(38, 4)
