@@ -143,7 +143,7 @@ def read_files(
         frame = reader.parquet(*map(_unglobbed, paths))
     except AnalysisException as error:
         if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
-            missing = (error.getMessageParameters() or {}).get("path", "")
+            missing = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
             raise MissingDataFile(snapshot.name, missing) from error
         raise
     # As texts: each part of a Column that is made here would be a call to the JVM, and tables may have a thousand columns.

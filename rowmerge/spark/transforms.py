@@ -71,7 +71,7 @@ def folder_text(value: Any, transform: str) -> str:
         text = value.isoformat().replace("+00:00", "Z")
     else:
         text = str(value)
-    return urllib.parse.quote_plus(text, safe="*")
+    return urllib.parse.quote_plus(text)
 
 
 # ------------------------------------------------------------------ times and widths
