@@ -154,26 +154,24 @@ class Commit:
     @property
     def _makes_snapshot(self) -> bool:
         change = self.change
-        return not change.files.empty or change.transaction is not None or (change.replace and bool(change.files.added))
+        if change.replace:
+            return bool(change.files.added) or change.transaction is not None
+        return not change.files.empty or change.transaction is not None
 
     def _snapshot_updates(self, head: Current, live: LiveFiles) -> tuple[TableUpdate, ...]:
         change = self.change
         if isinstance(change.restored, IcebergSnapshot):
             return (_main_at(change.restored.version),)
-        if change.replace and not change.files.added:
-            return (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.metadata.current_snapshot_id is not None else ()
+        emptied = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if change.replace and head.metadata.current_snapshot_id is not None else ()
         if not self._makes_snapshot:
-            return ()
+            return emptied
         parent = None if change.replace else head.metadata.current_snapshot()
         sequence = head.metadata.next_sequence_number()
         before = LiveFiles(self.operations.storage) if change.replace else live
         removed = () if change.replace else change.files.removed
         made = self._files.produce(before, removed, change.files.deleted, parent.snapshot_id if parent else None, sequence)
         snapshot = self._snapshot(head.metadata, parent, made, sequence)
-        reset: tuple[TableUpdate, ...] = ()
-        if change.replace and head.metadata.current_snapshot_id is not None:
-            reset = (RemoveSnapshotRefUpdate(ref_name=MAIN),)
-        return (*reset, AddSnapshotUpdate(snapshot=snapshot), _main_at(snapshot.snapshot_id))
+        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), _main_at(snapshot.snapshot_id))
 
     def _snapshot(self, head: TableMetadata, parent: IcebergVersion | None, made: Produced, sequence: int) -> IcebergVersion:
         # Clocks of several writers differ, and readers go by the times of snapshots.
@@ -192,9 +190,9 @@ class Commit:
     def _version_after(self, head: Current) -> int:
         if isinstance(self.change.restored, IcebergSnapshot):
             return self.change.restored.version
-        if self.change.replace and not self.change.files.added:
-            return 0
-        return self.snapshot_id if self._makes_snapshot else head.metadata.current_snapshot_id or 0
+        if self._makes_snapshot:
+            return self.snapshot_id
+        return 0 if self.change.replace else head.metadata.current_snapshot_id or 0
 
 
 def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change) -> Outcome:

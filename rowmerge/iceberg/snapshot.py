@@ -211,8 +211,9 @@ class IcebergSnapshot:
         return any(known >= version for known, _ in self.transactions(application))
 
     def transactions(self, application: str) -> Iterator[tuple[int, int]]:
-        """(version of the application, snapshot id) of each snapshot that is an application's, newest first."""
-        for snapshot in self.history():
+        """(version of the application, snapshot id) of each snapshot that is an application's, newest first; of a table that was replaced
+        or restored since, too."""
+        for snapshot in sorted(self.metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
             summary = snapshot.summary
             if summary is not None and summary.additional_properties.get(APPLICATION) == application:
                 yield int(summary.additional_properties[APPLICATION_VERSION]), snapshot.snapshot_id

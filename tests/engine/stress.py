@@ -16,6 +16,7 @@ from pathlib import Path
 
 import rowmerge
 from rowmerge.delta.log import LOG
+from rowmerge.iceberg.snapshot import APPLICATION, APPLICATION_VERSION
 
 KEYS = 200
 MODULUS = 1000
@@ -90,11 +91,22 @@ def work(session: rowmerge.Session, worker: int, turns: int, level: str) -> Coun
 
 
 def turns_in_log(folder: Path) -> Iterator[tuple[int, int]]:
-    """(worker, turn) of every commit that has one, in the order of the log."""
-    for path in sorted((folder / LOG).glob("*.json")):
-        for line in path.read_text().splitlines():
-            if transaction := json.loads(line).get("txn"):
-                yield int(transaction["appId"].removeprefix("worker ")), transaction["version"]
+    """(worker, turn) of every commit that has one, in the order of the log, or of the snapshots."""
+    for application, turn in _transactions(folder):
+        yield int(application.removeprefix("worker ")), turn
+
+
+def _transactions(folder: Path) -> Iterator[tuple[str, int]]:
+    if (folder / LOG).is_dir():
+        for path in sorted((folder / LOG).glob("*.json")):
+            for line in path.read_text().splitlines():
+                if transaction := json.loads(line).get("txn"):
+                    yield transaction["appId"], transaction["version"]
+        return
+    newest = max((folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
+    for snapshot in sorted(json.loads(newest.read_text())["snapshots"], key=lambda found: found["sequence-number"]):
+        if APPLICATION in snapshot["summary"]:
+            yield snapshot["summary"][APPLICATION], int(snapshot["summary"][APPLICATION_VERSION])
 
 
 if __name__ == "__main__":

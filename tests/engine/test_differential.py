@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from tests.engine.conftest import assert_independent_readers_agree
-from tests.readers import read_with_delta_rs
+from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
 
 STATEMENTS_A_TABLE = 5
 EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "200"))
@@ -174,6 +174,7 @@ statements = st.one_of(merges(), merges(), merges(), merges(), updates, deletes,
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
 
 
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
 # Without shrinking, which runs Spark for minutes: the statements of a failing example are short enough to read.
 @settings(
     max_examples=max(1, EXAMPLES // STATEMENTS_A_TABLE),
@@ -195,10 +196,11 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
     changes: list[tuple[Change, list[tuple[Any, ...]]]],
     mode: str,
     partitioned: bool,
+    format_: str,
 ) -> None:
     warehouse: Path = tmp_path_factory.mktemp("differential")
-    event(f"{mode}, {'partitioned' if partitioned else 'not partitioned'}")
-    session = rowmerge.connect(str(warehouse), spark=spark)
+    event(f"{format_}, {mode}, {'partitioned' if partitioned else 'not partitioned'}")
+    session = rowmerge.connect(str(warehouse), spark=spark, default_format=format_)
     by = "partitioned by (p)" if partitioned else ""
     session.sql(f"create table t (k bigint, v int, w string, p int) {by} tblproperties ('rowmerge.write.mode' = '{mode}')")
     for batch in target:
@@ -220,7 +222,8 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
             oracle.execute(_for_duckdb(change.text))
             session.sql(ours)
         spark.catalog.dropTempView(view)
-        assert _sorted(read_with_delta_rs(location)) == _sorted(oracle.execute("select k, v, w, p from target").to_arrow_table()), ours
+        found = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)
+        assert _sorted(found) == _sorted(oracle.execute("select k, v, w, p from target").to_arrow_table()), ours
     assert_independent_readers_agree(session)
 
 

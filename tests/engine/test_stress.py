@@ -25,11 +25,14 @@ NIGHTLY = int(os.environ.get("ROWMERGE_STRESS", "0"))
 THREADS, PROCESSES, TURNS = (8, 3, NIGHTLY) if NIGHTLY else (4, 0, 3)
 
 
-@pytest.mark.parametrize("level", ["Serializable", "WriteSerializable"] if NIGHTLY else ["Serializable"])
-def test_the_table_ends_as_its_log_says(session: rowmerge.Session, spark: SparkSession, tmp_path: Path, level: str) -> None:
+LEVELS = [("delta", "Serializable"), ("iceberg", "Serializable"), *([("delta", "WriteSerializable")] if NIGHTLY else [])]
+
+
+@pytest.mark.parametrize(("format_", "level"), LEVELS)
+def test_the_table_ends_as_its_log_says(session: rowmerge.Session, spark: SparkSession, tmp_path: Path, format_: str, level: str) -> None:
     warehouse = str(tmp_path / "warehouse")
-    properties = f"'rowmerge.write.mode' = 'merge-on-read', 'delta.isolationLevel' = '{level}'"
-    session.sql(f"create table t (id int, n int) using delta tblproperties ({properties})")
+    isolation = f", 'delta.isolationLevel' = '{level}'" if format_ == "delta" else ""
+    session.sql(f"create table t (id int, n int) using {format_} tblproperties ('rowmerge.write.mode' = 'merge-on-read'{isolation})")
     session.sql(f"insert into t select cast(id as int), cast(id % 100 as int) from range({KEYS}) distribute by 1")
     processes = [start(warehouse, THREADS + number, level) for number in range(PROCESSES)]
     begun = time.perf_counter()
@@ -45,7 +48,7 @@ def test_the_table_ends_as_its_log_says(session: rowmerge.Session, spark: SparkS
         figures += Counter(json.loads(process.stdout.readline()))
         assert process.wait() == 0
     seconds = time.perf_counter() - begun
-    sys.stdout.write(f"\n{level}: {dict(figures)}, {seconds:.0f} s\n")
+    sys.stdout.write(f"\n{format_}, {level}: {dict(figures)}, {seconds:.0f} s\n")
 
     rows = {key: key % 100 for key in range(KEYS)}
     done = list(turns_in_log(Path(warehouse) / "default" / "t"))
