@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -16,13 +15,10 @@ from typing import Any
 
 import pytest
 
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta import DeltaTable
 from rowmerge.delta.vacuum import referenced
 from rowmerge.errors import CommitStateUnknown, RowmergeError
-from rowmerge.iceberg.reachable import needed_files
-from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import Snapshot
 from tests.unit.changes import operations
 from tests.unit.changes.faulty_storage import Fault, Kind
 from tests.unit.changes.operations import NOW, OPERATIONS, opened_any, rows
@@ -30,7 +26,6 @@ from tests.unit.iceberg.lake import needed
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[2]
-LOG = re.compile(r"_delta_log/|metadata/v\d+\.metadata\.json$|metadata/version-hint\.text$")
 
 
 class Executioner:
@@ -99,15 +94,6 @@ def expected(operation: str, copies: Iterator[Path]) -> tuple[list[Any], list[An
     return before, rows(opened_any(str(folder))), fault.calls
 
 
-def needed(snapshot: Snapshot, folder: Path) -> set[str]:
-    """The files that the newest version needs, its log or metadata apart."""
-    if isinstance(snapshot, DeltaSnapshot):
-        return referenced(snapshot)
-    assert isinstance(snapshot, IcebergSnapshot)
-    root = f"{Storage(str(folder)).location}/"
-    return {path.removeprefix(root) for path in needed_files(Storage(str(folder)), snapshot.metadata)}
-
-
 def check_that_it_goes_on(folder: Path) -> None:
     """The next merge is accepted, and VACUUM then leaves exactly what the newest version needs."""
     before = rows(opened_any(str(folder)))
@@ -163,10 +149,7 @@ def test_a_call_that_fails_ends_in_success_or_in_an_error_and_the_table_as_it_wa
 
 PUTTING = """
 import sys
-from rowmerge.iceberg.reachable import needed_files
-from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import Snapshot
 storage = Storage(sys.argv[1])
 for number in range(10_000):
     storage.put_if_absent(f"{number}.json", bytes(8_000_000))
