@@ -49,6 +49,9 @@ def _struct(struct: t.StructType, table: str) -> Struct:
 
 
 def _field(field: t.NestedField, table: str) -> Field:
+    if field.initial_default is not None:
+        feature, advice = f"the initial default of the column {field.name}", "Read it in an engine that knows defaults."
+        raise UnsupportedTableFeature(table, feature, action="read", advice=advice)
     metadata: dict[str, Any] = {FIELD_ID: field.field_id}
     if nested := dict(_nested_ids(field.field_type, "")):
         metadata[NESTED_IDS] = nested

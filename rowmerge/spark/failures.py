@@ -21,6 +21,7 @@ from rowmerge.errors import (
     Unparsable,
     UnreadableDataFile,
     UnsupportedStatement,
+    UnsupportedTableFeature,
     ValueOutOfRange,
 )
 from rowmerge.spark.assignment import STOP, Stop
@@ -56,6 +57,9 @@ def _of_file(message: str, table: str) -> RowmergeError | None:
     """The error for a file that a job could not read, if that is what stopped it."""
     if found := re.search(rf"{UNREADABLE} (\[.*\])", message):
         return unreadable(table, *json.loads(found[1]))
+    if "Parquet file schema doesn't contain any field Ids" in message:
+        advice = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
+        return UnsupportedTableFeature(table, "data files without field ids", action="read", advice=advice)
     if found := re.search(r"\[(FAILED_READ_FILE[.\w]*)\] Encountered error while reading file (.*?\.parquet)", message):
         missing = found[1].endswith("FILE_NOT_EXIST")
         cause = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)

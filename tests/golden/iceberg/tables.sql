@@ -142,15 +142,20 @@ delete from {t} where id = 2;
 -- table: all_types
 create table {t} (id int, bool boolean, i int, l bigint, f float, dbl double, d9 decimal(9, 2), d18 decimal(18, 2), d38 decimal(38, 10), d date, ts timestamp, ntz timestamp_ntz, s string, b binary)
   using iceberg tblproperties ({mor});
--- java: uuid_and_fixed
 alter table {t} add columns (a array<int>, m map<string, double>, st struct<x: int, y: array<string>>);
 insert into {t} values
-  (1, true, -2147483648, -9223372036854775808, float('nan'), double('nan'), -9999999.99, -9999999999999999.99, -1234567890123456789012345678.0123456789, date'0001-01-01', timestamp'0001-01-01 00:00:00Z', timestamp_ntz'0001-01-01 00:00:00', '', x'', 'f79c3e09-677c-4bbd-a479-3f349cb785e7', x'00000000', array(), map(), named_struct('x', null, 'y', array())),
-  (2, false, 2147483647, 9223372036854775807, float('infinity'), double('-infinity'), 9999999.99, 9999999999999999.99, 1234567890123456789012345678.0123456789, date'9999-12-31', timestamp'9999-12-31 23:59:59.999999Z', timestamp_ntz'9999-12-31 23:59:59.999999', 'ä€😀', x'00FF', '00000000-0000-0000-0000-000000000000', x'FFFFFFFF', array(1, null), map('a', 1.5, 'b', null), named_struct('x', 1, 'y', array('a', null))),
-  (3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null),
-  (4, true, 0, 0, -0.0, -0.0, 0, 0, 0, date'1969-12-31', timestamp'1969-12-31 23:59:59.999999Z', timestamp_ntz'1969-12-31 23:59:59.999999', repeat('x', 40), x'0102030405060708090A0B0C0D0E0F101112131415', 'ffffffff-ffff-ffff-ffff-ffffffffffff', x'01020304', array(array(1)[0]), map('', 0.0), named_struct('x', null, 'y', null));
+  (1, true, -2147483648, -9223372036854775808, float('nan'), double('nan'), -9999999.99, -9999999999999999.99, -1234567890123456789012345678.0123456789, date'0001-01-01', timestamp'0001-01-01 00:00:00Z', timestamp_ntz'0001-01-01 00:00:00', '', x'', array(), map(), named_struct('x', null, 'y', array())),
+  (2, false, 2147483647, 9223372036854775807, float('infinity'), double('-infinity'), 9999999.99, 9999999999999999.99, 1234567890123456789012345678.0123456789, date'9999-12-31', timestamp'9999-12-31 23:59:59.999999Z', timestamp_ntz'9999-12-31 23:59:59.999999', 'ä€😀', x'00FF', array(1, null), map('a', 1.5, 'b', null), named_struct('x', 1, 'y', array('a', null))),
+  (3, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null),
+  (4, true, 0, 0, -0.0, -0.0, 0, 0, 0, date'1969-12-31', timestamp'1969-12-31 23:59:59.999999Z', timestamp_ntz'1969-12-31 23:59:59.999999', repeat('x', 40), x'0102030405060708090A0B0C0D0E0F101112131415', array(array(1)[0]), map('', 0.0), named_struct('x', null, 'y', null));
 delete from {t} where id = 2;
 update {t} set s = 'updated' where id = 4;
+
+-- table: uuid_and_fixed
+create table {t} (id int) using iceberg tblproperties ({mor});
+-- java: uuid_and_fixed
+insert into {t} values (1, 'f79c3e09-677c-4bbd-a479-3f349cb785e7', x'00000000'), (2, '00000000-0000-0000-0000-000000000000', x'FFFFFFFF'), (3, null, null);
+delete from {t} where id = 2;
 
 -- table: v3
 create table {t} (id bigint, p string, v string) using iceberg partitioned by (p) tblproperties ({mor}, 'format-version' = '3');
