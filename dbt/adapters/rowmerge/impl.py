@@ -202,6 +202,16 @@ class RowmergeAdapter(SparkAdapter):
                 f"Set another location_root, or drop the table and delete its files first."
             )
 
+    @available.parse(lambda *a, **k: {"drop": False, "type": False})
+    def changes_in_place(self, relation: BaseRelation) -> Dict[str, bool]:
+        """Whether a table's columns may be dropped, and get wider types, without a rewrite: Iceberg's may, Delta's by its properties."""
+        with self.connections.exception_handler(f"describe {relation}"):
+            description = self.session.describe(relation.schema, relation.identifier)
+        named = description.properties.get("delta.columnMapping.mode", "none") != "none"
+        widens = description.properties.get("delta.enableTypeWidening", "false").lower() == "true"
+        iceberg = description.relation.format == "iceberg"
+        return {"drop": iceberg or named, "type": iceberg or widens}
+
     # ------------------------------------------------------------------ writing
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange
 from dbt.tests.util import get_artifact, run_dbt, write_file
 from pyiceberg.catalog import load_catalog
 
@@ -66,6 +67,27 @@ class TestStrategies(Iceberg):
         assert orders() == [(1, "wed", 14), (2, "mon", 21), (3, "tue", 30), (5, "tue", 50)]
         build("(6, 'tue', 60)", strategy="insert_overwrite", more={"partition_by": "day"})
         assert orders() == [(1, "wed", 14), (2, "mon", 21), (6, "tue", 60)]
+
+
+class TestOnSchemaChange(Iceberg, BaseIncrementalOnSchemaChange):
+    """In dbt's own words: columns of Iceberg tables may be dropped."""
+
+
+class TestColumnsChangeInPlace(Iceberg):
+    @pytest.fixture(scope="class")
+    def models(self):
+        model = "{{{{ config(materialized='incremental', on_schema_change='sync_all_columns'{more}) }}}} {{{{ var('query') }}}}"
+        mapped = ", file_format='delta', tblproperties={'delta.columnMapping.mode': 'name', 'delta.enableTypeWidening': true}"
+        return {"iceberg.sql": model.format(more=""), "delta.sql": model.format(more=mapped)}
+
+    def test_columns_are_dropped_and_widened_where_the_table_can(self, project, rows):
+        for query in ("select 1 as id, 2 as gone", f"select {2**40} as id, 'x' as more"):
+            run_dbt(["run", "--vars", str({"query": query})])
+        assert rows("iceberg", ["id", "more"]) == [(1, None), (2**40, "x")]
+        assert project.run_sql("select id, more from {schema}.delta order by id", fetch="all") == [(1, None), (2**40, "x")]
+        for failed in run_dbt(["run", "--vars", str({"query": "select 'text' as id"})], expect_pass=False):
+            assert "cannot become" in failed.message and " string" in failed.message
+        assert rows("iceberg", ["id", "more"]) == [(1, None), (2**40, "x")]
 
 
 class TestMaterializations(Iceberg):

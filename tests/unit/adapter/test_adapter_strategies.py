@@ -180,12 +180,3 @@ def test_a_column_that_changed_its_type_is_found(adapter, columns):
     source = [RowmergeColumn("ID", "bigint"), RowmergeColumn("day", "date")]
     found = adapter.execute_macro("diff_column_data_types", kwargs={"source_columns": source, "target_columns": columns})
     assert found == [{"column_name": "id", "new_type": "bigint"}]
-
-
-def test_dropping_a_column_is_refused_with_a_way_out(adapter, target, columns):
-    with pytest.raises(
-        CompilationError, match=r"cannot be dropped from `main`.`orders` in place: amount. Run the model with --full-refresh"
-    ):
-        adapter.execute_macro(
-            "alter_relation_add_remove_columns", kwargs={"relation": target, "add_columns": [], "remove_columns": columns[2:]}
-        )
