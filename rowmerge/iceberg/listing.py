@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.transforms import BucketTransform
 
 from rowmerge.iceberg.bounds import file_bounds
 from rowmerge.iceberg.content import Entry
 from rowmerge.iceberg.live_files import LiveFiles
 from rowmerge.iceberg.partition_values import key_of, value_type
-from rowmerge.table.files import file_listing
+from rowmerge.table.files import SOURCE, TRANSFORM, file_listing
 from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_type
 
 
@@ -28,7 +29,7 @@ def list_files(
     """
     fields = [field for field in columns if field.name in wanted and isinstance(field.type, Primitive | Decimal)]
     keys = [(key_of(spec, schema, index), value_type(schema, part)) for index, part in enumerate(spec.fields)]
-    partition = pa.struct([pa.field(name, type_) for name, type_ in keys])
+    partition = pa.struct([pa.field(*key, metadata=_told(schema, part)) for key, part in zip(keys, spec.fields, strict=True)])
     bounds = pa.struct([(field.name, arrow_type(field.type)) for field in fields])
     shape = file_listing(partition, bounds, pa.struct([(field.name, pa.int64()) for field in fields]))
     if not entries:
@@ -46,6 +47,14 @@ def list_files(
         _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, len(entries)),
     ]
     return pa.Table.from_arrays(found, schema=shape)
+
+
+def _told(schema: Schema, part: PartitionField) -> dict[bytes, bytes] | None:
+    """What a listing says of a partition field that is a bucket of a top-level column."""
+    top = next((field.name for field in schema.fields if field.field_id == part.source_id), None)
+    if top is None or not isinstance(part.transform, BucketTransform):
+        return None
+    return {SOURCE: top.encode(), TRANSFORM: str(part.transform).encode()}
 
 
 def _deleted(files: LiveFiles, entry: Entry) -> int:

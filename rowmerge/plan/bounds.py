@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.plan.literals import Point, comparison_type
+from rowmerge.table.files import SOURCE, TRANSFORM
 from rowmerge.table.schema import CHAR_VARCHAR, Field
+from rowmerge.table.transforms import transformed
 
 COLLATIONS = "__COLLATIONS"
 """The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""
@@ -16,12 +18,15 @@ COLLATIONS = "__COLLATIONS"
 
 @dataclass(frozen=True)
 class Extent:
-    """One column in every file: bounds (null = unknown), and whether there may be values and nulls."""
+    """One column in every file: bounds (null = unknown), and whether there may be values and nulls; the buckets that all its values are in
+    (null = unknown), by the transform's text.
+    """
 
     lower: pa.Array
     upper: pa.Array
     has_values: pa.Array
     has_nulls: pa.Array
+    buckets: tuple[tuple[str, pa.Array], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,16 @@ class Listing:
     def extent(self, field: Field, partition: bool) -> Extent:
         """What the listing tells of a column: all of it for a partition column, bounds and null counts for others."""
         if field.name not in self._extents:
-            self._extents[field.name] = self._partition(field) if partition else self._bounded(field)
+            extent = self._partition(field) if partition else self._bounded(field)
+            self._extents[field.name] = replace(extent, buckets=self._buckets(field.name))
         return self._extents[field.name]
+
+    def _buckets(self, name: str) -> tuple[tuple[str, pa.Array], ...]:
+        if "partition" not in self._files.column_names:
+            return ()
+        fields = [field for field in self._files["partition"].type if (field.metadata or {}).get(SOURCE) == name.encode()]
+        children = ((field.metadata[TRANSFORM].decode(), self._child("partition", field.name)) for field in fields)
+        return tuple((transform, found) for transform, found in children if found is not None)
 
     def _partition(self, field: Field) -> Extent:
         value = self._child("partition", field.name)
@@ -115,6 +128,8 @@ def equal(column: Extent, point: Point) -> Verdict:
     if point.between:
         return Verdict(pc.and_(column.has_values, False), column.has_values)
     inside = pc.and_kleene(pc.less_equal(column.lower, point.below), pc.greater_equal(column.upper, point.above))
+    if point.exact and column.buckets:
+        inside = pc.and_kleene(inside, _in_buckets(column, pa.array([point.below])))
     differs = pc.invert(pc.and_kleene(pc.equal(column.lower, point.below), pc.equal(column.upper, point.above))) if point.exact else None
     return _verdict(column, inside, differs)
 
@@ -122,7 +137,7 @@ def equal(column: Extent, point: Point) -> Verdict:
 def among(column: Extent, values: pa.Array) -> Verdict:
     """`column IN (values)`."""
     single = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
-    return _verdict(column, reaches(column, values), pc.invert(single))
+    return _verdict(column, holds_one_of(column, values), pc.invert(single))
 
 
 def starts_with(column: Extent, prefix: str) -> Verdict:
@@ -142,6 +157,21 @@ def is_null(column: Extent) -> Verdict:
 def null_safe(comparison: Verdict, column: Extent) -> Verdict:
     """`column <=> literal` from `column = literal`: false, not NULL, for null rows."""
     return Verdict(comparison.true, pc.or_(comparison.false, column.has_nulls))
+
+
+def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
+    """Whether at least one of the values lies within the bounds, and one in the buckets; null where it cannot be told."""
+    within = reaches(column, values)
+    return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
+
+
+def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
+    """Whether one of the values, which are in the comparison type, is hashed into the buckets of a file; true where these are not known."""
+    result = pa.scalar(True)
+    for transform, found in column.buckets:
+        wanted = pc.unique(transformed(values, transform))
+        result = pc.and_(result, pc.or_(pc.is_null(found), pc.is_in(found, value_set=wanted)))
+    return result
 
 
 def reaches(column: Extent, values: pa.Array) -> pa.Array:

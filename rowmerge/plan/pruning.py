@@ -68,7 +68,7 @@ def key_mask(
         ends = pc.min_max(numbers)
         greatest = pa.scalar(math.nan, known.type) if len(numbers) < len(known) else ends["max"]
         return range_mask(column, op, ends["min"] if len(numbers) else greatest, greatest, has_null, schema, partition_columns)
-    return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.reaches(extent, numbers))
+    return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
 
 
 def range_mask(

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
-from rowmerge.spark.transforms import bucket_function
+from rowmerge.spark.partitions import bucket_function
 from rowmerge.table.partitioning import IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
 from rowmerge.table.schema import DataType, Decimal, Primitive, Struct, arrow_type, backquote
 

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.spark.transforms import folder_text, transformed
+from rowmerge.table.transforms import folder_text, transformed
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -63,6 +64,15 @@ def _values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
     if empty_is_null and pa.types.is_string(key.type):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, key.type), column)
     return transformed(column, key.transform)
+
+
+def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series], pd.Series]:
+    """A bucket transform over columns of pandas, for a pandas UDF."""
+
+    def buckets(values: pd.Series) -> pd.Series:
+        return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
+
+    return buckets
 
 
 def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, as_hive: bool) -> str:

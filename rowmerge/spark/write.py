@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark import data_files, fitting, partitions, sink, transforms
+from rowmerge.spark import data_files, fitting, partitions, sink
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.distribution import distributed
 from rowmerge.spark.failures import unreadable
@@ -24,6 +24,7 @@ from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
+from rowmerge.table import transforms
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.partitioning import VOID, Distribution, PartitionField, SortField

@@ -15,6 +15,10 @@ Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
 
 
+SOURCE, TRANSFORM = b"source", b"transform"
+"""Metadata of a field of a listing's `partition` that is a bucket: the top-level column that is hashed, and the transform's text."""
+
+
 def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:
     """The Arrow schema of a snapshot's list of live data files, one row a file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -114,6 +115,20 @@ def test_files_of_an_ordered_table_are_in_its_order(session: rowmerge.Session) -
     session.sql("alter table t write unordered")
     session.sql(f"insert into t {ROWS.format(30, 40)}")
     assert {file.sort_order_id for file in assert_files_hold_their_partitions(session)} == {1, None}
+
+
+def test_files_of_other_buckets_are_left_out(session: rowmerge.Session) -> None:
+    """Ids that are spread over all files leave none out by their bounds."""
+    session.sql("create table t (id bigint, v string) using iceberg partitioned by (bucket(8, id))")
+    session.sql("insert into t select id, 'old' from range(400)")
+    told = "\n".join(row[0] for row in session.sql("explain update t set v = 'x' where id in (7, 107)").collect())
+    assert re.search(r"id in \(7, 107\): [67] left out by statistics", told), told
+    before = {file.file_path for file in assert_files_hold_their_partitions(session)}
+    session.sql("""
+        merge into t using (values (7), (1007)) s (id) on t.id = s.id
+        when matched then update set v = 'new' when not matched then insert (id) values (id)""")
+    assert len(before & {file.file_path for file in assert_files_hold_their_partitions(session)}) >= 6
+    assert session.sql("select id, v from t where v = 'new' or v is null order by id").collect() == [(7, "new"), (1007, None)]
 
 
 def test_a_table_is_made_with_transforms_from_python(session: rowmerge.Session) -> None:

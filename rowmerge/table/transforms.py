@@ -1,6 +1,6 @@
 """Iceberg's partition transforms over Arrow arrays (Iceberg spec, Partition Transforms and Appendix B), and the folders of their values.
 
-Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge. A transform is given by the spec's text
+Runs on executors too, sent there by value (see spark/sink.py), so nothing here may import rowmerge. A transform is given by the spec's text
 (`bucket[16]`); null becomes null.
 """
 
@@ -9,11 +9,9 @@ from __future__ import annotations
 import base64
 import datetime
 import urllib.parse
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -40,15 +38,6 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
         case "truncate":
             return _truncated(values, int(parameter))
     return _with_nulls(_since_1970(values, name).astype(np.int32), values)
-
-
-def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series], pd.Series]:
-    """A bucket transform over columns of pandas, for a pandas UDF."""
-
-    def buckets(values: pd.Series) -> pd.Series:
-        return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
-
-    return buckets
 
 
 def folder_text(value: Any, transform: str) -> str:

@@ -1,0 +1,93 @@
+"""Files whose buckets cannot hold the values that are looked for are left out."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from rowmerge.plan.conditions import Side
+from rowmerge.plan.pruning import file_mask, key_mask
+from rowmerge.table.files import SOURCE, TRANSFORM, file_listing
+from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
+from rowmerge.table.schema import Decimal as DecimalType
+from rowmerge.table.transforms import transformed
+
+SIDE = Side("t", ("t",), ("k",))
+TYPES: list[tuple[DataType, Any]] = [
+    (Primitive("integer"), lambda n: n - 500),
+    (Primitive("long"), lambda n: n * 2**40 - 7),
+    (Primitive("string"), lambda n: f"k{n}é"),
+    (DecimalType(12, 2), lambda n: Decimal(n) / 4 - 100),
+    (Primitive("date"), lambda n: dt.date(1960, 1, 1) + dt.timedelta(days=n * 9)),
+    (
+        Primitive("timestamp"),
+        lambda n: dt.datetime(1960, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(seconds=n * 12345678, microseconds=n),
+    ),
+]
+
+
+def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[bool]) -> pa.Table:
+    """Files with these values of `k`, all of a file in one bucket, with bounds that tell nothing."""
+    values = pa.array([file[0] for file in files], arrow_type(type_))
+    field = pa.field("k_bucket", pa.int32(), metadata={SOURCE: b"k", TRANSFORM: f"bucket[{buckets}]".encode()})
+    found = transformed(values, f"bucket[{buckets}]")
+    partition = pa.StructArray.from_arrays([found], fields=[field], mask=pa.array([not one for one in known]))
+    bounds = pa.StructArray.from_arrays([pa.nulls(len(files), values.type)], names=["k"])
+    nulls = pa.StructArray.from_arrays([pa.nulls(len(files), pa.int64())], names=["k"])
+    sizes = pa.array([1] * len(files), pa.int64())
+    shape = file_listing(partition.type, bounds.type, nulls.type)
+    paths = pa.array([str(at) for at in range(len(files))])
+    return pa.Table.from_arrays([paths, sizes, sizes, sizes, partition, bounds, bounds, nulls], schema=shape)
+
+
+@pytest.mark.parametrize(("type_", "value"), TYPES, ids=lambda part: str(part) if not callable(part) else "")
+def test_keys_leave_out_the_files_of_other_buckets_and_never_their_own(type_: DataType, value: Any) -> None:
+    chance = random.Random(5)
+    for buckets in (2, 7, 64):
+        by_bucket: dict[int, list[Any]] = {}
+        drawn = [value(n) for n in chance.sample(range(1000), 60)]
+        for one, bucket in zip(drawn, transformed(pa.array(drawn, arrow_type(type_)), f"bucket[{buckets}]").to_pylist(), strict=True):
+            by_bucket.setdefault(bucket, []).append(one)
+        files = list(by_bucket.values())
+        known = [chance.random() > 0.2 for _ in files]
+        rows = listing(type_, files, buckets, known)
+        keys = chance.sample(drawn, 3)
+        for op in ("=", "<=>"):
+            mask, _ = key_mask("k", op, pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
+            expected = [not sure or any(key in file for key in keys) for file, sure in zip(files, known, strict=True)]
+            assert mask(rows).to_pylist() == expected
+        mask, _ = key_mask("k", "<", pa.array(keys, arrow_type(type_)), False, Struct((Field("k", type_),)), ())
+        assert all(mask(rows).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("k = 5", [True, False, True]),
+        ("5 = k", [True, False, True]),
+        ("k <=> 5", [True, False, True]),
+        ("k in (5, 7)", [True, False, True]),
+        ("k in (5, 10)", [True, True, True]),
+        ("k = 5 or k = 10", [True, True, True]),
+        ("k = 5 and k = 10", [False, False, True]),
+        ("not k = 5", [True, True, True]),
+        ("k <> 5", [True, True, True]),
+        ("k > 5", [True, True, True]),
+        ("k is null", [True, True, True]),
+        ("k = 5.0", [True, False, True]),
+        ("k = 5.5", [False, False, False]),
+    ],
+)
+def test_conditions_leave_out_the_files_of_other_buckets(condition: str, expected: list[bool]) -> None:
+    """5 and 7 are in one bucket of two, 10 in the other; of the last file the bucket is not known."""
+    first, second, third = transformed(pa.array([5, 7, 10]), "bucket[2]").to_pylist()
+    assert first == second != third
+    schema = Struct((Field("k", Primitive("long")),))
+    mask, needs = file_mask([condition], SIDE, schema, ())
+    assert mask(listing(Primitive("long"), [[5, 7], [10], [9]], 2, [True, True, False])).to_pylist() == expected
+    assert needs == ("k",)
