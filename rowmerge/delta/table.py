@@ -152,6 +152,10 @@ class DeltaTable:
             raise TableNotFound(self._name)
         return read_history(self._storage, listing, limit)
 
+    @property
+    def upkeep(self) -> None:
+        """None: the log is kept in shape by checkpoints, the files by VACUUM and OPTIMIZE."""
+
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,35 +10,29 @@ from functools import cached_property
 
 import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     RemoveSnapshotRefUpdate,
-    SetSnapshotRefUpdate,
     TableUpdate,
     update_table_metadata,
 )
 
-from rowmerge.errors import CommitConflict, MetadataChanged, RowmergeError
+from rowmerge.errors import CommitConflict, MetadataChanged, RowmergeError, VersionNotFound
 from rowmerge.iceberg.conflicts import Ours, find_conflict
-from rowmerge.iceberg.content import Entry
+from rowmerge.iceberg.content import UNASSIGNED, Entry
 from rowmerge.iceberg.definition import changing_updates, replacing_updates
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
-from rowmerge.iceberg.snapshot_files import Produced, SnapshotFiles
-from rowmerge.iceberg.summary import summary_of
+from rowmerge.iceberg.snapshot_files import SnapshotFiles
+from rowmerge.iceberg.snapshot_updates import MAIN, main_at, new_snapshot
 from rowmerge.iceberg.winners import winners
 from rowmerge.storage.store import Put
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
 
 logger = logging.getLogger(__name__)
-
-MAIN = "main"
 
 
 @dataclass
@@ -149,7 +142,11 @@ class Commit:
 
     @cached_property
     def _files(self) -> SnapshotFiles:
-        return SnapshotFiles(self.operations.storage, self._after, self.snapshot_id, self.change.files.added)
+        change, at = self.change, self.base.at
+        # Rows that were only moved are as old as the snapshot they were read in: equality deletes that came since apply to them.
+        moved = not change.data_change and bool(change.files.removed) and at is not None and self._after.format_version > 1
+        age = at.sequence_number if moved and at is not None else None
+        return SnapshotFiles(self.operations.storage, self._after, self.snapshot_id, change.files.added, UNASSIGNED if age is None else age)
 
     @property
     def _makes_snapshot(self) -> bool:
@@ -161,7 +158,9 @@ class Commit:
     def _snapshot_updates(self, head: Current, live: LiveFiles) -> tuple[TableUpdate, ...]:
         change = self.change
         if isinstance(change.restored, IcebergSnapshot):
-            return (_main_at(change.restored.version),)
+            if head.metadata.snapshot_by_id(change.restored.version) is None:
+                raise VersionNotFound(f"The snapshot {change.restored.version} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
+            return (main_at(head.metadata, change.restored.version),)
         emptied = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if change.replace and head.metadata.current_snapshot_id is not None else ()
         if not self._makes_snapshot:
             return emptied
@@ -170,22 +169,8 @@ class Commit:
         before = LiveFiles(self.operations.storage) if change.replace else live
         removed = () if change.replace else change.files.removed
         made = self._files.produce(before, removed, change.files.deleted, parent.snapshot_id if parent else None, sequence)
-        snapshot = self._snapshot(head.metadata, parent, made, sequence)
-        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), _main_at(snapshot.snapshot_id))
-
-    def _snapshot(self, head: TableMetadata, parent: IcebergVersion | None, made: Produced, sequence: int) -> IcebergVersion:
-        # Clocks of several writers differ, and readers go by the times of snapshots.
-        now = max(time.time_ns() // 1_000_000, head.last_updated_ms + (1 if parent is not None else 0))
-        operation, told = summary_of(self.change, made, parent)
-        return IcebergVersion(
-            snapshot_id=self.snapshot_id,
-            parent_snapshot_id=parent.snapshot_id if parent else None,
-            sequence_number=sequence,
-            timestamp_ms=now,
-            manifest_list=made.manifest_list,
-            summary=Summary(Operation(operation), **told),
-            schema_id=self._after.current_schema_id,
-        )
+        snapshot = new_snapshot(head.metadata, change, made, parent, self.snapshot_id, self._after.current_schema_id)
+        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), main_at(head.metadata, snapshot.snapshot_id))
 
     def _version_after(self, head: Current) -> int:
         if isinstance(self.change.restored, IcebergSnapshot):
@@ -217,18 +202,6 @@ def creation(operations: TableOperations, table: str, metadata: TableMetadata, c
         version = 0 if newest is None else newest.metadata.current_snapshot_id or 0
         return Conflicted(MetadataChanged(table, version, "another commit", "the table exists already"))
     return Committed(commit._version_after(current))
-
-
-def _main_at(snapshot_id: int) -> TableUpdate:
-    """The main branch at a snapshot."""
-    return SetSnapshotRefUpdate(
-        ref_name=MAIN,
-        type=SnapshotRefType.BRANCH,
-        snapshot_id=snapshot_id,
-        max_ref_age_ms=None,
-        max_snapshot_age_ms=None,
-        min_snapshots_to_keep=None,
-    )
 
 
 def _what_changed(old: TableMetadata, new: TableMetadata) -> str:

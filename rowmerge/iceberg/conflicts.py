@@ -95,8 +95,11 @@ def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | No
 
 
 def no_equality_deletes_came(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """Equality deletes say which rows left only when rows are read: whoever read or changed any begins again."""
-    if winner.equality_deletes and (ours.reads.paths or ours.touched):
+    """Equality deletes say which rows left only when rows are read: whoever read or changed any begins again.
+
+    They apply to rows that were only moved to other files, too: such files are as old as what they were made of.
+    """
+    if winner.equality_deletes and ours.data_change and (ours.reads.paths or ours.touched):
         return _conflict(ConcurrentDeleteRead, winner, ours, winner.equality_deletes[0].file.path)
     return None
 

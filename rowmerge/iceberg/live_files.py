@@ -10,7 +10,7 @@ from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.iceberg.content import Content, Entry, Manifest, ManifestContent
+from rowmerge.iceberg.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.deletion_vectors import read_deletion_vector
 from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest_list, read_manifests
@@ -19,6 +19,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 
 _READERS = 8
+_NEVER = 2**63 - 1
 _Scope = tuple[Any, ...]
 """A partition, as `ContentFile.partition_key` has it."""
 
@@ -72,7 +73,7 @@ class LiveFiles:
         """
         wanted = {plain_path(entry.file.path): self.position_deletes_of(entry) for entry in entries}
         files: dict[str, Entry] = {
-            _key(delete): delete for deletes in wanted.values() for delete in deletes if delete.file.format.upper() != "PUFFIN"
+            key_of_delete(delete): delete for deletes in wanted.values() for delete in deletes if delete.file.format.upper() != "PUFFIN"
         }
         vectors = {path: deletes[0] for path, deletes in wanted.items() if deletes and deletes[0].file.format.upper() == "PUFFIN"}
         paths = frozenset(path for path, deletes in wanted.items() if deletes and path not in vectors)
@@ -84,7 +85,7 @@ class LiveFiles:
         for path in paths:
             positions = Positions()
             for delete in wanted[path]:
-                positions |= by_file[_key(delete)].get(path, Positions())
+                positions |= by_file[key_of_delete(delete)].get(path, Positions())
             if positions:
                 found[path] = positions
         return found
@@ -101,6 +102,32 @@ class LiveFiles:
             else:
                 unknown = True
         return sum(len(positions) for positions in self.deleted_positions([entry]).values()) if unknown else count
+
+    def outlived(self, gone: Collection[str], data_age: int) -> set[str]:
+        """The keys of the delete files about more than one data file that apply to none once the files `gone` are not there any more.
+
+        `data_age`: the sequence number of the rows that come in, UNASSIGNED for that of a new snapshot.
+        """
+        shared = [delete for delete in self.deletes if scope_of(delete) is None]
+        if not shared or not gone:
+            return set()
+        oldest: dict[Any, int] = {}
+        everywhere = _NEVER if data_age == UNASSIGNED else data_age
+        new = everywhere
+        for path, entry in zip(self.paths, self.data, strict=True):
+            if path not in gone:
+                scope = entry.file.partition_key
+                oldest[scope] = min(oldest.get(scope, _NEVER), entry.sequence_number)
+                everywhere = min(everywhere, entry.sequence_number)
+
+        def applies(delete: Entry) -> bool:
+            if delete.file.content is not Content.EQUALITY_DELETES:
+                return oldest.get(delete.file.partition_key, _NEVER) <= delete.sequence_number
+            if delete.file.spec_id in self.unpartitioned:
+                return everywhere < delete.sequence_number
+            return min(new, oldest.get(delete.file.partition_key, _NEVER)) < delete.sequence_number
+
+        return {key_of_delete(delete) for delete in shared if not applies(delete)}
 
     @property
     def _deletes_index(self) -> _DeletesIndex:
@@ -155,5 +182,6 @@ def scope_of(delete: Entry) -> str | None:
     return referenced_path(delete.file)
 
 
-def _key(delete: Entry) -> str:
+def key_of_delete(delete: Entry) -> str:
+    """What no other delete file or deletion vector has: several vectors may be in one file."""
     return f"{delete.file.path}#{delete.file.content_offset}"

@@ -12,8 +12,8 @@ from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.errors import StorageError
 from rowmerge.iceberg.added_files import content_file
-from rowmerge.iceberg.content import Content, ContentFile, Entry, Manifest, ManifestContent, Status
-from rowmerge.iceberg.live_files import LiveFiles, scope_of
+from rowmerge.iceberg.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
+from rowmerge.iceberg.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.metrics import metrics_modes
@@ -50,6 +50,8 @@ class SnapshotFiles:
     metadata: TableMetadata
     snapshot_id: int
     added: Sequence[AddedFile]
+    data_age: int = UNASSIGNED
+    """The sequence number of the rows in added files where they are older than the snapshot: of rows that were only moved."""
     compression: str = "deflate"
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _written: list[str] = field(default_factory=list)
@@ -70,16 +72,22 @@ class SnapshotFiles:
         if unknown := gone - set(live.paths):
             raise ValueError(f"{min(unknown)} is no data file of {self.metadata.location}")
         # A delete file that is about one data file has nothing left to say when that file goes.
-        dangling = {_key(entry) for entry in live.deletes if scope_of(entry) in gone}
+        dangling = {key_of_delete(entry) for entry in live.deletes if scope_of(entry) in gone} | live.outlived(gone, self.data_age)
         leaving = superseded | dangling
-        kept, changed = self._rewritten(live.manifests, gone, leaving)
-        new = self._added_manifests() + self._delete_manifests(marked)
+        kept, changed = self.without(live.manifests, gone, leaving)
+        new = self._added_manifests() + self.delete_manifests(marked)
         manifests = self._merged([*new, *kept])
         entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.storage, manifest))]
+        return self.listed(manifests, entries, parent, sequence_number, [file.path for file in marked])
+
+    def listed(
+        self, manifests: Sequence[Manifest], entries: Sequence[Entry], parent: int | None, sequence_number: int, deletes: Sequence[str] = ()
+    ) -> Produced:
+        """The snapshot that is made of these manifests; `deletes`: the paths of new delete files in them. Raises StorageError."""
         path = f"{self._folder}/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._wrote(path)
         write_manifest_list(self.storage, path, manifests, snapshot_id=self.snapshot_id, parent_id=parent, sequence_number=sequence_number)
-        self._used = frozenset([path, *(m.path for m in manifests), *(f.path for f in marked)])
+        self._used = frozenset([path, *(manifest.path for manifest in manifests), *deletes])
         return Produced(path, tuple(manifests), tuple(entries))
 
     def discard(self) -> None:
@@ -115,24 +123,23 @@ class SnapshotFiles:
                 continue
             applying = live.position_deletes_of(entry)
             alone = [delete for delete in applying if scope_of(delete) is not None]
-            key = (path, frozenset(map(_key, alone)))
+            key = (path, frozenset(map(key_of_delete, alone)))
             own[key] = alone
             if key not in self._deletes:
                 known = before.get(path, Positions())
                 shared = Positions() if len(alone) == len(applying) else known - _positions_of(live, alone, entry)
                 asked[key] = (entry, everything[path] - shared)
-        self._write_deletes(asked)
+        self._deletes |= dict(zip(asked, self.delete_files(list(asked.values())), strict=True))
         files = [made for key in own if (made := self._deletes[key]) is not None]
-        superseded = {_key(delete) for key, alone in own.items() if self._deletes[key] is not None for delete in alone}
+        superseded = {key_of_delete(delete) for key, alone in own.items() if self._deletes[key] is not None for delete in alone}
         return files, superseded, emptied
 
-    def _write_deletes(self, asked: Mapping[_Marking, tuple[Entry, Positions]]) -> None:
-        """Write delete files, several at a time; where no row is to be deleted there is none."""
+    def delete_files(self, asked: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
+        """Write a delete file for each of these data files, several at a time; None where no row is to be deleted. Raises StorageError."""
         if len(asked) < 2:
-            self._deletes |= {key: self._delete_file(*rows) for key, rows in asked.items()}
-            return
+            return [self._delete_file(*rows) for rows in asked]
         with ThreadPoolExecutor(min(_WRITERS, len(asked))) as writers:
-            self._deletes |= dict(zip(asked, writers.map(lambda rows: self._delete_file(*rows), asked.values()), strict=True))
+            return list(writers.map(lambda rows: self._delete_file(*rows), asked))
 
     def _delete_file(self, entry: Entry, positions: Positions) -> ContentFile | None:
         """The delete file lies beside its data file, or in the table's folder when that lies elsewhere."""
@@ -145,7 +152,7 @@ class SnapshotFiles:
         self._wrote(path)
         return write_position_deletes(self.storage, path, entry.file, positions)
 
-    def _rewritten(self, manifests: Sequence[Manifest], gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
+    def without(self, manifests: Sequence[Manifest], gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
         """The manifests of before, those anew in which a file leaves; and the entries that leave."""
         kept: list[Manifest] = []
         changed: list[Entry] = []
@@ -161,12 +168,12 @@ class SnapshotFiles:
                 kept.append(manifest)
                 continue
             anew = [entry.deleted(self.snapshot_id) if id(entry) in out else entry.existing() for entry in entries]
-            kept.append(self._manifest(anew, manifest.content, manifest.spec_id))
+            kept.append(self.manifest(anew, manifest.content, manifest.spec_id))
             changed += [entry for entry in anew if not entry.live]
         return kept, changed
 
     def _leaves(self, entry: Entry, gone: frozenset[str], leaving: set[str]) -> bool:
-        return plain_path(entry.file.path) in gone if entry.file.content == Content.DATA else _key(entry) in leaving
+        return plain_path(entry.file.path) in gone if entry.file.content == Content.DATA else key_of_delete(entry) in leaving
 
     def _added_manifests(self) -> list[Manifest]:
         """Made once: what is in them does not depend on others."""
@@ -178,16 +185,17 @@ class SnapshotFiles:
             self._own = [self._of_new(part, ManifestContent.DATA, self.metadata.default_spec_id) for part in parts]
         return list(self._own)
 
-    def _delete_manifests(self, files: Sequence[ContentFile]) -> list[Manifest]:
+    def delete_manifests(self, files: Sequence[ContentFile]) -> list[Manifest]:
         by_spec: dict[int, list[ContentFile]] = defaultdict(list)
         for file in files:
             by_spec[file.spec_id].append(file)
         return [self._of_new(group, ManifestContent.DELETES, spec_id) for spec_id, group in by_spec.items()]
 
     def _of_new(self, files: Sequence[ContentFile], content: ManifestContent, spec_id: int) -> Manifest:
-        return self._manifest([Entry.added(file, self.snapshot_id) for file in files], content, spec_id)
+        age = self.data_age if content is ManifestContent.DATA else UNASSIGNED
+        return self.manifest([Entry.added(file, self.snapshot_id, age) for file in files], content, spec_id)
 
-    def _manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
+    def manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
         path = f"{self._folder}/{self.commit_id}-m{len(self._written)}.avro"
         self._wrote(path)
         spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
@@ -220,7 +228,7 @@ class SnapshotFiles:
                     entries.append(entry)
                 elif entry.live:
                     entries.append(entry.existing())
-        return self._manifest(entries, content, spec_id)
+        return self.manifest(entries, content, spec_id)
 
 
 def _positions_of(live: LiveFiles, deletes: Sequence[Entry], entry: Entry) -> Positions:
@@ -239,10 +247,6 @@ def _bins(manifests: Sequence[Manifest], size: int) -> list[list[Manifest]]:
         bins[-1].append(manifest)
         filled += manifest.length
     return bins
-
-
-def _key(entry: Entry) -> str:
-    return f"{entry.file.path}#{entry.file.content_offset}"
 
 
 def _below(storage: Storage, path: str) -> str:

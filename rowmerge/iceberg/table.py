@@ -18,6 +18,7 @@ from rowmerge.iceberg.definition import changing_updates, new_metadata, replacin
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.summary import METRICS, OPERATION, PARAMETERS
+from rowmerge.iceberg.upkeep import IcebergUpkeep
 from rowmerge.iceberg.vacuum import Vacuum
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.changes import Bound, TableChanges
@@ -130,6 +131,10 @@ class IcebergTable:
         """The snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
         entries = [_history_entry(snapshot) for snapshot in self.snapshot().history()]
         return entries[:limit]
+
+    @property
+    def upkeep(self) -> IcebergUpkeep:
+        return IcebergUpkeep(self._operations, self._name)
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""

@@ -18,6 +18,7 @@ from rowmerge.table.schema import DataType, Struct
 
 if TYPE_CHECKING:
     from rowmerge.table.changes import Bound, TableChanges
+    from rowmerge.table.upkeep import SnapshotUpkeep
 
 FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
 """Given rows of a file listing, true for each file that may hold rows of interest."""
@@ -348,6 +349,10 @@ class Table(Protocol):
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first."""
+
+    @property
+    def upkeep(self) -> SnapshotUpkeep | None:
+        """What can be done to the list of snapshots; None for a format that has none, and does its upkeep in other ways."""
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs. Raises PlanError for a retention that is not safe, StorageError."""

@@ -157,6 +157,12 @@ def vacuum(table: Table) -> None:
     table.vacuum(NOW)
 
 
+def rewrite_manifests(table: Table) -> None:
+    """Of a format that has such."""
+    assert table.upkeep is not None
+    table.upkeep.rewrite_manifests()
+
+
 OPERATIONS: dict[str, Callable[[Table], None]] = {
     operation.__name__: operation
     for operation in (
@@ -174,10 +180,13 @@ OPERATIONS: dict[str, Callable[[Table], None]] = {
 }
 
 
+ICEBERG_ONLY: dict[str, Callable[[Table], None]] = {rewrite_manifests.__name__: rewrite_manifests}
+
+
 def run(operation: str, folder: str, fault: Fault) -> None:
     """One operation on the table in a folder, in a process that has read nothing yet."""
     manifests._cache, position_deletes._cache = Cache(1_000_000), Cache(1_000_000)
-    OPERATIONS[operation](opened_any(folder, fault))
+    (OPERATIONS | ICEBERG_ONLY)[operation](opened_any(folder, fault))
 
 
 # ------------------------------------------------------------------ inside

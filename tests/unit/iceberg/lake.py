@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import os
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.table.update import TableUpdate
+from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.content import Content, ContentFile, Entry
+from rowmerge.iceberg.manifests import read_manifest_list
 from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.reachable import file_key, needed_files
+from rowmerge.iceberg.snapshot_files import SnapshotFiles
+from rowmerge.iceberg.snapshot_updates import main_at, new_snapshot
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, TableDefinition
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
 
+_POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
 DAY = 24 * 3600
 
 
@@ -41,21 +53,55 @@ class Lake:
     def delete(self, *ids: int) -> int:
         """The snapshot that marks rows as deleted in files that stay."""
         snapshot = self.table.snapshot()
-        paths = snapshot.files()["path"].to_pylist()
+        paths = self.paths
         known = snapshot.deleted_positions(paths)
         rows = {path: Positions(at for at, id_ in enumerate(self.ids_in(path)) if id_ in ids) for path in paths}
         return self.change(deleted={path: known.get(path, Positions()) | found for path, found in rows.items() if found})
 
     def remove(self, *ids: int) -> int:
         """The snapshot that takes out the files that begin with these ids."""
-        paths = self.table.snapshot().files()["path"].to_pylist()
-        return self.change(removed=tuple(path for path in paths if self.ids_in(path)[0] in ids))
+        return self.change(removed=tuple(path for path in self.paths if self.ids_in(path)[0] in ids))
 
     def change(
         self, added: tuple[AddedFile, ...] = (), removed: tuple[str, ...] = (), deleted: Mapping[str, Positions] | None = None
     ) -> int:
         files = FileChanges(added, removed, deleted or {})
         return committed(self.table.commit(self.table.snapshot(), Change("WRITE", files=files, reads=Reads())))
+
+    def add_deletes(self, *files: ContentFile) -> int:
+        """The snapshot that brings delete files as another engine wrote them."""
+        metadata, snapshot_id = self.current.metadata, uuid.uuid4().int >> 65
+        parent = metadata.current_snapshot()
+        assert parent is not None
+        made = SnapshotFiles(self.storage, metadata, snapshot_id, ())
+        manifests = made.delete_manifests(files)
+        entries = [Entry.added(file, snapshot_id) for file in files]
+        before = read_manifest_list(self.storage, parent.manifest_list)
+        produced = made.listed([*manifests, *before], entries, parent.snapshot_id, metadata.next_sequence_number())
+        snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
+        self.update(AddSnapshotUpdate(snapshot=snapshot), main_at(metadata, snapshot_id))
+        return snapshot_id
+
+    def shared_deletes(self, *ids: int) -> ContentFile:
+        """A file of position deletes of all data files that have these ids."""
+        found = [(path, at) for path in self.paths for at, id_ in enumerate(self.ids_in(path)) if id_ in ids]
+        rows = pa.table({"file_path": [path for path, _ in found], "pos": pa.array([at for _, at in found], pa.int64())}, schema=_POSITIONS)
+        return self._content(Content.POSITION_DELETES, rows)
+
+    def equality_deletes(self, *ids: int) -> ContentFile:
+        """A file that deletes rows by their id."""
+        schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+        return self._content(Content.EQUALITY_DELETES, pa.table({"id": list(ids)}, schema=schema), (1,))
+
+    def _content(self, content: Content, rows: pa.Table, equality_ids: tuple[int, ...] = ()) -> ContentFile:
+        path = self.folder / "data" / f"{uuid.uuid4()}-deletes.parquet"
+        pq.write_table(rows, path)
+        return ContentFile(content, f"file://{path}", rows.num_rows, os.path.getsize(path), equality_ids=equality_ids)
+
+    @property
+    def paths(self) -> list[str]:
+        paths: list[str] = self.table.snapshot().files()["path"].to_pylist()
+        return paths
 
     def update(self, *updates: TableUpdate) -> None:
         """Other updates of the metadata."""

@@ -1,0 +1,59 @@
+"""What keeps an Iceberg table in shape, apart from its rows."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from rowmerge.errors import VersionNotFound
+from rowmerge.iceberg.expiry import ancestors
+from rowmerge.iceberg.metadata_commit import newest
+from rowmerge.iceberg.operations import TableOperations
+from rowmerge.iceberg.rewriting import DeleteRewriting, ManifestRewriting
+from rowmerge.iceberg.vacuum import Vacuum
+from rowmerge.table.upkeep import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests
+
+
+@dataclass(frozen=True)
+class IcebergUpkeep:
+    """Implements `rowmerge.table.upkeep.SnapshotUpkeep`."""
+
+    operations: TableOperations
+    table: str
+
+    def expire(self, options: ExpiryOptions) -> Expired:
+        return self._vacuum.expire(options)
+
+    def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
+        return self._vacuum.remove_orphans(older_than, dry_run=dry_run)
+
+    def rewrite_manifests(self) -> RewrittenManifests:
+        rewriting = ManifestRewriting(self.operations, self.table)
+        rewriting.commit()
+        return rewriting.done
+
+    def rewrite_position_deletes(self) -> RewrittenDeletes:
+        rewriting = DeleteRewriting(self.operations, self.table)
+        rewriting.commit()
+        return rewriting.done
+
+    def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
+        metadata = newest(self.operations, self.table).metadata
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+        for snapshot in ancestors(by_id, metadata.current_snapshot_id):
+            if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):
+                return snapshot.snapshot_id
+        if snapshot_id is not None:
+            known = "is no ancestor of the newest snapshot" if snapshot_id in by_id else "is not there, or expired"
+            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {known}. See DESCRIBE HISTORY {self.table}.")
+        raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
+
+    def named(self, reference: str) -> int:
+        refs = newest(self.operations, self.table).metadata.refs
+        if reference not in refs:
+            raise VersionNotFound(f"{self.table} has no branch or tag {reference}. There are: {', '.join(sorted(refs)) or 'none'}.")
+        return refs[reference].snapshot_id
+
+    @property
+    def _vacuum(self) -> Vacuum:
+        return Vacuum(self.operations, self.table, time.time_ns() // 1_000_000)
