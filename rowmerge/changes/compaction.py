@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow.compute as pc
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
-from rowmerge.plan.bins import Bin, bins_to_compact, bins_to_purge
+from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
 from rowmerge.spark.data_files import WriteSpec
 from rowmerge.spark.failures import translated
 from rowmerge.spark.scan import deleted_rows, files_where
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Choose = Callable[[pa.Table, int], list[Bin]]
 """The bins to write, of a file listing, for a size that files should have."""
+_NO_WISHES = Wishes()
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,8 @@ class Compacted:
 
 @dataclass
 class Compaction:
-    """One OPTIMIZE or REORG. `condition` is about partition columns, None for the whole table."""
+    """One OPTIMIZE or REORG. `condition` is about partition columns, None for the whole table; `target`: bytes of a file, None for what the
+    table says."""
 
     spark: SparkSession
     table: Table
@@ -82,6 +85,7 @@ class Compaction:
     choose: Choose
     condition: str | None
     options: CommitOptions = AS_THE_TABLE_SAYS
+    target: int | None = None
     timings: Timings = field(default_factory=Timings)
     compacted: Compacted = field(default_factory=Compacted)
 
@@ -100,7 +104,7 @@ class Compaction:
             if snapshot.rows_stay_for is not None:
                 raise RowsMustStay(snapshot.name, snapshot.rows_stay_for, "rewrite files of")
             files = self._considered(snapshot)
-            target = snapshot.target_file_size or WriteSpec.target_file_size
+            target = self.target or snapshot.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target)
         if not bins:
             self.compacted = Compacted(considered=files.num_rows)
@@ -155,7 +159,11 @@ class Compaction:
 
 
 def optimize(
-    spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = AS_THE_TABLE_SAYS
+    spark: SparkSession,
+    table: Table,
+    condition: str | None,
+    options: CommitOptions = AS_THE_TABLE_SAYS,
+    wishes: Wishes = _NO_WISHES,
 ) -> tuple[ChangeResult, Compacted]:
     """OPTIMIZE: small files and files with many deleted rows are written together."""
     snapshot = table.snapshot()
@@ -163,7 +171,7 @@ def optimize(
         columns = ", ".join(snapshot.clustered_by)
         advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
-    return Compaction(spark, table, "OPTIMIZE", _small_or_worn, condition, options).run()
+    return Compaction(spark, table, "OPTIMIZE", partial(bins_to_compact, wishes=wishes), condition, options, wishes.target).run()
 
 
 def purge(
@@ -171,7 +179,3 @@ def purge(
 ) -> tuple[ChangeResult, Compacted]:
     """REORG … APPLY (PURGE): every file with deleted rows is written again without them."""
     return Compaction(spark, table, "REORG", bins_to_purge, condition, options).run()
-
-
-def _small_or_worn(files: pa.Table, target: int) -> list[Bin]:
-    return bins_to_compact(files, small=target, target=target)

@@ -1,10 +1,11 @@
-"""Statements that keep a table in shape: VACUUM, OPTIMIZE, REORG and RESTORE."""
+"""Statements that keep a table in shape: VACUUM, OPTIMIZE, REORG, RESTORE and the procedures."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.procedures import Call
 
 
 @dataclass(frozen=True)
@@ -41,4 +42,4 @@ class Restore:
     timestamp: SqlText | None = None
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg | Restore
+MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | Call

@@ -54,6 +54,11 @@ class IcebergUpkeep:
             raise VersionNotFound(f"{self.table} has no branch or tag {reference}. There are: {', '.join(sorted(refs)) or 'none'}.")
         return refs[reference].snapshot_id
 
+    def removed_delete_files(self, snapshot_id: int) -> int:
+        snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)
+        summary = None if snapshot is None else snapshot.summary
+        return 0 if summary is None else int(summary.additional_properties.get("removed-delete-files", "0"))
+
     @property
     def _vacuum(self) -> Vacuum:
         return Vacuum(self.operations, self.table, time.time_ns() // 1_000_000)

@@ -21,14 +21,28 @@ class Bin:
     size: int
 
 
-def bins_to_compact(files: pa.Table, *, small: int, target: int) -> list[Bin]:
-    """Small files (below `small` bytes) and those with many deleted rows, packed into files of `target` bytes.
+@dataclass(frozen=True)
+class Wishes:
+    """What a user may want of a compaction. `target`: bytes of a file, None for what the table says; `everything`: all files are written
+    again; `least`: how many small files of a partition it takes."""
+
+    target: int | None = None
+    everything: bool = False
+    least: int = 2
+
+
+def bins_to_compact(files: pa.Table, target: int, wishes: Wishes) -> list[Bin]:
+    """Files below `target` bytes and those with many deleted rows, packed into files of `target` bytes.
 
     Files that were divided otherwise than the table is now are written again whatever their size. Else a file that would be alone is only
     written again for its deleted rows. `files`: rows of a file listing.
     """
-    chosen = [row for row in _rows(files) if row["size"] < small or _worn(row) or _divided_otherwise(row)]
-    return [_bin(packed) for packed in _packed(chosen, target) if len(packed) > 1 or _worn(packed[0]) or _divided_otherwise(packed[0])]
+
+    def must(row: Mapping[str, Any]) -> bool:
+        return wishes.everything or _worn(row) or _divided_otherwise(row)
+
+    chosen = [row for row in _rows(files) if row["size"] < target or must(row)]
+    return [_bin(packed) for packed in _packed(chosen, target) if len(packed) >= wishes.least or any(map(must, packed))]
 
 
 def bins_to_purge(files: pa.Table, target: int) -> list[Bin]:

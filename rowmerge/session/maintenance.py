@@ -9,8 +9,10 @@ from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.compaction import optimize, purge
 from rowmerge.changes.restore import restore
 from rowmerge.commands.maintenance import MaintenanceCommand, Optimize, Reorg, Restore, Vacuum
+from rowmerge.commands.procedures import Call
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
+from rowmerge.session.procedures import Procedures
 from rowmerge.session.results import StatementResult
 from rowmerge.table.schema import Primitive
 from rowmerge.table.snapshot import VacuumOptions
@@ -24,7 +26,7 @@ _RECORD = "spark.databricks.delta.vacuum.logging.enabled"
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Carries out VACUUM, OPTIMIZE, REORG and RESTORE."""
+    """Carries out VACUUM, OPTIMIZE, REORG, RESTORE and CALL."""
 
     spark: SparkSession
     binder: Binder
@@ -39,6 +41,8 @@ class Maintenance:
                 return self._compact(command)
             case Restore():
                 return self._restore(command)
+            case Call():
+                return Procedures(self.spark, self.binder, self.options).run(command)
 
     def _vacuum(self, command: Vacuum) -> StatementResult:
         """The table's location, or with DRY RUN the files that would be deleted."""

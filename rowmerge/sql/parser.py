@@ -10,7 +10,7 @@ from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import Unparsable
-from rowmerge.sql import alter, definitions, describe, maintenance, merge, rows
+from rowmerge.sql import alter, call, definitions, describe, maintenance, merge, rows
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import Kind, Token, first_word, tokenize
 from rowmerge.sql.partitioning import partition_field
@@ -43,6 +43,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand 
     ("OPTIMIZE",): maintenance.optimize,
     ("REORG", "TABLE"): maintenance.reorg,
     ("RESTORE",): maintenance.restore,
+    ("CALL",): call.call,
 }
 
 

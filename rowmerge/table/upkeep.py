@@ -71,3 +71,6 @@ class SnapshotUpkeep(Protocol):
 
     def named(self, reference: str) -> int:
         """The id of the snapshot that a branch or tag names. Raises VersionNotFound."""
+
+    def removed_delete_files(self, snapshot_id: int) -> int:
+        """How many delete files a snapshot took out, as it says itself."""

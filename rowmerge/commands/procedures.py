@@ -1,0 +1,71 @@
+"""CALL of the procedures that Iceberg's Spark catalogs have, with their parameters in the order in which they are given by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from rowmerge.commands.names import SqlText
+
+
+class Kind(Enum):
+    """What a parameter takes, in words for messages."""
+
+    TABLE = "the name of a table, as a string"
+    TEXT = "a string"
+    NUMBER = "a whole number"
+    BOOLEAN = "true or false"
+    TIME = "a timestamp"
+    NUMBERS = "an array of whole numbers"
+    OPTIONS = "a map of strings"
+
+
+@dataclass(frozen=True)
+class Procedure:
+    """`ignored`: parameters that say how something is done elsewhere, not what; `instead`: the statement for a table of another format."""
+
+    parameters: Mapping[str, Kind]
+    required: tuple[str, ...] = ("table",)
+    ignored: tuple[str, ...] = ()
+    instead: str = ""
+
+
+_TABLE = {"table": Kind.TABLE}
+_TO_VERSION = "RESTORE TABLE {} TO VERSION AS OF"
+
+PROCEDURES: Mapping[str, Procedure] = {
+    "expire_snapshots": Procedure(
+        {
+            **_TABLE,
+            "older_than": Kind.TIME,
+            "retain_last": Kind.NUMBER,
+            "max_concurrent_deletes": Kind.NUMBER,
+            "stream_results": Kind.BOOLEAN,
+            "snapshot_ids": Kind.NUMBERS,
+        },
+        ignored=("max_concurrent_deletes", "stream_results"),
+        instead="VACUUM {}",
+    ),
+    "remove_orphan_files": Procedure(
+        {**_TABLE, "older_than": Kind.TIME, "dry_run": Kind.BOOLEAN, "max_concurrent_deletes": Kind.NUMBER},
+        ignored=("max_concurrent_deletes",),
+        instead="VACUUM {}",
+    ),
+    "rewrite_data_files": Procedure({**_TABLE, "strategy": Kind.TEXT, "options": Kind.OPTIONS, "where": Kind.TEXT}, instead="OPTIMIZE {}"),
+    "rewrite_manifests": Procedure({**_TABLE, "use_caching": Kind.BOOLEAN}, ignored=("use_caching",), instead="OPTIMIZE {}"),
+    "rewrite_position_delete_files": Procedure(_TABLE, instead="REORG TABLE {} APPLY (PURGE)"),
+    "rollback_to_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER}, ("table", "snapshot_id"), instead=_TO_VERSION),
+    "rollback_to_timestamp": Procedure(
+        {**_TABLE, "timestamp": Kind.TIME}, ("table", "timestamp"), instead="RESTORE TABLE {} TO TIMESTAMP AS OF"
+    ),
+    "set_current_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER, "ref": Kind.TEXT}, instead=_TO_VERSION),
+}
+
+
+@dataclass(frozen=True)
+class Call:
+    """CALL [catalog.]system.procedure(…). `arguments`: by the names of the parameters."""
+
+    procedure: str
+    arguments: Mapping[str, SqlText]

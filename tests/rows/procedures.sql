@@ -1,0 +1,105 @@
+--- expired snapshots cannot be read any more, and their files are counted
+create table t (id int, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'copy-on-write');
+insert into t select /*+ coalesce(1) */ id, 'a' from range(10);
+update t set v = 'b' where id = 1;
+update t set v = 'c' where id = 2;
+call system.expire_snapshots(table => 't', older_than => timestamp '2001-01-01', retain_last => 1);
+=> 0 | 0 | 0 | 0 | 0 | 0
+call rowmerge.system.expire_snapshots('t', current_timestamp() + interval 1 hour, 2);
+=> 1 | 0 | 0 | 1 | 1 | 0
+call system.expire_snapshots('t', current_timestamp() + interval 1 hour);
+=> 1 | 0 | 0 | 2 | 1 | 0
+select count(*), count_if(v = 'a'), sum(id) from t;
+=> 10 | 8 | 45
+update t set v = 'd' where id = 3;
+=> 1
+
+--- expiry of what must stay is refused
+create table t (id int) using iceberg;
+insert into t values (1);
+call system.expire_snapshots(table => 't', retain_last => 0);
+!> PlanError: At least one snapshot stays
+call system.expire_snapshots(table => 't', snapshot_ids => array(1, 2));
+!> VersionNotFound: has no snapshot 1
+call system.expire_snapshots(table => 't', retain_last => 'x');
+!> TypeMismatch: The argument retain_last of expire_snapshots is 'x', and must be a whole number
+call system.expire_snapshots(table => 5);
+!> TypeMismatch: the name of a table, as a string
+alter table t set tblproperties ('gc.enabled' = 'false');
+call system.expire_snapshots('t');
+!> PlanError: gc.enabled is false
+vacuum t;
+!> PlanError: gc.enabled is false
+
+--- orphan files are looked for, and a time that is too near is refused
+create table t (id int) using iceberg;
+insert into t values (1);
+call system.remove_orphan_files(table => 't', dry_run => true);
+=> -
+call system.remove_orphan_files(table => 't', older_than => current_timestamp());
+!> PlanError: Give an older_than of 24 hours ago or more
+call system.remove_orphan_files('t', current_timestamp() - interval 25 hours);
+=> -
+
+--- data files are written together, and the table reads the same
+create table t (id int, v string) using iceberg tblproperties ({mode});
+insert into t select /*+ coalesce(1) */ id, 'a' from range(10);
+insert into t select /*+ coalesce(1) */ id + 10, 'b' from range(100);
+delete from t where id = 13;
+call system.rewrite_data_files(table => 't', strategy => 'z');
+!> PlanError: no strategy 'z'
+call system.rewrite_data_files(table => 't', options => map('rewrite-some', 'true'));
+!> PlanError: takes no option rewrite-some
+call system.rewrite_data_files(table => 't', options => map('min-input-files', '5'));
+select count(distinct input_file_name()) from t;
+=> 2
+call system.rewrite_data_files(table => 't');
+select count(distinct input_file_name()), count(*), sum(id) from t;
+=> 1 | 109 | 5977
+merge into t using (values (1, 'x'), (500, 'y')) s (id, v) on t.id = s.id when matched then update set * when not matched then insert *;
+=> 2 | 1 | 0 | 1
+
+--- data files of the partitions of a condition
+create table t (id int, p string) using iceberg partitioned by (p);
+insert into t values (1, 'a'), (2, 'b');
+insert into t values (3, 'a'), (4, 'b');
+call system.rewrite_data_files(table => 't', where => 'p = "a"');
+select p, count(distinct f) from (select p, input_file_name() as f from t) group by p order by p;
+=> a | 1
+=> b | 2
+call system.rewrite_data_files(table => 't', where => 'id = 1');
+!> PlanError: `id` is no partition column
+
+--- manifests are written together
+create table t (id int) using iceberg;
+insert into t values (1);
+insert into t values (2);
+insert into t values (3);
+call system.rewrite_manifests('t');
+=> 3 | 1
+call system.rewrite_manifests(table => 't', use_caching => false);
+=> 0 | 0
+select * from t order by id;
+=> 1
+=> 2
+=> 3
+
+--- one delete file of a data file is left as it is
+create table t (id int) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+insert into t select id from range(50);
+delete from t where id = 3;
+call system.rewrite_position_delete_files('t');
+=> 0 | 0 | 0 | 0
+
+--- delta: procedures on a Delta table name the statement to use
+create table d (id int) using delta;
+call system.expire_snapshots('d');
+!> PlanError: The procedure expire_snapshots is for Iceberg tables, and d is none. Use VACUUM d instead.
+call system.rewrite_data_files('d');
+!> PlanError: Use OPTIMIZE d instead.
+call system.rewrite_position_delete_files('default.d');
+!> PlanError: Use REORG TABLE default.d APPLY (PURGE) instead.
+call system.rollback_to_snapshot('d', 1);
+!> PlanError: Use RESTORE TABLE d TO VERSION AS OF instead.
+call system.rewrite_manifests('nothing');
+!> TableNotFound: nothing
