@@ -1,0 +1,197 @@
+--- columns are renamed, dropped, moved and added, and the files stay as they are
+create table t (id int, a int, b string) using iceberg tblproperties ({mode});
+insert into t values (1, 10, 'x'), (2, 20, 'y');
+alter table t rename column a to c;
+alter table t drop column b;
+alter table t add column a int after id;
+insert into t values (3, 30, 300);
+select * from t order by id;
+=> 1 | NULL | 10
+=> 2 | NULL | 20
+=> 3 | 30 | 300
+alter table t alter column c first;
+select * from t order by id;
+=> 10 | 1 | NULL
+=> 20 | 2 | NULL
+=> 300 | 3 | 30
+
+--- a filter on a column that has the name of another one of before finds the right rows
+create table t (id int, a int, b int) using iceberg tblproperties ({mode});
+insert into t values (1, 10, 5), (2, 20, 6);
+alter table t rename column a to old;
+alter table t rename column b to a;
+insert into t values (3, 30, 7);
+select id from t where a is null;
+=> -
+select id from t where a = 6;
+=> 2
+select id from t where a between 5 and 7 and old > 15 order by id;
+=> 2
+=> 3
+update t set a = a + 1 where a = 7;
+=> 1
+delete from t where a = 20;
+=> 0
+merge into t using (values (6, 60), (9, 90)) s (a, old) on t.a = s.a when matched then update set old = s.old when not matched then insert (a, old) values (s.a, s.old);
+=> 2 | 1 | 0 | 1
+select id, old, a from t order by a;
+=> 1 | 10 | 5
+=> 2 | 60 | 6
+=> 3 | 30 | 8
+=> NULL | 90 | 9
+
+--- a new column of an old name holds nothing of the old one
+create table t (id int, a int) using iceberg tblproperties ({mode});
+insert into t values (1, 10);
+alter table t drop column a;
+alter table t add column a int;
+select id from t where a is null;
+=> 1
+select count(*) from t where a = 10;
+=> 0
+update t set a = 1 where a is null;
+=> 1
+select * from t;
+=> 1 | 1
+
+--- fields of structs are renamed, dropped and added, in arrays and maps too
+create table t (id int, s struct<a: int, b: int>, l array<struct<x: int, y: int>>, m map<string, struct<z: int>>) using iceberg tblproperties ({mode});
+insert into t values (1, named_struct('a', 1, 'b', 2), array(named_struct('x', 3, 'y', 4)), map('k', named_struct('z', 5)));
+alter table t rename column s.a to c;
+alter table t add column s.a int;
+alter table t drop column l.element.x;
+alter table t add column l.element.x int;
+alter table t add column m.value.w int;
+select s.c, s.b, s.a, l[0].y, l[0].x, m['k'].z, m['k'].w from t;
+=> 1 | 2 | NULL | 4 | NULL | 5 | NULL
+select count(*) from t where s.a is null and s.c = 1;
+=> 1
+update t set s.a = 9 where s.a is null;
+=> 1
+select s.c, s.b, s.a from t;
+=> 1 | 2 | 9
+
+--- types widen as the format allows, and old rows stay what they were
+create table t (id int, f float, d decimal(5, 2), l array<int>, s struct<n: int>) using iceberg tblproperties ({mode});
+insert into t values (1, 1.5, 1.25, array(1), named_struct('n', 1));
+alter table t alter column id type bigint;
+alter table t alter column f type double;
+alter table t alter column d type decimal(10, 2);
+alter table t alter column l.element type bigint;
+alter table t alter column s.n type bigint;
+insert into t values (9999999999, 2.5, 12345678.25, array(9999999999), named_struct('n', 9999999999));
+update t set f = f + 1 where id = 1;
+=> 1
+select id, f, d, l[0], s.n from t where id < 9999999999 or l[0] > 5 order by id;
+=> 1 | 2.5 | 1.25 | 1 | 1
+=> 9999999999 | 2.5 | 12345678.25 | 9999999999 | 9999999999
+alter table t alter column id type int;
+!> TypeMismatch: int to bigint
+alter table t alter column d type decimal(12, 3);
+!> TypeMismatch: decimals of the same scale
+
+--- an empty string and NULL are two partitions
+create table t (id int, p string) using iceberg partitioned by (p) tblproperties ({mode});
+insert into t values (1, ''), (2, null), (3, 'a');
+select id from t where p is null;
+=> 2
+select id from t where p = '';
+=> 1
+update t set id = 10 where p = '';
+=> 1
+delete from t where p is null;
+=> 1
+select * from t order by id;
+=> 3 | a
+=> 10 |
+insert overwrite t partition (p = '') values (11);
+select id from t order by id;
+=> 3
+=> 11
+
+--- what format version 2 does not have is refused by name
+create table t (id int default 1) using iceberg;
+!> UnsupportedTableFeature: column default id
+create table t (id int, g int generated always as (id + 1)) using iceberg;
+!> UnsupportedTableFeature: generated column g
+create table t (id int, constraint positive check (id > 0)) using iceberg;
+!> UnsupportedTableFeature: CHECK constraint positive
+create table t (id int) using iceberg tblproperties ('format-version' = '3');
+!> UnsupportedTableFeature: format-version 3
+create table t (id int) using iceberg tblproperties ('delta.appendOnly' = 'true');
+!> ConfigurationError: is Delta's
+create table t (id int) using iceberg tblproperties ('write.merge.mode' = 'sometimes');
+!> ConfigurationError: write.merge.mode
+create table t (id int) using iceberg tblproperties ('write.delete.isolation-level' = 'strict');
+!> ConfigurationError: serializable or snapshot
+create table t (id int) using iceberg tblproperties ('rowmerge.write.mod' = 'auto');
+!> ConfigurationError: rowmerge.write.mode
+create table t (id int) using iceberg;
+select * from table_changes('t', 1);
+!> ChangesNotRecorded: no change rows
+
+--- small integers are int, and char and varchar plain strings, as in Iceberg on Spark
+create table t (a tinyint, b smallint, c char(3), v varchar(2)) using iceberg;
+insert into t values (200, 40000, 'a', 'abcdef');
+select a, b, concat(c, '|'), v from t;
+=> 200 | 40000 | a| | abcdef
+
+--- each operation has its write mode, and copy-on-write is the default
+create table t (id int, n int) using iceberg tblproperties ('write.update.mode' = 'merge-on-read');
+insert into t select id, 0 from range(10) distribute by 1;
+update t set n = 1 where id = 1;
+delete from t where id = 2;
+select count(*), sum(n) from t;
+=> 9 | 1
+
+--- delta: a table of another format is not replaced in place
+create table t using delta as select 1 as id;
+create or replace table t using iceberg as select 2 as id;
+!> PlanError: Drop the table first
+drop table t;
+create or replace table t using iceberg as select 2 as id;
+select * from t;
+=> 2
+
+--- merges move rows between partitions of transforms
+create table t (id bigint, ts timestamp, s string) using iceberg partitioned by (bucket(3, id), days(ts), truncate(1, s)) tblproperties ({mode});
+insert into t select id, timestampadd(day, id, timestamp '1969-12-30 12:00:00'), concat(chr(97 + id), id) from range(5);
+merge into t using (values (1, timestamp '2024-02-29 01:00:00', 'zz'), (9, null, null)) s (id, ts, s) on t.id = s.id
+when matched then update set ts = s.ts, s = s.s when not matched then insert *;
+=> 2 | 1 | 0 | 1
+select id, cast(ts as string), s from t order by id;
+=> 0 | 1969-12-30 12:00:00 | a0
+=> 1 | 2024-02-29 01:00:00 | zz
+=> 2 | 1970-01-01 12:00:00 | c2
+=> 3 | 1970-01-02 12:00:00 | d3
+=> 4 | 1970-01-03 12:00:00 | e4
+=> 9 | NULL | NULL
+delete from t where ts < timestamp '1970-01-01 00:00:00' or s = 'zz';
+=> 2
+update t set id = id + 100 where id = 9;
+=> 1
+select id from t order by id;
+=> 2
+=> 3
+=> 4
+=> 109
+
+--- rows of files from before the partitioning was changed are merged right
+create table t (id int, d date, n int) using iceberg tblproperties ({mode});
+insert into t values (1, date '2024-01-01', 0), (2, date '2024-02-01', 0);
+alter table t add partition field months(d);
+insert into t values (3, date '2024-01-05', 0), (4, null, 0);
+alter table t replace partition field months(d) with days(d);
+insert into t values (5, date '2024-01-05', 0);
+merge into t using (values (1), (3), (5), (6)) s (id) on t.id = s.id when matched then update set n = 1, d = date '2024-03-01' when not matched then insert (id, n) values (s.id, 2);
+=> 4 | 3 | 0 | 1
+delete from t where d = date '2024-02-01';
+=> 1
+select id, d, n from t order by id;
+=> 1 | 2024-03-01 | 1
+=> 3 | 2024-03-01 | 1
+=> 4 | NULL | 0
+=> 5 | 2024-03-01 | 1
+=> 6 | NULL | 2
+insert overwrite t partition (d = date '2024-03-01') values (7, 7);
+!> PlanError: from before its partitioning was changed
