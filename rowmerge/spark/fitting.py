@@ -31,6 +31,11 @@ def file_columns(found: pa.Schema, held: pa.Schema, *, by_field_id: bool) -> lis
     return [_place(pa.struct(list(found)), field, by_field_id) for field in held]
 
 
+def has_field_ids(found: pa.Schema) -> bool:
+    """Whether a file's columns have ids: without them all would seem to be missing."""
+    return any((field.metadata or {}).get(_ID) is not None for field in found)
+
+
 def from_file(rows: pa.Table, schema: pa.Schema, held: pa.Schema, *, by_field_id: bool) -> pa.Table:
     """Rows of a data file as the table's: columns are found by the names, or the ids, of `held`; those that are not there are null."""
     columns = []

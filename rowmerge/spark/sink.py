@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec, filesystem_of
-from rowmerge.spark.fitting import file_columns, from_file
+from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
 
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 NONE, UPDATE, DELETE, INSERT = 0, 1, 2, 3
@@ -141,6 +141,8 @@ def _batches(spec: WriteSpec, path: str) -> Iterator[pa.RecordBatch]:
     try:
         with filesystem.open_input_file(inner) as opened:
             source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
+            if spec.by_field_id and not has_field_ids(source.schema_arrow):
+                raise UnreadableFile(path, "its columns have no field ids")
             places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
             columns = [source.schema_arrow.field(place).name for place in places if place is not None]
             yield from source.iter_batches(batch_size=131_072, columns=columns)
