@@ -25,17 +25,6 @@ def test_a_table_with_a_location_lives_there_and_outlives_its_name(session: rowm
     assert session.describe("default", "again").location == place.as_uri().replace("%20", " ")
 
 
-@pytest.mark.parametrize("format_", ["delta", "iceberg"])
-def test_a_location_that_looks_like_a_glob_is_a_folder_like_others(bare_session: rowmerge.Session, tmp_path: Path, format_: str) -> None:
-    """Not read by others: delta-rs and DuckDB take such a folder for a glob."""
-    session = bare_session
-    session.sql(f"create table t (id int, p string) using {format_} partitioned by (p) location '{tmp_path / '[x] {y}*?'}'")
-    for value in ("a", "b[1]*", "c"):
-        session.sql(f"insert into t values (1, '{value}'), (2, '{value}')")
-    session.sql("delete from t where id = 1 and p = 'c'")
-    assert session.sql("select p, count(*), sum(id) from t group by p order by p").collect() == [("a", 2, 3), ("b[1]*", 2, 3), ("c", 1, 2)]
-
-
 def test_a_table_without_columns_is_refused(session: rowmerge.Session, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="no columns"):
         session.sql("create table t using delta")

@@ -1,0 +1,100 @@
+"""Statements on the tables of pyiceberg's catalogs: SQL on SQLite, and REST; pyiceberg reads them back from the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.errors import ConfigurationError, PlanError, TableError, TableNotFound
+from tests.readers import read_with_duckdb_iceberg, rows_of
+from tests.rest_catalog import serving
+
+
+@pytest.fixture(params=["sql", "rest"])
+def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/w"}
+    if request.param == "sql":
+        yield sql
+        return
+    with serving(sql) as uri:
+        yield {"type": "rest", "uri": uri}
+
+
+@pytest.fixture
+def theirs(configuration: dict[str, Any]) -> Catalog:
+    return load_catalog("default", **configuration)
+
+
+@pytest.fixture
+def session(spark: SparkSession, configuration: dict[str, Any]) -> rowmerge.Session:
+    session = rowmerge.connect(catalog=configuration, spark=spark, schema="raw")
+    session.sql("create schema raw")
+    return session
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_rows_are_changed_and_others_read_them(session: rowmerge.Session, theirs: Catalog, mode: str) -> None:
+    modes = ", ".join(f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge"))
+    session.sql(f"create table t using iceberg tblproperties ({modes}) as select id, concat('v', id) as v from range(1, 9)")
+    version = session.describe("raw", "t").version
+    session.sql("insert into t values (9, 'v9')")
+    session.sql("delete from t where id = 1")
+    session.sql("update t set v = 'updated' where id in (2, 9)")
+    session.sql(
+        "merge into t using (select * from values (3, 'merged'), (20, 'new') as s (id, v)) s on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    session.sql("alter table t add column n int")
+    expected = [(2, "updated"), (3, "merged"), *((id_, f"v{id_}") for id_ in range(4, 9)), (9, "updated"), (20, "new")]
+    assert session.sql("select id, v from t order by id").collect() == expected
+    assert session.sql(f"select count(*) from t version as of {version}").collect() == [(8,)]
+    table = theirs.load_table("raw.t")
+    assert sorted(rows_of(table.scan().to_arrow())) == [(*row, None) for row in expected]
+    assert rows_of(read_with_duckdb_iceberg(table.metadata_location, "id")) == [(*row, None) for row in expected]
+
+
+def test_what_others_commit_is_seen_and_merged_into(session: rowmerge.Session, theirs: Catalog) -> None:
+    session.sql("create table t (id bigint, v string)")
+    table = theirs.load_table("raw.t")
+    table.append(session.sql("select id, cast(null as string) as v from range(3)").toArrow())
+    session.sql("update t set v = 'ours' where id = 1")
+    table.refresh()
+    table.delete("id = 0")
+    assert session.sql("select * from t order by id").collect() == [(1, "ours"), (2, None)]
+    session.sql("create or replace table t as select 'x' as a")
+    assert theirs.load_table("raw.t").scan().to_arrow().to_pylist() == [{"a": "x"}]
+    theirs.drop_table("raw.t")
+    with pytest.raises(TableNotFound):
+        session.sql("select * from t")
+    session.sql("create table t as select 1 as b")
+    assert session.table("t").collect() == [(1,)]
+
+
+def test_a_catalog_has_its_own_rules(session: rowmerge.Session, configuration: dict[str, Any], spark: SparkSession, tmp_path: Path) -> None:
+    if configuration["type"] == "sql":
+        with pytest.raises(TableError, match="keeps no views"):
+            session.sql("create view v as select 1 as id")
+    else:
+        session.sql("create view v as select 1 as id")
+        session.sql("create or replace view v as select 2 as id")
+        assert session.table("v").collect() == [(2,)]
+        session.sql("drop view v")
+    with pytest.raises(ConfigurationError, match="holds Iceberg tables alone"):
+        session.sql("create table t (id int) using delta")
+    with pytest.raises(PlanError, match="no columns"):
+        session.sql(f"create table t location '{tmp_path}/elsewhere'")
+    with pytest.raises(ConfigurationError, match="Leave it out, or give 'iceberg'"):
+        rowmerge.connect(catalog=configuration, spark=spark, default_format="delta")
+    with pytest.raises(ConfigurationError, match="no location and no catalog"):
+        rowmerge.connect(spark=spark)
+    session.sql(f"create table t (id int) location '{tmp_path}/elsewhere'")
+    session.sql("insert into t values (1)")
+    assert session.describe("raw", "t").location == f"file://{tmp_path}/elsewhere"
+    session.sql("drop schema raw cascade")
+    assert session.schemas() == [] and list((tmp_path / "elsewhere/data").iterdir())
