@@ -33,6 +33,7 @@ setup(
         "sqlglot>=30,<31",
         "pyiceberg>=0.12,<0.13",
         "fastavro>=1.9,<2",
+        "zstandard>=0.22,<1",  # metadata of tables may be compressed with it
         # the adapter
         "dbt-core>=1.10,<1.12",
         "dbt-adapters>=1.16,<2",
