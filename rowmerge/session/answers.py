@@ -14,7 +14,7 @@ from rowmerge.changes.compaction import Compacted, Sizes
 from rowmerge.changes.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.spark.types import frame_of
-from rowmerge.table.partitioning import IDENTITY
+from rowmerge.table.partitioning import IDENTITY, partition_by
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
 from rowmerge.table.snapshot import HistoryEntry, Snapshot
 
@@ -131,7 +131,7 @@ def detail_of(spark: SparkSession, description: RelationDescription, snapshot: S
         snapshot.description,
         snapshot.location,
         _moment(snapshot.timestamp),
-        list(snapshot.partition_columns),
+        partition_by(snapshot.partitioning),
         listing.num_rows,
         pc.sum(listing["size"]).as_py() or 0,
         pc.sum(listing["deleted"]).as_py() or 0,

@@ -139,6 +139,8 @@ def test_a_table_is_made_with_transforms_from_python(session: rowmerge.Session) 
     made.write(rows, "t", mode="replace", partitioned_by=["bucket(2, id)", "day"])
     files = assert_files_hold_their_partitions(session)
     assert len(files) == 5
+    told = [tuple(row) for row in session.sql("describe t").collect()]
+    assert told[-4:] == [("", "", ""), ("# Partitioning", "", ""), ("Part 0", "bucket(2, id)", ""), ("Part 1", "day", "")]
     with pytest.raises(errors.UnsupportedStatement, match="squares is no partition transform"):
         made.write(rows, "t", mode="replace", partitioned_by=["squares(id)"])
 
