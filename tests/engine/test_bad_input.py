@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -206,3 +207,11 @@ def test_a_failed_statement_leaves_no_files_behind(bare_session: rowmerge.Sessio
     with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch):
         bare_session.sql("merge into orders t using (values (1, 'x'), (1, 'y')) s (id, v) on t.id = s.id when matched then update set *")
     assert sorted(orders.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("mode", "format_"), [("replace", "parquet"), ("append", "iceberg")])
+def test_a_format_that_is_none_or_of_no_new_table_is_refused(bare_session: rowmerge.Session, mode: str, format_: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"format is '{format_}'. Give one of delta, iceberg, and only with mode 'replace'"):
+        bare_session.write(pa.table({"id": [1]}), "t", mode=mode, format=format_)  # type: ignore[arg-type]
+    bare_session.write(pa.table({"id": [1]}), "t", mode="replace", format="iceberg")
+    assert [relation.format for relation in bare_session.relations("default")] == ["iceberg"]

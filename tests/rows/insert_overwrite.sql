@@ -172,6 +172,17 @@ select * from t order by id;
 => 7 | c | 9
 => 8 | b | 2
 
+--- one statement says its mode, whatever the session's is
+create table t (id int, p string) using delta partitioned by (p) tblproperties ({mode});
+insert into t values (1, 'a'), (2, 'b');
+insert overwrite t with ('partitionOverwriteMode' = 'dynamic') by name select 'a' as p, 3 as id;
+=> 1 | 1
+set spark.sql.sources.partitionOverwriteMode = dynamic;
+insert overwrite t with ('overwrite-mode' = 'static') partition (p) values (4, 'b');
+set spark.sql.sources.partitionOverwriteMode = static;
+select * from t;
+=> 4 | b
+
 --- in dynamic mode a table without partitions is overwritten as a whole
 create table t (id int) using delta;
 insert into t values (1), (2);

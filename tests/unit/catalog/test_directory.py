@@ -288,6 +288,17 @@ def test_an_external_table_is_found_by_its_pointer_and_its_drop_leaves_the_files
     assert not (warehouse / "default/ext").exists()
 
 
+def test_a_table_is_not_made_where_one_of_another_format_lies(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
+    catalog.create_schema("main")
+    make_table(tmp_path / "delta")
+    (tmp_path / "iceberg/metadata").mkdir(parents=True)
+    (tmp_path / "iceberg/metadata/v1.metadata.json").write_text("{}")
+    for there, wanted in (("delta", "iceberg"), ("iceberg", "delta")):
+        with pytest.raises(AlreadyExists, match=f"holds a table of the format {there}. Write USING {there}"):
+            catalog.table_at("main", "t", wanted, str(tmp_path / there))
+        assert catalog.table_at("main", "t", there, str(tmp_path / there)).location == f"file://{tmp_path}/{there}"
+
+
 def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
     make_table(warehouse / "default/t")
     catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
