@@ -15,9 +15,10 @@ from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
 from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
 from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.distribution import Parts
 from rowmerge.spark.failures import translated
 from rowmerge.spark.scan import deleted_rows, files_where
-from rowmerge.spark.write import Rewrite, rewrite_files
+from rowmerge.spark.write import Rewrite, rewrite_files, rewrite_in_order
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, Snapshot, Table
 
@@ -110,15 +111,20 @@ class Compaction:
             self.compacted = Compacted(considered=files.num_rows)
             return Attempt(snapshot, None, RowChanges())
         paths = [path for chosen in bins for path in chosen.paths]
+        partitions = len({tuple(chosen.partition.values()) for chosen in bins})
+        leaving = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
         with self.timings.measure("spark"):
             deleted = deleted_rows(self.spark, snapshot, paths)
-            rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
-            written = rewrite_files(self.spark, snapshot, rewrites, target_size=target)
-        leaving = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
+            if snapshot.ordering:
+                parts = Parts(len(bins), partitions)
+                written = rewrite_in_order(self.spark, snapshot, leaving, parts, target_size=target)
+            else:
+                rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
+                written = rewrite_files(self.spark, snapshot, rewrites, target_size=target)
         self.compacted = Compacted(
             considered=files.num_rows,
             bins=len(bins),
-            partitions=len({tuple(chosen.partition.values()) for chosen in bins}),
+            partitions=partitions,
             added=Sizes([file.size for file in written.files]),
             removed=Sizes(leaving["size"].to_pylist()),
             vectors=len(deleted),

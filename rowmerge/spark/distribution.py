@@ -6,6 +6,7 @@ What is computed here only brings rows together. Which partition a row is in, th
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -37,12 +38,21 @@ class Divided(Protocol):
     def distribution(self) -> Distribution: ...
 
 
-def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gather: bool) -> DataFrame:
+@dataclass(frozen=True)
+class Parts:
+    """Into how many files rows of so many partitions are to go."""
+
+    files: int
+    partitions: int
+
+
+def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gather: bool, parts: Parts | None = None) -> DataFrame:
     """Rows in the tasks that write them, in the table's order inside each partition; `columns`: what the table's are called in `rows`.
 
     Where partitions divide the table, rows of one come together (Spark's adaptive rebalance), so that a task does not write a small file
     into each; with `gather` they come together by size in any case, so that few changed rows make few files. Rows that are new and many
     lie by ranges, if the table says so: each file then has a part of the order of its own.
+    `parts`: how many files are to be made of the rows.
     """
     fields: list[PartitionField | SortField] = [field for field in table.partitioning if field.transform.name != VOID]
     divided, names = len(fields), list[str]()
@@ -56,7 +66,10 @@ def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gath
     keys = [F.col(name) for name in names[:divided]]
     order = [_ordered(F.col(name), field) for name, field in zip(names[divided:], table.ordering, strict=True)]
     rows = rows.withColumns(computed) if computed else rows
-    if table.distribution is Distribution.RANGE and order and not gather:
+    if parts is not None and (keys or order):
+        whole = keys and parts.files == parts.partitions
+        rows = rows.repartition(parts.files, *keys) if whole else rows.repartitionByRange(parts.files, *keys, *order)
+    elif table.distribution is Distribution.RANGE and order and not gather:
         rows = rows.repartitionByRange(*keys, *order)
     elif table.distribution is not Distribution.NONE and (keys or gather):
         rows = rows.hint("rebalance", *keys)

@@ -13,7 +13,7 @@ from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored, unchanged
 from rowmerge.spark.rules import ruled
 from rowmerge.spark.scan import FILE, POSITION
-from rowmerge.spark.sink import OutcomeColumns
+from rowmerge.spark.sink import INSERT, OutcomeColumns
 from rowmerge.spark.source import ORDINAL
 from rowmerge.spark.types import schema_of
 from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
@@ -101,6 +101,12 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataFrame:
     """Source rows to inserted rows (no addresses): for rows that are known to match nothing."""
     return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False)
+
+
+def moved_rows(rows: DataFrame) -> DataFrame:
+    """Rows of the table, in the order of its columns, that are written as they are."""
+    columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(rows.columns)]
+    return rows.selectExpr(f"cast({INSERT} as tinyint) as {ACTION}", *columns)
 
 
 def boolean(condition: str) -> str:

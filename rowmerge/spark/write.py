@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 
 from rowmerge.spark import data_files, fitting, partitions, sink
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
-from rowmerge.spark.distribution import distributed
+from rowmerge.spark.distribution import Parts, distributed
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
-from rowmerge.spark.outcomes import outcome_columns
+from rowmerge.spark.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.partitions import PartitionKey
-from rowmerge.spark.scan import FILE, POSITION
+from rowmerge.spark.scan import FILE, POSITION, read_snapshot
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table import transforms
@@ -30,6 +30,7 @@ from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.partitioning import VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Struct, arrow_schema, arrow_type, bare
+from rowmerge.table.snapshot import Snapshot
 
 # Executors need not have rowmerge installed: what they run travels with the job.
 for module in (fitting, transforms, partitions, data_files, sink):
@@ -183,13 +184,25 @@ def write_outcomes(
         outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
     elif written:
         outcomes = distributed(outcomes, table, written, gather=gather)
-    changes = None if changes_to is None else change_rows_spec(spec, changes_to)
+    return _run(outcomes, spec, columns, None if changes_to is None else change_rows_spec(spec, changes_to))
+
+
+def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
     try:
         messages = collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary"))
     except BaseException:
         discard_attempt(spec, changes)
         raise
     return _together(messages)
+
+
+def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: pa.Table, parts: Parts, *, target_size: int) -> Written:
+    """Write files (rows of `snapshot.files()`) again without their deleted rows, all of them in the table's order."""
+    spec = replace(write_spec(snapshot), attempt=str(uuid.uuid4()), target_file_size=target_size)
+    outcomes = moved_rows(read_snapshot(spark, snapshot, files))
+    columns = outcome_columns(outcomes, len(snapshot.schema))
+    outcomes = distributed(outcomes, snapshot, columns.after, gather=False, parts=parts)
+    return _run(outcomes, spec, columns, None)
 
 
 @dataclass(frozen=True)
