@@ -31,6 +31,8 @@ from pyiceberg.table.update import (
     AssertRefSnapshotId,
     AssertTableUUID,
     AssignUUIDUpdate,
+    RemoveSnapshotRefUpdate,
+    RemoveSnapshotsUpdate,
     SetCurrentSchemaUpdate,
     SetDefaultSortOrderUpdate,
     SetDefaultSpecUpdate,
@@ -95,7 +97,7 @@ class CatalogOperations:
                 return newest.table_uuid == base.metadata.table_uuid and all(newest.snapshot_by_id(each) is not None for each in added)
             return _content(newest) == _content(update_table_metadata(base.metadata, updates))
 
-        return self._send(table, unchanged(base.metadata), updates, done)
+        return self._send(table, (*unchanged(base.metadata), *_references(base.metadata, updates)), updates, done)
 
     # ------------------------------------------------------------ inside
 
@@ -153,6 +155,14 @@ def unchanged(base: TableMetadata) -> tuple[TableRequirement, ...]:
         AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id),
         AssertDefaultSortOrderId(default_sort_order_id=base.default_sort_order_id),
     )
+
+
+def _references(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
+    """That branches and tags are where they were, for updates that take snapshots away."""
+    if not any(isinstance(update, RemoveSnapshotsUpdate | RemoveSnapshotRefUpdate) for update in updates):
+        return ()
+    others = ((name, ref.snapshot_id) for name, ref in base.refs.items() if name != "main")
+    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot_id) for name, snapshot_id in others)
 
 
 def creating(metadata: TableMetadata) -> tuple[TableUpdate, ...]:

@@ -1,0 +1,80 @@
+"""Tables of pyiceberg's catalogs are kept in shape as those of the directory catalog are; pyiceberg reads them after each step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table as Theirs
+
+from rowmerge.catalog import IcebergCatalog
+from rowmerge.changes.compaction import optimize
+from rowmerge.changes.restore import restore
+from rowmerge.iceberg.reachable import file_key, needed_files
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.snapshot import Change, Reads, TableDefinition, VacuumOptions
+from rowmerge.table.upkeep import ExpiryOptions
+from tests.rest_catalog import serving
+from tests.unit.changes.operations import NO_SPARK, written
+from tests.unit.delta.small_tables import ID_NAME, committed
+
+
+@pytest.fixture(params=["sql", "rest"])
+def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
+    sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/elsewhere"}
+    if request.param == "sql":
+        yield sql
+        return
+    with serving(sql) as uri:
+        yield {"type": "rest", "uri": uri}
+
+
+def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tmp_path: Path) -> None:
+    catalog = IcebergCatalog(configuration, str(tmp_path / "w"))
+    catalog.create_schema("raw")
+    table = catalog.table_at("raw", "t", "iceberg")
+    committed(table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE")))
+
+    def theirs() -> Theirs:
+        return load_catalog("default", **configuration).load_table("raw.t")
+
+    def read() -> list[int]:
+        ids: list[int] = sorted(theirs().scan().to_arrow()["id"].to_pylist())
+        return ids
+
+    def change(**files: Any) -> int:
+        return committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges(**files), reads=Reads())))
+
+    for first in (0, 10, 20):
+        change(added=written(table.snapshot(), range(first, first + 3)))
+    paths = table.snapshot().files()["path"].to_pylist()
+    second = change(deleted={path: Positions([1]) for path in paths})
+    upkeep = table.upkeep
+    assert upkeep is not None
+    assert upkeep.rewrite_manifests().added == 1
+    assert upkeep.rewrite_position_deletes().rewritten == 0
+    theirs().manage_snapshots().create_tag(second, "kept").commit()
+    optimize(NO_SPARK, table, None)
+    assert read() == [0, 2, 10, 12, 20, 22]
+    restore(table, {}, version=second, timestamp=None)
+    assert read() == [0, 2, 10, 12, 20, 22]
+    time.sleep(0.005)
+    done = upkeep.expire(ExpiryOptions(older_than=time.time_ns() // 1_000_000))
+    assert (done.data_files, done.manifest_lists) == (1, 5), "what was written together; of three appends and two rewritings"
+    assert {snapshot.snapshot_id for snapshot in theirs().snapshots()} == {second}
+    storage = Storage(table.location)
+    storage.put("data/left.parquet", b"left over")
+    time.sleep(0.005)
+    (path,) = upkeep.remove_orphan_files(time.time_ns() // 1_000_000, dry_run=True)
+    assert path.endswith("/data/left.parquet")
+    table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
+    root = f"{file_key(table.location)}/"
+    metadata = {path for path in (o.path for o in storage.list("metadata")) if path.endswith(".metadata.json")}
+    needed = {path.removeprefix(root) for path in needed_files(storage, theirs().metadata)}
+    assert {o.path for o in storage.list()} - metadata == needed
+    assert read() == [0, 2, 10, 12, 20, 22]
