@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from uuid import uuid4
 
+from rowmerge.iceberg.operations import DROPPED
 from rowmerge.storage.store import Storage
 
 LOG, METADATA = "_delta_log", "metadata"
-"""The folders in which a Delta table has its log, and an Iceberg table or a view its metadata."""
-_DROPPED = "_dropped.json"
-"""From the put of this file in one of them on, the table does not exist; it is the last file to go."""
+"""The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
+
+From the put of DROPPED in one of them on, the table does not exist; it is the last file to go."""
 
 
 def is_dropped(folder: Storage) -> bool:
     """Whether a table's deletion was begun here and not finished."""
-    return any(folder.exists(f"{log}/{_DROPPED}") for log in (LOG, METADATA))
+    return any(folder.exists(f"{log}/{DROPPED}") for log in (LOG, METADATA))
 
 
 def remove_table(folder: Storage, log: str) -> None:
     """Delete a table with its log or metadata in a folder: mark it as dropped, then finish."""
-    folder.put_if_absent(f"{log}/{_DROPPED}", json.dumps({"id": str(uuid4())}).encode())
+    folder.put_if_absent(f"{log}/{DROPPED}", json.dumps({"id": str(uuid4())}).encode())
     finish_removal(folder)
 
 
@@ -31,7 +32,7 @@ def finish_removal(folder: Storage) -> None:
     deletion and makes a new table here meanwhile, the marker is no longer the same and nothing more is deleted.
     """
     for log in (LOG, METADATA):
-        dropped = f"{log}/{_DROPPED}"
+        dropped = f"{log}/{DROPPED}"
         mark = _mark(folder, dropped)
         if mark is None:
             continue

@@ -17,7 +17,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from rowmerge.errors import CommitConflict, MetadataChanged, RowmergeError, VersionNotFound
+from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, RowmergeError, VersionNotFound
 from rowmerge.iceberg.conflicts import Ours, find_conflict
 from rowmerge.iceberg.content import UNASSIGNED, Entry
 from rowmerge.iceberg.definition import changing_updates, replacing_updates
@@ -85,6 +85,8 @@ class Commit:
             rebases += rebased
             if newest.metadata.current_snapshot_id != head.metadata.current_snapshot_id:
                 live = live_files(self.operations.storage, newest.metadata.current_snapshot(), live.unpartitioned)
+                if (conflict := self._gone(live, newest.metadata)) is not None:
+                    return Conflicted(conflict)
             head = newest
 
     # ------------------------------------------------------------------ conflicts
@@ -96,12 +98,20 @@ class Commit:
         since = winners(self.operations.storage, newest.metadata, head.metadata.current_snapshot_id)
         if since is None:
             return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "a commit", "its history is another one"), 0
-        ours, rebased = self._ours, 0
+        rebased = 0
         for winner in since:
+            ours = self._ours
             if (conflict := find_conflict(winner, ours)) is not None:
                 return conflict, 0
             rebased += bool(ours.deleted.keys() & winner.newly_deleted.keys()) if ours.deleted else 0
+            self._ours = ours.after(winner)
         return None, rebased
+
+    def _gone(self, live: LiveFiles, newest: TableMetadata) -> CommitConflict | None:
+        """A file that we change and that is not there, whatever the snapshots between tell: a writer may leave a manifest out unsaid."""
+        touched = self._ours.touched
+        gone = touched - live.by_path(touched).keys()
+        return ConcurrentDeleteDelete(self.table, newest.current_snapshot_id or 0, "a commit", min(gone)) if gone else None
 
     @cached_property
     def _ours(self) -> Ours:

@@ -7,13 +7,14 @@ file is decided here by statistics and by row. Both commits stand when ours woul
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, ConcurrentTransaction
 from rowmerge.iceberg.content import Entry
+from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.winners import Winner
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Reads
@@ -23,7 +24,8 @@ from rowmerge.table.snapshot import Reads
 class Ours:
     """What the rules need to know of our own commit: the files that we remove, the rows that we delete in files that stay.
 
-    `listed` makes a file listing of entries, with the bounds that `reads.may_match` looks at.
+    `listed` makes a file listing of entries, with the bounds that `reads.may_match` looks at; `moved`: the files to which compactions
+    that committed meanwhile brought rows that we read.
     """
 
     table: str
@@ -34,10 +36,17 @@ class Ours:
     serializable: bool
     listed: Callable[[Sequence[Entry]], pa.Table]
     application: str | None = None
+    moved: frozenset[str] = frozenset()
 
     @property
     def touched(self) -> frozenset[str]:
         return self.removed | self.deleted.keys()
+
+    def after(self, winner: Winner) -> Ours:
+        """As the next winner is to find it: where this one took rows that we read to other files, we have read those."""
+        if not winner.replaces or not winner.removed_paths & (self.reads.paths | self.moved):
+            return self
+        return replace(self, moved=self.moved | {plain_path(entry.file.path) for entry in winner.added})
 
 
 def find_conflict(winner: Winner, ours: Ours) -> CommitConflict | None:
@@ -81,6 +90,14 @@ def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | Non
     return None
 
 
+def nothing_moved_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
+    """Rows that we read and that a compaction took elsewhere have not left from there. Which row went where is not told."""
+    left = frozenset() if winner.replaces else winner.removed_paths
+    for path in sorted(ours.moved & (left | winner.newly_deleted.keys())):
+        return _conflict(ConcurrentDeleteRead, winner, ours, path)
+    return None
+
+
 def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | None:
     """No file that we remove is gone or has lost rows, and no row that we delete in a file that stays."""
     for path in sorted(ours.touched & winner.removed_paths):
@@ -108,6 +125,7 @@ RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
     transactions_differ,
     nothing_read_was_added,
     nothing_read_was_removed,
+    nothing_moved_was_removed,
     nothing_was_removed_twice,
     no_equality_deletes_came,
 )

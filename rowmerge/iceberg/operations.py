@@ -15,13 +15,15 @@ from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import TableUpdate, update_table_metadata
 
-from rowmerge.errors import CorruptLog, StorageError, UnsupportedTableFeature
+from rowmerge.errors import CorruptLog, StorageError, TableNotFound, UnsupportedTableFeature
 from rowmerge.iceberg.metadata_log import known_log, left_the_log
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
 HINT = f"{FOLDER}/version-hint.text"
+DROPPED = "_dropped.json"
+"""A table in whose metadata folder this lies is being deleted: no commit goes into it any more."""
 _NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
 _WAITS = (0.1, 0.2, 0.4, 0.8)
@@ -58,7 +60,7 @@ class TableOperations(Protocol):
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Make the metadata of `base` with these updates the newest; EXISTED: somebody else was first.
 
-        Raises StorageError when it certainly was not committed.
+        Raises StorageError when it certainly was not committed, TableNotFound for a table that is being dropped.
         """
 
 
@@ -106,8 +108,11 @@ class DirectoryOperations:
         if put is not Put.CREATED:
             return put
         try:
-            if self._is_late(version, base):
+            dropped = self._storage.exists(f"{FOLDER}/{DROPPED}")
+            if dropped or self._is_late(version, base):
                 self._delete([f"{FOLDER}/v{version}.metadata.json"])
+                if dropped:
+                    raise TableNotFound(self._table)
                 return Put.EXISTED
         except StorageError as failure:
             return Unknown(failure.message)
@@ -184,15 +189,18 @@ class DirectoryOperations:
         return Unknown(reason)
 
     def _is_late(self, version: int, base: Current) -> bool:
-        """Whether a version that was put took the place of one that others had made, gone on from, and deleted since.
+        """Whether a version that was put follows none: others had made it, gone on from it and deleted it since, or dropped the table.
 
-        Old metadata goes oldest first. So where the version before is still there, there was none in this place.
+        Old metadata goes oldest first, and not before there are two newer versions. So where the version before is still there, there
+        was none in this place; where it is gone and there is none after, the table is gone, or another one has begun in its folder.
         """
-        if self._storage.exists(base.path[len(self._storage.location) + 1 :]):
-            return False
-        newest = self._listed()
+        try:
+            data = self._storage.get(base.path[len(self._storage.location) + 1 :])
+            return str(base.metadata.table_uuid).encode() not in _plain(data)
+        except FileNotFoundError:
+            newest = self._listed()
         if newest is None or newest <= version:
-            return False
+            return True
         path, data = self._read(newest)
         log = parsed(data, f"{self._storage.location}/{path}", self._table).metadata_log
         return not any(entry.metadata_file.endswith(f"/{FOLDER}/v{version}.metadata.json") for entry in log)

@@ -86,12 +86,12 @@ class Winner:
 
 
 def winners(storage: Storage, metadata: TableMetadata, since: int | None) -> list[Winner] | None:
-    """The snapshots after `since` (None: from the first on), oldest first; None when `since` is no ancestor of the newest.
+    """The snapshots after `since` (None: from the first on), oldest first; None when they do not all follow from it, as far as is kept.
 
     Raises CorruptLog, StorageError.
     """
     chain = list(_ancestors(metadata, since))
-    if chain and chain[-1] is None:
+    if chain and (chain[-1] is None or (since is None and not _is_first(storage, chain[-1]))):
         return None
     return [_winner(storage, snapshot) for snapshot in reversed(chain) if snapshot is not None]
 
@@ -106,6 +106,12 @@ def _ancestors(metadata: TableMetadata, since: int | None) -> Iterator[IcebergVe
         if snapshot is None:
             return
         at = snapshot.parent_snapshot_id
+
+
+def _is_first(storage: Storage, snapshot: IcebergVersion) -> bool:
+    """Whether it has no file of an older one: when snapshots expire, some writers take the name of the parent away as well."""
+    manifests = read_manifest_list(storage, snapshot.manifest_list)
+    return all(manifest.added_snapshot_id == snapshot.snapshot_id and manifest.existing_files == 0 for manifest in manifests)
 
 
 def _winner(storage: Storage, snapshot: IcebergVersion) -> Winner:

@@ -186,7 +186,7 @@ def test_files_that_nothing_refers_to_go_after_three_days(lake: Lake) -> None:
 
 
 def test_what_is_hidden_or_another_tables_stays(lake: Lake) -> None:
-    hidden = [lake.junk(path) for path in ("_keep/a.parquet", "data/.hidden", "metadata/_dropped.json", "data/_x=1/a.parquet")]
+    hidden = [lake.junk(path) for path in ("_keep/a.parquet", "data/.hidden", "metadata/_kept.json", "data/_x=1/a.parquet")]
     inner = [lake.junk(f"inner/{path}") for path in ("metadata/v1.metadata.json", "data/a.parquet")]
     others = [lake.junk(f"delta/{path}") for path in ("_delta_log/00000000000000000000.json", "a.parquet")]
     lake.aged(30)
