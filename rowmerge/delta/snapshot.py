@@ -24,7 +24,7 @@ from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import EqualityDeletes, Positions
+from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, identities
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
@@ -178,6 +178,9 @@ class DeltaSnapshot:
         assert isinstance(other, DeltaSnapshot)
         mine, theirs = only_in(self.state, other.state), only_in(other.state, self.state)
         return FileDifference(tuple(mine["size"].to_pylist()), tuple(theirs["size"].to_pylist()))
+
+    def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
+        return (FileLayout(tuple(paths), self.stored_schema, self.by_field_id, self.partition_columns),)
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         vectors = self.state.files["deletionVector"]

@@ -17,13 +17,14 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.definition import COMMENT, changed_schema
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
+from rowmerge.iceberg.name_mapping import layouts
 from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.partition_values import ordering_of, partitioning_of
 from rowmerge.iceberg.properties import DATA_PATH, distribution, evolves, isolation_level, retry_policy, target_file_size, write_mode
 from rowmerge.iceberg.types import columns_of
 from rowmerge.iceberg.widening import widens
 from rowmerge.storage.store import Storage, absolute_location
-from rowmerge.table.files import EqualityDeletes, Positions
+from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules, not_null_checks
@@ -178,6 +179,14 @@ class IcebergSnapshot:
         sizes = [entry.file.size for path, entry in self.live.by_path(mine - theirs).items() if path]
         other_sizes = [entry.file.size for path, entry in other.live.by_path(theirs - mine).items() if path]
         return FileDifference(tuple(sizes), tuple(other_sizes))
+
+    def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
+        mapping = self.metadata.name_mapping()
+        if mapping is None:
+            return (FileLayout(tuple(paths), self.stored_schema, True, ()),)
+        identities = tuple(field.column[0] for field in self.partitioning if field.identity)
+        ordinary = FileLayout((), self.stored_schema, True, identities)
+        return layouts(self._storage, self._name, self.live.by_path(paths), self.schema, ordinary, mapping, self.spec.spec_id)
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         return self.live.deleted_positions(list(self.live.by_path(paths).values()))

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark.scan import FILE, bit_of, bit_words, outside_files, read_files, spark_path, stored_pairs
+from rowmerge.spark.scan import FILE, bit_of, bit_words, read_files, spark_path
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.changes import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, TableChanges
 from rowmerge.table.schema import Array, Field, Primitive, Struct, arrow_schema, backquote, bare
@@ -34,11 +34,12 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     ends = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
     if not changes.files:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *ends))))
-    partition = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(outside_files(snapshot))}
-    pairs = [pair for pair in stored_pairs(snapshot) if pair[0].name not in partition]
-    pairs.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
     paths = list(dict.fromkeys(file.path for file in changes.files))
-    rows = read_files(spark, snapshot, paths, pairs, addresses=True)
+    (layout,) = snapshot.layouts(paths)
+    partition = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.outside)}
+    pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if pair[0].name not in partition]
+    pairs.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
+    rows = read_files(spark, snapshot, layout, paths, pairs, addresses=True)
     marks = F.broadcast(frame_of(spark, *_marks(changes, partition)))
     joined = rows.join(marks, F.col(FILE) == F.col(_KEY), "inner")
     joined = joined.where(F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,15 @@ from rowmerge.spark.partitions import PartitionKey, partition_path, split_by_par
 
 
 @dataclass(frozen=True)
+class HeldColumns:
+    """How a file that is read holds the columns of `WriteSpec.schema`; `outside`: it does not hold these."""
+
+    stored: pa.Schema
+    by_field_id: bool
+    outside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class WriteSpec:
     """How data files of a table are written.
 
@@ -30,7 +39,8 @@ class WriteSpec:
     divides the rows; `values_in_files`: the columns that divide them are in the files too, and partition values and folders are as
     Iceberg has them, else as Delta does;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
-    `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order.
+    `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order; `others`: files that hold
+    the columns in another way than new ones, by their paths.
     """
 
     root: str
@@ -47,6 +57,7 @@ class WriteSpec:
     prefix: str = "part"
     attempt: str = ""
     ordered: bool = False
+    others: dict[str, HeldColumns] = field(default_factory=dict)
 
 
 @dataclass
@@ -232,9 +243,9 @@ def _leaf_paths(schema: pa.Schema, stored: pa.Schema, without: frozenset[str]) -
         elif "." not in path or not pa.types.is_floating(type_):
             found.append(path)
 
-    for column, field in zip(schema, stored, strict=True):
+    for column, held in zip(schema, stored, strict=True):
         if column.name not in without:
-            visit(field, field.name)
+            visit(held, held.name)
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 from urllib.parse import quote
 
@@ -19,7 +20,7 @@ from rowmerge.errors import MissingDataFile
 from rowmerge.spark.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
-from rowmerge.table.files import EqualityDeletes, Positions
+from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name
 from rowmerge.table.snapshot import Snapshot
 
@@ -42,17 +43,17 @@ def read_snapshot(spark: SparkSession, snapshot: Snapshot, files: pa.Table | Non
     """
     files = snapshot.files() if files is None else files
     marked = pc.greater(files["deleted"], 0)
-    parts = [
-        _read(spark, snapshot, files.filter(pc.invert(marked)), addresses, {}),
-        _read(spark, snapshot, files.filter(marked), addresses, None),
+    frames = [
+        _read(spark, snapshot, layout, _of(layout, some), addresses, some_marked)
+        for some, some_marked in ((files.filter(pc.invert(marked)), False), (files.filter(marked), True))
+        for layout in (snapshot.layouts(some["path"].to_pylist()) if some.num_rows else ())
     ]
-    frames = [part for part in parts if part is not None]
     if not frames:
         nothing = empty_frame(spark, snapshot.schema)
         if addresses:
             nothing = nothing.withColumns({FILE: F.lit("").cast("string"), POSITION: F.lit(0).cast("bigint")})
         return nothing
-    return frames[0] if len(frames) == 1 else frames[0].unionAll(frames[1])
+    return reduce(DataFrame.unionAll, frames)
 
 
 def spark_path(path: str) -> str:
@@ -74,19 +75,24 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: pa.Table, condit
     return files.take(pa.array(sorted(row[0] for row in chosen), pa.int64()))
 
 
-def _read(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table, addresses: bool, positions: Mapping[str, Positions] | None
-) -> DataFrame | None:
-    if files.num_rows == 0:
-        return None
-    hive = _follows_hive(snapshot, files)
-    pairs = [pair for pair in stored_pairs(snapshot) if hive or pair[0].name not in outside_files(snapshot)]
+def _of(layout: FileLayout, files: pa.Table) -> pa.Table:
+    """Those of these files that have a layout."""
+    if len(layout.paths) == files.num_rows:
+        return files
+    return files.filter(pc.is_in(files["path"], value_set=pa.array(layout.paths, pa.string())))
+
+
+def _read(spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: pa.Table, addresses: bool, marked: bool) -> DataFrame:
+    """The live rows of files of one layout, of which all are marked or none is."""
+    hive = _follows_hive(snapshot, layout, files)
+    pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if hive or pair[0].name not in layout.outside]
     paths = files["path"].to_pylist()
-    frame = read_files(spark, snapshot, paths, pairs, addresses=addresses or positions is None or not hive, partition_folders=hive)
-    if positions is None:
+    folders = snapshot.location if hive and layout.outside else None
+    frame = read_files(spark, snapshot, layout, paths, pairs, addresses=addresses or marked or not hive, partition_folders=folders)
+    if marked:
         frame = _without_deleted(spark, frame, deleted_rows(spark, snapshot, paths))
     if not hive:
-        frame = _with_partition_values(spark, frame, snapshot, files)
+        frame = _with_partition_values(spark, frame, snapshot, layout, files)
     wanted = [backquote(name) for name in snapshot.schema.names]
     return frame.selectExpr(*wanted, FILE, POSITION) if addresses else frame.selectExpr(*wanted)
 
@@ -107,38 +113,54 @@ def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) 
 def _positions_of_equal_rows(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
     """The positions of equal rows, by path as Spark spells it."""
     names = [f"{_KEY}_{index}" for index in range(len(deletes.columns))]
-    pairs = [(replace(field, name=name), field) for name, field in zip(names, deletes.columns, strict=True)]
-    rows = read_files(spark, snapshot, deletes.applies_to, pairs, addresses=True)
-    gone = read_files(spark, snapshot, deletes.paths, pairs, addresses=False).distinct().alias("gone")
+    named = [replace(field, name=name) for name, field in zip(names, deletes.columns, strict=True)]
+    by_id = FileLayout(deletes.paths, deletes.columns, True, ())
+    gone = read_files(spark, snapshot, by_id, deletes.paths, list(zip(named, deletes.columns, strict=True)), addresses=False)
+    parts = []
+    for layout in snapshot.layouts(deletes.applies_to):
+        pairs = list(zip(named, [_held(snapshot, layout, field) for field in deletes.columns], strict=True))
+        parts.append(read_files(spark, snapshot, layout, layout.paths, pairs, addresses=True))
     same = F.expr(" and ".join(f"rows.{name} <=> gone.{name}" for name in names))
-    hit = collect_arrow(rows.alias("rows").join(gone, same, "left_semi").select(FILE, POSITION))
+    rows = reduce(DataFrame.unionAll, parts).alias("rows")
+    hit = collect_arrow(rows.join(gone.distinct().alias("gone"), same, "left_semi").select(FILE, POSITION))
     encoded = hit[FILE].combine_chunks().dictionary_encode()
     codes, positions = encoded.indices.to_numpy(zero_copy_only=False), hit[POSITION].to_numpy().astype(np.uint64)
     return {path: Positions(positions[codes == code]) for code, path in enumerate(encoded.dictionary.to_pylist())}
 
 
+def _held(snapshot: Snapshot, layout: FileLayout, field: Field) -> Field:
+    """A column, known by its id, as files of a layout hold it."""
+    if layout.by_field_id:
+        return field
+    ids = [column.metadata.get(FIELD_ID) for column in snapshot.schema]
+    name = layout.stored.names[ids.index(field.metadata[FIELD_ID])] if field.metadata[FIELD_ID] in ids else f"{_KEY}_missing"
+    return Field(name, field.type)
+
+
 def read_files(
     spark: SparkSession,
     snapshot: Snapshot,
+    layout: FileLayout,
     paths: Sequence[str],
     pairs: Sequence[tuple[Field, Field]],
     *,
     addresses: bool,
-    partition_folders: bool = False,
+    partition_folders: str | None = None,
 ) -> DataFrame:
-    """All rows of data files. `pairs` are the columns, by the table's field and the files' field; with `addresses` FILE and POSITION too.
+    """All rows of data files of one layout. `pairs` are the columns, by the table's field and the files' field; with `addresses` FILE and
+    POSITION too.
 
-    `partition_folders`: values of partition columns come from the names of folders. Raises MissingDataFile.
+    `partition_folders`: the folder below which names of folders tell the values of partition columns. Raises MissingDataFile.
     """
-    if snapshot.by_field_id:
+    if layout.by_field_id:
         # Of the session, for Spark asks when the query runs; it means nothing for tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=snapshot.by_field_id)
+    stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=layout.by_field_id)
     reader = spark.read.schema(stored).option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
-    if partition_folders and outside_files(snapshot):
+    if partition_folders is not None:
         # Only then: without it the names of folders mean nothing, and files may lie elsewhere, as those of a shallow clone do.
-        reader = reader.option("basePath", snapshot.location)
+        reader = reader.option("basePath", partition_folders)
     try:
         frame = reader.parquet(*map(_unglobbed, paths))
     except AnalysisException as error:
@@ -156,16 +178,6 @@ def read_files(
 def _unglobbed(path: str) -> str:
     """The path as Spark takes it to the letter: to Hadoop some characters are patterns. Spark's own switch for that doubles files."""
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
-
-
-def outside_files(snapshot: Snapshot) -> tuple[str, ...]:
-    """The columns that data files do not hold: the listing tells their values."""
-    return () if snapshot.partition_values_in_files else snapshot.partition_columns
-
-
-def stored_pairs(snapshot: Snapshot) -> list[tuple[Field, Field]]:
-    """Each column of the table with the same column as data files have it."""
-    return list(zip(snapshot.schema, snapshot.stored_schema, strict=True))
 
 
 def _named(field: Field, held: Field) -> str:
@@ -208,25 +220,25 @@ def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
     return np.packbits(bits, bitorder="little").view(np.int64), first
 
 
-def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, files: pa.Table) -> DataFrame:
-    schema = bare(Struct((Field(_KEY, Primitive("string")), *snapshot.schema.select(outside_files(snapshot)))))
+def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> DataFrame:
+    schema = bare(Struct((Field(_KEY, Primitive("string")), *snapshot.schema.select(layout.outside))))
     partition = files["partition"].combine_chunks()
     keys = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
-    columns = [keys, *(pc.struct_field(partition, [name]) for name in outside_files(snapshot))]
+    columns = [keys, *(pc.struct_field(partition, [name]) for name in layout.outside)]
     # The schema makes a timestamp_ntz stay one: without it PySpark would take it for an instant.
     values = frame_of(spark, pa.Table.from_arrays(columns, schema=arrow_schema(schema)), schema)
     return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
 
 
-def _follows_hive(snapshot: Snapshot, files: pa.Table) -> bool:
+def _follows_hive(snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> bool:
     """Whether Spark's partition discovery would give exactly the log's values for all these files.
 
     Only for types whose text has one form; otherwise the values come by a join on the path.
     """
-    if not outside_files(snapshot):
+    if not layout.outside:
         return True
-    by_name = {field.name: (field, held) for field, held in stored_pairs(snapshot)}
-    fields = [by_name[name] for name in outside_files(snapshot)]
+    by_name = {field.name: (field, held) for field, held in zip(snapshot.schema, layout.stored, strict=True)}
+    fields = [by_name[name] for name in layout.outside]
     if any(not isinstance(f.type, Primitive) or f.type.name not in _HIVE_TYPES for f, _ in fields):
         return False
     partition = files["partition"].combine_chunks()

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
-from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec, filesystem_of
+from rowmerge.spark.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
 from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
 
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
@@ -112,7 +112,7 @@ def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, 
     writer = PartitionedWriter(spec)
     try:
         for path, positions in deleted.items():
-            for rows in _live_rows(spec, path, positions):
+            for rows in _live_rows(spec, path, positions, partition):
                 if spec.values_in_files:
                     writer.write(rows)
                 else:
@@ -123,27 +123,33 @@ def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, 
         raise
 
 
-def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64) -> Iterator[pa.Table]:
+def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
+    held = spec.others.get(path, HeldColumns(spec.stored, spec.by_field_id, ()))
     gone = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
-    for batch in _batches(spec, path):
+    for batch in _batches(held, path):
         low, high = np.searchsorted(gone, [start, start + batch.num_rows])
         keep = np.ones(batch.num_rows, dtype=bool)
         keep[gone[low:high] - start] = False
         start += batch.num_rows
         # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
-        rows = from_file(pa.Table.from_batches([batch]), spec.schema, spec.stored, by_field_id=spec.by_field_id)
+        rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id)
+        for name in held.outside:
+            column = spec.schema.field(name)
+            rows = rows.set_column(
+                spec.schema.get_field_index(name), column, pa.repeat(pa.scalar(partition[name], column.type), rows.num_rows)
+            )
         yield rows if high == low else rows.filter(pa.array(keep))
 
 
-def _batches(spec: WriteSpec, path: str) -> Iterator[pa.RecordBatch]:
+def _batches(held: HeldColumns, path: str) -> Iterator[pa.RecordBatch]:
     filesystem, inner = filesystem_of(path)
     try:
         with filesystem.open_input_file(inner) as opened:
             source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
-            if spec.by_field_id and not has_field_ids(source.schema_arrow):
+            if held.by_field_id and not has_field_ids(source.schema_arrow):
                 raise UnreadableFile(path, "its columns have no field ids")
-            places = file_columns(source.schema_arrow, spec.stored, by_field_id=spec.by_field_id)
+            places = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
             columns = [source.schema_arrow.field(place).name for place in places if place is not None]
             yield from source.iter_batches(batch_size=131_072, columns=columns)
     except FileNotFoundError as error:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.spark import data_files, fitting, partitions, sink
-from rowmerge.spark.data_files import WriteSpec, filesystem_of
+from rowmerge.spark.data_files import HeldColumns, WriteSpec, filesystem_of
 from rowmerge.spark.distribution import Parts, distributed
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
@@ -214,12 +214,14 @@ class Rewrite:
     size: int
 
 
-def rewrite_files(spark: SparkSession, table: Writable, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
+def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
     """Write files again without their deleted rows: read, drop, write, no join. `target_size`: bytes of a file.
 
     Few bytes are rewritten here, without the latency of a Spark job.
     """
-    spec = replace(write_spec(table), ordered=False)
+    spec = write_spec(table)
+    paths = [path for rewrite in rewrites for path in rewrite.deleted]
+    spec = replace(spec, ordered=False, others=_others(table, spec, paths))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
@@ -233,6 +235,16 @@ def rewrite_files(spark: SparkSession, table: Writable, rewrites: Sequence[Rewri
     )
     frame = frame_of(spark, jobs).repartition(len(rewrites))
     return _together(collect_arrow(frame.mapInArrow(sink.rewrite_sink(spec), "message binary")))
+
+
+def _others(table: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:
+    """Those of these files that do not hold the columns as new files do."""
+    found: dict[str, HeldColumns] = {}
+    for layout in table.layouts(paths):
+        if layout.by_field_id != spec.by_field_id:
+            held = Struct(tuple(h for field, h in zip(table.schema, layout.stored, strict=True) if field.name in spec.schema.names))
+            found |= dict.fromkeys(layout.paths, HeldColumns(_optional(held), layout.by_field_id, layout.outside))
+    return found
 
 
 def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> Written:

@@ -45,6 +45,18 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
 
 
 @dataclass(frozen=True)
+class FileLayout:
+    """How some data files hold a table's columns: under the names of `stored`, which has all columns of the table in its order and shape,
+    or with `by_field_id` by its fields' FIELD_ID alone. `outside`: columns that these files do not hold; the listing tells their values.
+    """
+
+    paths: tuple[str, ...]
+    stored: Struct
+    by_field_id: bool
+    outside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class EqualityDeletes:
     """Rows that are deleted by their values: those of the data files `applies_to` that equal a row of the Parquet files `paths`, NULL
     equal to NULL, in these columns. Columns are found in both by their FIELD_ID; a data file without one holds NULL in it."""

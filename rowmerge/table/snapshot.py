@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.files import EqualityDeletes, FileChanges, Positions
+from rowmerge.table.files import EqualityDeletes, FileChanges, FileLayout, Positions
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
@@ -162,6 +162,9 @@ class Snapshot(Protocol):
 
     def difference(self, other: Snapshot) -> FileDifference:
         """How the files of this version differ from another's of the same table; a file with other deleted rows is another file."""
+
+    def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
+        """How these data files hold the columns, those that do it alike together. Raises UnsupportedTableFeature, MissingDataFile."""
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         """The rows of these files that are deleted by their positions, only of files that have any."""

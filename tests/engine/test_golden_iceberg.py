@@ -14,7 +14,7 @@ REFUSED = {"uuid_and_fixed": "type uuid of the column u", "v3_defaults": "the in
 WITHOUT_IDS = {"name_mapped", "name_mapped_partitioned"}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED and name not in WITHOUT_IDS])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED])
 def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
     found = bare_session.table(name)
@@ -29,15 +29,33 @@ def test_what_is_not_supported_is_refused_by_name(bare_session: rowmerge.Session
         bare_session.table(name)
 
 
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 @pytest.mark.parametrize("name", sorted(WITHOUT_IDS))
-def test_files_without_field_ids_are_refused_by_name(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
+def test_rows_of_files_without_field_ids_are_changed_and_written_anew(
+    session: rowmerge.Session, tmp_path: Path, name: str, mode: str
+) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
+    session.sql(f"alter table {name} set tblproperties ('rowmerge.write.mode' = '{mode}')")
+    before = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}
+    assert session.execute(f"update {name} set id = id + 100 where id = 4").changes.updated == 1  # type: ignore[union-attr]
+    assert session.execute(f"delete from {name} where id = 1").changes.deleted == 1  # type: ignore[union-attr]
+    session.sql(
+        f"merge into {name} t using (values (3), (9)) s (id) on t.id = s.id when not matched and s.id > 5 then insert (id) values (id)"
+    )
+    session.sql(f"call system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+    after = {row["id"]: row for row in session.table(name).toArrow().to_pylist()}
+    assert after.keys() == before.keys() - {1, 4} | {104, 9}
+    assert {**after[104], "id": 4} == before[4]
+    assert {id_: row for id_, row in after.items() if id_ in before} == {id_: row for id_, row in before.items() if id_ in after}
+
+
+def test_files_without_field_ids_need_a_mapping(bare_session: rowmerge.Session, tmp_path: Path) -> None:
+    copied("name_mapped", tmp_path / "warehouse" / "default" / "t")
+    bare_session.sql("alter table t unset tblproperties ('schema.name-mapping.default')")
     with pytest.raises(UnsupportedTableFeature, match="data files without field ids"):
-        bare_session.sql(f"update {name} set id = id + 1 where id = 4")
-    if name == "name_mapped_partitioned":
-        return  # no partition has files to write together
-    before = Path(bare_session.describe("default", name).location.removeprefix("file://"), "metadata")
-    versions = len(list(before.glob("v*.metadata.json")))
+        bare_session.sql("update t set id = id + 1 where id = 4")
+    metadata = Path(bare_session.describe("default", "t").location.removeprefix("file://"), "metadata")
+    versions = len(list(metadata.glob("v*.metadata.json")))
     with pytest.raises(UnreadableDataFile, match="no field ids"):
-        bare_session.sql(f"optimize {name}")
-    assert len(list(before.glob("v*.metadata.json"))) == versions
+        bare_session.sql("optimize t")
+    assert len(list(metadata.glob("v*.metadata.json"))) == versions
