@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from rowmerge.delta.column_mapping import MAX_ID, MODE
 from rowmerge.errors import ConfigurationError
+from rowmerge.table.codecs import codec
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import WriteMode
 
@@ -19,6 +20,7 @@ ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
 CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
 IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
 FEATURE_PREFIX = "delta.feature."
+COMPRESSION = "delta.parquet.compression.codec"
 CONSTRAINT_PREFIX = "delta.constraints."
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
@@ -66,7 +68,7 @@ _NAMES = (
         "delta.isolationLevel",
         MIN_READER,
         MIN_WRITER,
-        "delta.parquet.compression.codec",
+        COMPRESSION,
         "delta.parquet.format.version",
         "delta.randomPrefixLength",
         "delta.sampleRetentionDuration",
@@ -102,6 +104,7 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
     serializable(properties)
     RetryPolicy.of(properties)
     target_file_size(properties)
+    codec(properties, COMPRESSION)
 
 
 def is_true(properties: Mapping[str, str], name: str) -> bool:

@@ -16,7 +16,7 @@ from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.paths import absolute_paths
-from rowmerge.delta.properties import DELETION_VECTORS, evolves, isolation_level, target_file_size, write_mode
+from rowmerge.delta.properties import COMPRESSION, DELETION_VECTORS, evolves, isolation_level, target_file_size, write_mode
 from rowmerge.delta.replay import State, only_in
 from rowmerge.delta.row_tracking import FEATURE as ROW_TRACKING_FEATURE
 from rowmerge.delta.row_tracking import keeps_ids
@@ -24,6 +24,7 @@ from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
+from rowmerge.table.codecs import codec
 from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, identities
 from rowmerge.table.retries import RetryPolicy
@@ -154,6 +155,10 @@ class DeltaSnapshot:
         protocol, metadata = changed_table(self.name, self.protocol, self.metadata, definition)
         state = replace(self.state, protocol=protocol, metadata=metadata)
         return DeltaSnapshot(self._storage, self._name, state, self._timestamp)
+
+    @property
+    def compression(self) -> str | None:
+        return codec(self.properties, COMPRESSION)
 
     @property
     def target_file_size(self) -> int | None:

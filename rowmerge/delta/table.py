@@ -15,6 +15,7 @@ from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
 from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
+from rowmerge.delta.properties import COMPRESSION, target_file_size
 from rowmerge.delta.rules import rules_of
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.vacuum import Vacuum
@@ -22,6 +23,7 @@ from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.codecs import codec
 from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import (
     Change,
@@ -117,6 +119,8 @@ class DeltaTable:
             metadata.stored_schema,
             metadata.mapping_mode == "id",
             rules_of(self._name, protocol, metadata),
+            target_file_size=target_file_size(metadata.configuration),
+            compression=codec(metadata.configuration, COMPRESSION),
         )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:

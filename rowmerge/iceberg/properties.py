@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.table.codecs import codec
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import WriteMode
@@ -15,6 +16,7 @@ WRITE_MODE = "rowmerge.write.mode"
 SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
 FORMAT_VERSION = "format-version"
 DISTRIBUTION = "write.distribution-mode"
+COMPRESSION = "write.parquet.compression-codec"
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
@@ -39,6 +41,7 @@ def check_properties(asked: Mapping[str, str]) -> None:
         raise ConfigurationError(f"The table property {FORMAT_VERSION} is {asked[FORMAT_VERSION]!r}. Set it to 2.")
     distribution(asked)
     target_file_size(asked)
+    codec(asked, COMPRESSION)
     retry_policy(asked)
     evolves(asked)
 

@@ -20,10 +20,20 @@ from rowmerge.iceberg.live_files import LiveFiles, live_files
 from rowmerge.iceberg.name_mapping import layouts
 from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.partition_values import ordering_of, partitioning_of
-from rowmerge.iceberg.properties import DATA_PATH, distribution, evolves, isolation_level, retry_policy, target_file_size, write_mode
+from rowmerge.iceberg.properties import (
+    COMPRESSION,
+    DATA_PATH,
+    distribution,
+    evolves,
+    isolation_level,
+    retry_policy,
+    target_file_size,
+    write_mode,
+)
 from rowmerge.iceberg.types import columns_of
 from rowmerge.iceberg.widening import widens
 from rowmerge.storage.store import Storage, absolute_location
+from rowmerge.table.codecs import codec
 from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
@@ -153,6 +163,10 @@ class IcebergSnapshot:
     def evolved(self, schema: Struct) -> IcebergSnapshot:
         changed, _ = changed_schema(self._name, self.metadata, schema)
         return IcebergSnapshot(self._storage, self._name, self.current, self.at, changed, self.live)
+
+    @property
+    def compression(self) -> str | None:
+        return codec(self.metadata.properties, COMPRESSION)
 
     @property
     def target_file_size(self) -> int | None:

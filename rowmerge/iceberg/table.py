@@ -104,6 +104,8 @@ class IcebergTable:
             rules=after.rules,
             ordering=after.ordering,
             distribution=after.distribution,
+            target_file_size=after.target_file_size,
+            compression=after.compression,
         )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:

@@ -36,6 +36,8 @@ from rowmerge.table.snapshot import Snapshot
 for module in (fitting, transforms, partitions, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
+_LEAST_ROW_GROUP = 1024 * 1024
+"""In bytes of Arrow data: a smaller one tells a reader little for its place in the footer."""
 REWRITTEN_HERE = 8 * 1024 * 1024
 
 
@@ -124,6 +126,12 @@ class Writable(Protocol):
     def distribution(self) -> Distribution: ...
 
     @property
+    def target_file_size(self) -> int | None: ...
+
+    @property
+    def compression(self) -> str | None: ...
+
+    @property
     def rules(self) -> Rules: ...
 
 
@@ -132,6 +140,7 @@ def write_spec(table: Writable) -> WriteSpec:
     outside = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
     pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in outside]
     columns = _optional(Struct(tuple(field for field, _ in pairs)))
+    target = table.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
@@ -142,6 +151,9 @@ def write_spec(table: Writable) -> WriteSpec:
         values_in_files=table.partition_values_in_files,
         ordered=bool(table.ordering),
         bounds=frozenset(columns.names),
+        target_file_size=target,
+        row_group_size=min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
+        compression=table.compression or WriteSpec.compression,
     )
 
 

@@ -147,6 +147,13 @@ class Snapshot(Protocol):
         """
 
     @property
+    def compression(self) -> str | None:
+        """The codec of new data files (`zstd`, `snappy`, `gzip`, `lz4`, `none`), None when the table does not say.
+
+        Raises ConfigurationError.
+        """
+
+    @property
     def target_file_size(self) -> int | None:
         """How many bytes a data file should have, None when the table does not say. Raises ConfigurationError."""
 
@@ -209,6 +216,8 @@ class TableShape:
     rules: Rules
     ordering: tuple[SortField, ...] = ()
     distribution: Distribution = Distribution.HASH
+    target_file_size: int | None = None
+    compression: str | None = None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rowmerge.changes.insert import NewRows
-from rowmerge.spark.write import Written
+from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.write import Written, write_spec
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Decimal as DecimalType
@@ -143,6 +144,15 @@ def test_the_bytes_of_every_leaf_column_are_told(spark: SparkSession, tmp_path: 
     columns = pq.read_metadata(file.path.removeprefix("file://")).row_group(0)
     assert file.sizes["s"] == columns.column(3).total_compressed_size
     assert not file.ordered
+
+
+def test_files_have_the_codec_and_the_size_that_the_table_says(spark: SparkSession, tmp_path: Path) -> None:
+    table = replace(shape(tmp_path), compression="gzip", target_file_size=5_000_000)
+    files = rows(spark, 100).write(table).files
+    assert {pq.read_metadata(file.path.removeprefix("file://")).row_group(0).column(0).compression for file in files} == {"GZIP"}
+    spec = write_spec(table)
+    assert (spec.target_file_size, spec.row_group_size) == (5_000_000, 5_000_000)
+    assert write_spec(shape(tmp_path)).target_file_size == WriteSpec.target_file_size
 
 
 def test_values_beyond_a_truncation_do_not_stop_a_write(spark: SparkSession, tmp_path: Path) -> None:

@@ -73,3 +73,11 @@ alter table t drop column v;
 insert into t values (1, 2);
 select * from t;
 => 1 | 2
+
+--- a codec that not every reader has is refused
+create table t (id int) using iceberg tblproperties ('write.parquet.compression-codec' = 'brotli');
+!> ConfigurationError: Set it to one of zstd, snappy, gzip, lz4 and uncompressed
+create table t (id int) using iceberg tblproperties ('write.parquet.compression-codec' = 'snappy');
+insert into t values (1);
+select * from t;
+=> 1
