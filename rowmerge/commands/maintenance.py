@@ -42,4 +42,34 @@ class Restore:
     timestamp: SqlText | None = None
 
 
-MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | Call
+@dataclass(frozen=True)
+class SetReference:
+    """ALTER TABLE table CREATE [OR REPLACE] | REPLACE BRANCH | TAG name [AS OF VERSION id] [RETAIN n DAYS] …, as Iceberg spells it.
+
+    `version`: None for the newest snapshot; times in milliseconds. `create`, `replace`: what may be done. `min_snapshots`,
+    `max_snapshot_age`: what a branch keeps.
+    """
+
+    target: TableName
+    name: str
+    tag: bool
+    create: bool = True
+    replace: bool = False
+    if_not_exists: bool = False
+    version: int | None = None
+    max_age: int | None = None
+    min_snapshots: int | None = None
+    max_snapshot_age: int | None = None
+
+
+@dataclass(frozen=True)
+class DropReference:
+    """ALTER TABLE table DROP BRANCH | TAG [IF EXISTS] name."""
+
+    target: TableName
+    name: str
+    tag: bool
+    if_exists: bool = False
+
+
+MaintenanceCommand = Vacuum | Optimize | Reorg | Restore | Call | SetReference | DropReference

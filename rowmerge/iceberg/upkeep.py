@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+from pyiceberg.table.update import TableUpdate
+
 from rowmerge.errors import VersionNotFound
 from rowmerge.iceberg.expiry import ancestors
-from rowmerge.iceberg.metadata_commit import newest
-from rowmerge.iceberg.operations import TableOperations
+from rowmerge.iceberg.metadata_commit import commit_updates, newest
+from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.references import dropping, setting
 from rowmerge.iceberg.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.vacuum import Vacuum
-from rowmerge.table.upkeep import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests
+from rowmerge.table.upkeep import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests, SnapshotReference
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,18 @@ class IcebergUpkeep:
         if reference not in refs:
             raise VersionNotFound(f"{self.table} has no branch or tag {reference}. There are: {', '.join(sorted(refs)) or 'none'}.")
         return refs[reference].snapshot_id
+
+    def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
+        def made(current: Current) -> tuple[TableUpdate, ...]:
+            return setting(self.table, current, reference, create=create, replace=replace, if_not_exists=if_not_exists)
+
+        commit_updates(self.operations, self.table, f"the reference {reference.name}", made)
+
+    def drop_reference(self, name: str, *, tag: bool, if_exists: bool) -> None:
+        def made(current: Current) -> tuple[TableUpdate, ...]:
+            return dropping(self.table, current, name, tag=tag, if_exists=if_exists)
+
+        commit_updates(self.operations, self.table, f"the reference {name}", made)
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)

@@ -171,12 +171,13 @@ class Statement:
     def resolve(self, reference: TableReference) -> str | None:
         """The quoted view for a name, or None for a name that is Spark's."""
         first = reference.name.parts[0]
-        plain = reference.version is None and reference.timestamp is None and reference.changes is None
+        plain = not reference.timed and reference.changes is None
         if plain and len(reference.name.parts) == 1 and first.lower() in self.with_names:
             return self._view(f"WITH {first}", f"{self.with_text} select * from {backquote(first)}", self.schema, ())
         time = reference.timestamp.text if reference.timestamp else ""
         arguments = tuple(argument.text for argument in reference.changes or ())
-        key = (*(part.lower() for part in reference.name.parts), str(reference.version), time, self.schema, *arguments)
+        at = (str(reference.version), reference.reference or "", time)
+        key = (*(part.lower() for part in reference.name.parts), *at, self.schema, *arguments)
         if key not in self.found:
             self.found[key] = self._look_up(reference)
         return self.found[key]
@@ -187,7 +188,7 @@ class Statement:
         parts = reference.name.parts
         if len(parts) == 3 and parts[0].lower() in CATALOGS:
             parts = parts[1:]
-        timed = reference.version is not None or reference.timestamp is not None
+        timed = reference.timed
         if len(parts) == 1 and self.binder.is_temporary(parts[0]):
             text = self.binder.temporary_text(parts[0])
             if timed:
@@ -211,6 +212,10 @@ class Statement:
             snapshot = table.snapshot_at(version=reference.version)
         elif reference.timestamp is not None:
             snapshot = table.snapshot_at(timestamp=self.binder.timestamp(reference.timestamp.text))
+        elif reference.reference is not None:
+            if table.upkeep is None:
+                raise PlanError(f"{reference.name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
+            snapshot = table.snapshot_at(version=table.upkeep.named(reference.reference))
         else:
             snapshot = self._newest(table)
             self.read.add(table.location)

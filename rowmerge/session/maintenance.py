@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.compaction import optimize, purge
 from rowmerge.changes.restore import restore
-from rowmerge.commands.maintenance import MaintenanceCommand, Optimize, Reorg, Restore, Vacuum
+from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.procedures import Call
+from rowmerge.errors import PlanError
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.procedures import Procedures
 from rowmerge.session.results import StatementResult
 from rowmerge.table.schema import Primitive
 from rowmerge.table.snapshot import VacuumOptions
+from rowmerge.table.upkeep import SnapshotReference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,6 +43,8 @@ class Maintenance:
                 return self._compact(command)
             case Restore():
                 return self._restore(command)
+            case SetReference() | DropReference():
+                return self._refer(command)
             case Call():
                 return Procedures(self.spark, self.binder, self.options).run(command)
 
@@ -71,6 +75,21 @@ class Maintenance:
         result, counts = restore(table, parameters, version=command.version, timestamp=timestamp, options=self.options)
         frame = answers.answer(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
         return StatementResult(frame, "RESTORE", result.changes, result.version, result.timings.seconds)
+
+    def _refer(self, command: SetReference | DropReference) -> StatementResult:
+        """Branches and tags; nothing to answer."""
+        table = self.binder.table(command.target)
+        kind = "TAG" if command.tag else "BRANCH"
+        if table.upkeep is None:
+            raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
+        if isinstance(command, DropReference):
+            table.upkeep.drop_reference(command.name, tag=command.tag, if_exists=command.if_exists)
+        else:
+            ages = (command.max_age, command.min_snapshots, command.max_snapshot_age)
+            reference = SnapshotReference(command.name, command.tag, command.version, *ages)
+            table.upkeep.set_reference(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
+        verb = "DROP" if isinstance(command, DropReference) else "CREATE"
+        return StatementResult(answers.nothing(self.spark), f"{verb} {kind}", None, table.snapshot().version)
 
     def _is_on(self, name: str) -> bool:
         return str(self.spark.conf.get(name, "true")).strip().lower() == "true"

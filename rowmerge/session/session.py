@@ -14,7 +14,7 @@ from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
-from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
+from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
@@ -146,7 +146,7 @@ class Session:
                     return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(told,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return self._rows.run(command, options)
-                case Vacuum() | Optimize() | Reorg() | Restore() | Call():
+                case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
                     return self._maintenance.run(command)
                 case _:
                     return self._definitions.run(command, options)

@@ -18,6 +18,7 @@ from rowmerge.commands.definitions import (
     SetWriteOrder,
     UnsetProperties,
 )
+from rowmerge.commands.maintenance import DropReference, SetReference
 from rowmerge.commands.names import TableName
 from rowmerge.sql.alter_columns import change_of_column, rename_or_drop
 from rowmerge.sql.columns import begins_constraint, column_definition, constraint, properties, property_keys
@@ -25,6 +26,7 @@ from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.definitions import CATALOGS
 from rowmerge.sql.expressions import last_expression
 from rowmerge.sql.partitioning import change_of_partitioning, write_order
+from rowmerge.sql.snapshot_references import snapshot_reference
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 
@@ -42,6 +44,8 @@ Alteration = (
     | CommentOn
     | ChangePartitioning
     | SetWriteOrder
+    | SetReference
+    | DropReference
 )
 
 _UNSUPPORTED = {
@@ -74,6 +78,8 @@ def alter(cursor: Cursor) -> Alteration | None:
         return _add_columns(cursor, name)
     if kind == "TABLE" and (said := change_of_partitioning(cursor, name) or write_order(cursor, name)):
         return said
+    if kind == "TABLE" and (referred := snapshot_reference(cursor, name)):
+        return referred
     if kind == "TABLE" and (made := _constraint(cursor, name)):
         return made
     if kind == "TABLE" and (changed := rename_or_drop(cursor, name)):

@@ -58,5 +58,5 @@ def _arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, Sql
 
 
 def _near(name: str, candidates: tuple[str, ...]) -> str:
-    near = get_close_matches(name.lower(), candidates, n=2)
+    near = get_close_matches(name.lower(), candidates, n=2, cutoff=0.7)
     return f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(candidates)}"

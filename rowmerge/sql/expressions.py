@@ -248,10 +248,11 @@ def with_group(cursor: Cursor) -> None:
 
 @dataclass(frozen=True)
 class TimeTravel:
-    """VERSION AS OF or TIMESTAMP AS OF. Both are None for a version that is no number (a tag or a branch)."""
+    """VERSION AS OF or TIMESTAMP AS OF. `reference`: a version that is no number, the name of a branch or tag."""
 
     version: int | None = None
     timestamp: SqlText | None = None
+    reference: str | None = None
 
 
 def time_travel(cursor: Cursor) -> TimeTravel | None:
@@ -272,7 +273,7 @@ def time_travel(cursor: Cursor) -> TimeTravel | None:
         text = cursor.string("a version")
     else:
         text = str(cursor.integer(f"a version after {kind} AS OF"))
-    return TimeTravel(version=int(text) if text.isdecimal() else None)
+    return TimeTravel(version=int(text)) if text.isdecimal() else TimeTravel(reference=text)
 
 
 def _at_sign(cursor: Cursor) -> TimeTravel | None:

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rowmerge.commands.names import SqlText, TableName
-from rowmerge.errors import UnsupportedStatement
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.lexer import Token, position, tokenize
+from rowmerge.sql.lexer import Token, tokenize
 from rowmerge.sql.relations import Read, reads, reads_of_expression, reads_of_relation, with_names
 from rowmerge.table.schema import backquote
 
@@ -23,7 +22,7 @@ class TableReference:
     """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together, half open.
 
     `changes`: the arguments of `table_changes(…)`, when the text reads the change rows of the table that the first of them names; `name`
-    is then that of the function.
+    is then that of the function. `reference`: the branch or tag that the table is read at.
     """
 
     name: TableName
@@ -32,6 +31,12 @@ class TableReference:
     start: int
     end: int
     changes: tuple[SqlText, ...] | None = None
+    reference: str | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether another version than the newest is meant."""
+        return self.version is not None or self.timestamp is not None or self.reference is not None
 
 
 def references(text: str) -> list[TableReference]:
@@ -51,7 +56,7 @@ def bind(text: str, resolve: Resolve) -> str:
     A name for which it gives None stays as written. A replaced table without an alias gets its own last part as one, and columns that
     are qualified by more of its name (`analytics.orders.id`) are cut down to it. Names of WITH lists are no tables; the target of a
     write is left alone. Nothing else of the text changes, and text that Spark would not understand is for Spark to refuse.
-    Raises Unparsable for a string, name or comment that is not closed, UnsupportedStatement for a version that is no number.
+    Raises Unparsable for a string, name or comment that is not closed.
     """
     cursor = Cursor(text, tokenize(text))
     return _bound(cursor, _found(cursor, reads), resolve)
@@ -85,8 +90,8 @@ def _reference(cursor: Cursor, read: Read) -> TableReference:
     parts = tuple(token.name for token in cursor.tokens[read.first : read.last : 2])
     travel = read.travel
     start, end = cursor.tokens[read.first].start, cursor.tokens[read.end - 1].end
-    version, timestamp = (travel.version, travel.timestamp) if travel else (None, None)
-    return TableReference(TableName(parts), version, timestamp, start, end, read.arguments)
+    version, timestamp, named = (travel.version, travel.timestamp, travel.reference) if travel else (None, None, None)
+    return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named)
 
 
 def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = False) -> str:
@@ -97,10 +102,6 @@ def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = 
         name = resolve(reference)
         if name is None:
             continue
-        if read.travel and read.travel.version is None and read.travel.timestamp is None:
-            line, column = position(cursor.text, reference.start)
-            reason = f"{reference.name} is read at a version that is no number. Write VERSION AS OF and a number"
-            raise UnsupportedStatement(reason, text=cursor.text, line=line, column=column)
         edits.append((reference.start, reference.end, name))
         if read.aliasable and not read.aliased:
             replaced.append((read, reference.name))

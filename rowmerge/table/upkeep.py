@@ -48,6 +48,18 @@ class RewrittenDeletes:
     added_bytes: int = 0
 
 
+@dataclass(frozen=True)
+class SnapshotReference:
+    """A branch or a tag. `snapshot_id`: None for the newest snapshot; ages in milliseconds, None for what the table's properties say."""
+
+    name: str
+    tag: bool
+    snapshot_id: int | None = None
+    max_age: int | None = None
+    min_snapshots: int | None = None
+    max_snapshot_age: int | None = None
+
+
 class SnapshotUpkeep(Protocol):
     """Each is one commit at most, behind those of others.
 
@@ -74,3 +86,9 @@ class SnapshotUpkeep(Protocol):
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         """How many delete files a snapshot took out, as it says itself."""
+
+    def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
+        """Make or replace a branch or a tag. Raises AlreadyExists, VersionNotFound, PlanError for the main branch."""
+
+    def drop_reference(self, name: str, *, tag: bool, if_exists: bool) -> None:
+        """Raises VersionNotFound for one that is not there, PlanError for the main branch and for a tag that is a branch."""

@@ -21,6 +21,8 @@ CASES = printed.cases(
     "partitioning.sql",
     "describe.sql",
     "maintenance.sql",
+    "procedures.sql",
+    "snapshot_references.sql",
     "queries.sql",
     "names_and_literals.sql",
 )
