@@ -2,12 +2,10 @@
 
 The table has three files: the ids 1 to 4 and 11 to 14 in partition `a`, 21 to 24 in `b`. A command works on the keys r and r + 100; r is
 a row that exists, r + 100 one that does not. The loser's r is 3; the winner's r makes the relation of the two.
-`python -m tests.unit.delta.conflict_matrix` prints docs/conflicts.md.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +30,6 @@ from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, TableDefinition
 from tests.unit.delta.small_tables import Lake, committed, live_rows
 
-PAGE = Path(__file__).with_name("conflicts_page.md")
 LEVELS = ("WriteSerializable", "Serializable")
 RELATIONS = {"other partition": 21, "same partition": 11, "same file": 1, "same rows": 3}
 """What winner and loser have in common at most, and the winner's r."""
@@ -282,18 +279,14 @@ def expected(level: str, winner: str) -> dict[str, str]:
     return dict(zip((command.name for command in COMMANDS), lines[winner], strict=True))
 
 
-def document() -> str:
-    """The text of docs/conflicts.md."""
+def tables() -> str:
+    """The tables of docs/conflicts.md about Delta."""
     names = [command.name for command in COMMANDS]
-    tables = []
+    found = []
     for level, winners in (("WriteSerializable (default)", names), ("Serializable", names[:1])):
-        lines = [f"### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+        lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
             cells = expected(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
-        tables.append("\n".join(lines))
-    return PAGE.read_text(encoding="utf-8").replace("{tables}", "\n\n".join(tables))
-
-
-if __name__ == "__main__":
-    sys.stdout.write(document())
+        found.append("\n".join(lines))
+    return "\n\n".join(found)

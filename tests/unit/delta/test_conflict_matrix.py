@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowmerge.delta import conflicts
-from tests.unit.delta.conflict_matrix import COMMANDS, LEVELS, RELATIONS, Command, document, endings, expected
+from tests.unit.delta.conflict_matrix import COMMANDS, LEVELS, RELATIONS, Command, endings, expected
 
 BY_NAME = {command.name: command for command in COMMANDS}
 
@@ -41,8 +41,3 @@ def test_no_rule_can_be_left_out(
 ) -> None:
     monkeypatch.setattr(conflicts, "RULES", [known for known in conflicts.RULES if known.__name__ != rule])
     assert endings(tmp_path, BY_NAME[winner], "WriteSerializable", relation)[loser].sign == without
-
-
-def test_the_page_about_conflicts_is_made_from_this_table() -> None:
-    page = Path(__file__).parents[3] / "docs" / "conflicts.md"
-    assert page.read_text(encoding="utf-8") == document(), "run: python -m tests.unit.delta.conflict_matrix > docs/conflicts.md"

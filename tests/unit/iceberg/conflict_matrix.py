@@ -1,0 +1,264 @@
+"""The conflict matrix of Iceberg tables: the races of tests/unit/delta/conflict_matrix.py, and those that only Iceberg knows.
+
+The table has that one's three files, an older snapshot without the row 31 of partition `c`, and one position-delete file, of another
+engine, that takes the rows 4 and 14 out of two files. Losers that are no statements of ours (rollback, expiry …) are winners only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.table.snapshots import Operation
+from pyiceberg.table.update import RemoveSnapshotsUpdate
+
+from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, VersionNotFound
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.locations import plain_path
+from rowmerge.iceberg.snapshot_updates import main_at
+from rowmerge.spark.data_files import PartitionedWriter
+from rowmerge.spark.write import write_spec
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.partitioning import identities
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, TableDefinition
+from tests.unit.delta import conflict_matrix as delta
+from tests.unit.delta.conflict_matrix import FILES, LOSER, RELATIONS, SCHEMA, Command, Ending, Rows, file_of
+from tests.unit.delta.small_tables import committed, live_rows
+from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many
+
+GONE = (4, 14)
+"""Rows that the table has lost before."""
+BEFORE = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4) if id_ not in GONE]
+EXTRA = (31, "c", "base")
+
+
+@dataclass
+class Race(delta.Race):
+    """The same hands on an Iceberg table. `older`: the snapshot before the newest."""
+
+    older: int = 0
+
+    def file(self, r: int, who: str, *ids: int) -> AddedFile:
+        return written(self.lake.table.snapshot(), FILES[file_of(r)], who, ids)
+
+    def by_row(self, operation: str, r: int, who: str, rewrites: bool, into: list[int]) -> Change:
+        first = file_of(r)
+        added = (self.file(r, who, *into),) if into else ()
+        gone = Positions(id_ - first for id_ in GONE if first <= id_ < first + 4)
+        if rewrites:
+            rest = self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ != r and id_ not in GONE))
+            files = FileChanges((*added, rest), (self.paths[first],))
+        else:
+            files = FileChanges(added, deleted={self.paths[first]: gone | Positions([r - first])})
+        return Change(operation, files=files, reads=self.looked_for(r))
+
+    def compact(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:  # type: ignore[override]
+        first = file_of(r)
+        files = FileChanges((self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ not in GONE)),), (self.paths[first],))
+        return Change("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
+
+    def replace(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:  # type: ignore[override]
+        definition = TableDefinition(SCHEMA, identities(("p",)), self.properties)
+        paths = base.files()["path"].to_pylist()
+        files = FileChanges((self.file(r, who, r + 100),), tuple(paths))
+        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+
+    def restore(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:
+        wanted = self.lake.table.snapshot_at(version=self.older)
+        every = frozenset(base.files()["path"].to_pylist())
+        return Change("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * listing.num_rows)), restored=wanted)  # type: ignore[arg-type]
+
+
+def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:
+    writer = PartitionedWriter(write_spec(snapshot))
+    columns = {"id": pa.array(ids, pa.int64()), "who": pa.array([who] * len(ids)), "p": pa.array([partition] * len(ids))}
+    writer.write(pa.table(columns))
+    (file,) = writer.close()
+    return AddedFile(file.path, file.size, file.records, file.partition, file.lower, file.upper, file.nulls)
+
+
+def _restored(rows: Rows, r: int, who: str) -> Rows:
+    return list(BEFORE)
+
+
+BY_NAME = {command.name: command for command in delta.COMMANDS}
+_OTHERS = {
+    "compaction": Command("compaction", BY_NAME["compaction"].rows, Race.compact),  # type: ignore[arg-type]
+    "replace": Command("replace", BY_NAME["replace"].rows, Race.replace),  # type: ignore[arg-type]
+    "metadata": Command("definition", BY_NAME["metadata"].rows, delta.Race.set_property),
+    "protocol": Command("restore", _restored, Race.restore),  # type: ignore[arg-type]
+}
+COMMANDS = tuple(_OTHERS.get(command.name, command) for command in delta.COMMANDS)
+
+# ------------------------------------------------------------------ what only others do
+
+
+def _rewrite_deletes(race: Race) -> None:
+    """The delete file of two data files becomes two."""
+    live = race.lake.table.snapshot().live  # type: ignore[attr-defined]
+    (shared,) = live.deletes
+    storage = race.lake.table._operations.storage  # type: ignore[attr-defined]
+    apart = [deletes_of_many(storage, {race.paths[first]: [3]}, *_partition(race)) for first in (1, 11)]
+    commit_files(race.lake.table._operations, Operation.REPLACE, apart, [plain_path(shared.file.path)])  # type: ignore[attr-defined]
+
+
+def _expire(race: Race) -> None:
+    _update(race, RemoveSnapshotsUpdate(snapshot_ids=[race.older]))
+
+
+def _roll_back(race: Race) -> None:
+    _update(race, main_at(race.lake.table._operations.current().metadata, race.older))  # type: ignore[attr-defined]
+
+
+def _back_and_forward(race: Race) -> None:
+    newest = race.lake.table.snapshot().version
+    _roll_back(race)
+    _update(race, main_at(race.lake.table._operations.current().metadata, newest))  # type: ignore[attr-defined]
+
+
+def _update(race: Race, *updates: object) -> None:
+    operations = race.lake.table._operations  # type: ignore[attr-defined]
+    current = operations.current()
+    assert current is not None
+    assert operations.commit(current, updates) is Put.CREATED
+
+
+def _partition(race: Race) -> tuple[int, tuple[str]]:
+    return race.lake.table.snapshot().spec.spec_id, ("a",)  # type: ignore[attr-defined]
+
+
+MAINTENANCE: Mapping[str, tuple[Callable[[Race], None], Callable[[Rows], Rows]]] = {
+    "rewrite of delete files": (_rewrite_deletes, list),
+    "expiry": (_expire, list),
+    "rollback": (_roll_back, lambda rows: list(BEFORE)),
+    "back and forward": (_back_and_forward, list),
+}
+"""Winners, which have no rows in common with anybody, and what they make of the rows."""
+
+# ------------------------------------------------------------------ races
+
+
+@dataclass
+class Place:
+    """Where a table lies."""
+
+    table: IcebergTable
+
+
+def opened(folder: Path) -> IcebergTable:
+    return IcebergTable(DirectoryOperations(Storage(str(folder)), "s.t"), "s.t")
+
+
+def begun(folder: Path, level: str) -> Race:
+    """A new table."""
+    table = opened(folder)
+    properties = {f"write.{operation}.isolation-level": level for operation in ("merge", "update", "delete")}
+    committed(table.create(TableDefinition(SCHEMA, identities(("p",)), properties, None), Change("CREATE TABLE")))
+    race = Race(Place(table), {}, properties)  # type: ignore[arg-type]
+    files = {first: race.file(first, "base", *range(first, first + 4)) for first in FILES}
+    committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges(tuple(files.values())))))
+    race = replace(race, paths={first: file.path for first, file in files.items()})
+    shared = deletes_of_many(table._operations.storage, {race.paths[first]: [3] for first in (1, 11)}, *_partition(race))
+    older = commit_files(table._operations, Operation.DELETE, [shared])
+    extra = written(table.snapshot(), "c", "base", (31,))
+    committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges((extra,)))))
+    return replace(race, older=older)
+
+
+def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, Ending]:
+    """By loser, how it ends. The winner commits once; each loser, planned before, comes after it, and its metadata is taken away again."""
+    race, r = begun(folder, level), RELATIONS[relation]
+    table, metadata = race.lake.table, folder / "metadata"
+    base, before = table.snapshot(), [*BEFORE, EXTRA]
+    # Files that are needed are written before the winner comes, as statements do.
+    losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}  # type: ignore[arg-type]
+    if winner in MAINTENANCE:
+        act, rows_after = MAINTENANCE[winner]
+        act(race)
+        won: Callable[[Rows], Rows] = rows_after
+    else:
+        command = next(known for known in COMMANDS if known.name == winner)
+        committed(table.commit(base, command.change(race, base, r, "winner", command.rewrites)))  # type: ignore[arg-type]
+        won = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
+    kept, after, found = set(metadata.iterdir()), sorted(won(before)), {}
+    hint = (metadata / "version-hint.text").read_bytes()
+    for loser in COMMANDS:
+        try:
+            outcome = table.commit(base, losers[loser.name])
+        except VersionNotFound:
+            found[loser.name] = Ending("V", after, after, after)
+            continue
+        if isinstance(outcome, Committed):
+            rows = sorted((row["id"], row["p"], row["who"]) for row in live_rows(opened(folder).snapshot()).to_pylist())
+            other = sorted(won(loser.rows(before, LOSER, "loser")))
+            found[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(after, LOSER, "loser")), other)
+        else:
+            assert isinstance(outcome, Conflicted), outcome
+            assert not {path for path in metadata.iterdir() if path.name.endswith(".json")} - kept
+            found[loser.name] = Ending(SIGNS[type(outcome.conflict)], after, after, after)
+        for path in set(metadata.iterdir()) - kept:
+            path.unlink()
+        (metadata / "version-hint.text").write_bytes(hint)
+    return found
+
+
+SIGNS: dict[type[CommitConflict], str] = {
+    ConcurrentAppend: "A",
+    ConcurrentDeleteRead: "R",
+    ConcurrentDeleteDelete: "D",
+    MetadataChanged: "M",
+}
+
+# ------------------------------------------------------------------ what must come of them
+
+SERIALIZABLE = """
+append                  .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA
+insert-only merge       .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA
+merge                   .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... AAAA
+update                  .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... AAAA
+delete                  .... ...R ..+D ..+D ..+D ..DD .RRR .... ..RR .... RRRR
+copy-on-write           .... ..AA ..AA ..AA ..AA ..AA .AAA .... ..RR .... AAAA
+overwrite               .... .RRA .RRA .RRA .RRA .RRA .AAA .... .RRR .... AAAA
+replace                 MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
+compaction              .... .... ..RR ..RR ..RR ..RR .RRR .... ..RR .... ....
+definition              MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
+restore                 MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
+rewrite of delete files . . . . . . . . . . .
+expiry                  . . . . . . . . . . V
+rollback                M M M M M M M M M M M
+back and forward        . . . . . . . . . . .
+"""
+SNAPSHOT = """
+append                  .... .... .... .... .... .... .AAA .... .... .... AAAA
+update                  .... ...R ..+D ..+D ..+D ..DD .AAA .... ..RR .... AAAA
+copy-on-write           .... ..RR ..RR ..RR ..RR ..RR .AAA .... ..RR .... AAAA
+overwrite               .... .RRR .RRR .RRR .RRR .RRR .AAA .... .RRR .... AAAA
+"""
+"""The winners that make a difference; all others end as under serializable."""
+OTHERS = (*(line[:24].strip() for line in SNAPSHOT.strip().splitlines()), "insert-only merge")
+"""Those, and one that makes none for the sake of a rule of its own."""
+WINNERS = (*(command.name for command in COMMANDS), *MAINTENANCE)
+
+
+def expected(level: str, winner: str) -> dict[str, str]:
+    """By loser, the signs, a relation each."""
+    lines = {line[:24].strip(): line[24:].split() for line in SERIALIZABLE.strip().splitlines()}
+    if level == "snapshot":
+        lines |= {line[:24].strip(): line[24:].split() for line in SNAPSHOT.strip().splitlines()}
+    return dict(zip((command.name for command in COMMANDS), lines[winner], strict=True))
+
+
+def tables() -> str:
+    """The tables of docs/conflicts.md about Iceberg."""
+    names = [command.name for command in COMMANDS]
+    found = []
+    for level, winners in (("serializable (default)", WINNERS), ("snapshot", OTHERS[:-1])):
+        lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+        for winner in winners:
+            cells = expected(level.split()[0], winner)
+            lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
+        found.append("\n".join(lines))
+    return "\n\n".join(found)

@@ -1,0 +1,48 @@
+"""Every pair of commands on Iceberg tables as winner and as loser of a race, under both isolation levels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowmerge.iceberg import conflicts
+from tests.unit.delta.conflict_matrix import RELATIONS
+from tests.unit.iceberg.conflict_matrix import COMMANDS, MAINTENANCE, OTHERS, WINNERS, endings, expected
+
+
+@pytest.mark.parametrize(
+    ("winner", "level"), [*((winner, "serializable") for winner in WINNERS), *((winner, "snapshot") for winner in OTHERS)]
+)
+def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(tmp_path: Path, winner: str, level: str) -> None:
+    found = {command.name: "" for command in COMMANDS}
+    for relation in RELATIONS if winner not in MAINTENANCE else ["same rows"]:
+        for loser, ending in endings(tmp_path / relation, winner, level, relation).items():
+            found[loser] += ending.sign
+            orders = [ending.in_order]
+            if level == "snapshot" and winner == "append":
+                orders.append(ending.other_order)
+            assert ending.rows in orders, f"{winner}, then {loser}, {relation}"
+    assert found == expected(level, winner)
+
+
+@pytest.mark.parametrize(
+    ("rule", "winner", "loser", "relation", "without"),
+    [
+        ("nothing_read_was_added", "insert-only merge", "insert-only merge", "same rows", "."),
+        ("nothing_read_was_removed", "delete", "insert-only merge", "same rows", "."),
+        ("nothing_was_removed_twice", "delete", "delete", "same rows", "+"),
+    ],
+)
+def test_no_rule_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str, winner: str, loser: str, relation: str, without: str
+) -> None:
+    monkeypatch.setattr(conflicts, "RULES", [known for known in conflicts.RULES if known.__name__ != rule])
+    assert endings(tmp_path, winner, "serializable", relation)[loser].sign == without
+
+
+def test_every_other_rule_has_a_race_of_its_own() -> None:
+    """Of tests/unit/iceberg/test_commit_races.py (moved rows, equality deletes) and tests/engine/test_idempotency.py (one key)."""
+    others = {"transactions_differ", "nothing_moved_was_removed", "no_equality_deletes_came"}
+    own = {"nothing_read_was_added", "nothing_read_was_removed", "nothing_was_removed_twice"}
+    assert {rule.__name__ for rule in conflicts.RULES} == own | others
