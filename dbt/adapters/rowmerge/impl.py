@@ -184,10 +184,12 @@ class RowmergeAdapter(SparkAdapter):
         """`delta` or `iceberg`: what a model's table is to be. Raises CompilationError for what is none, and for configs of the other."""
         return table_format(config, self.config.credentials.file_format)
 
-    @available
-    def format_of(self, relation: BaseRelation) -> str:
-        """The format of a table that is there, as dbt's cache knows it."""
-        return "iceberg" if relation.is_iceberg else "delta"
+    @available.parse_none
+    def format_of(self, relation: BaseRelation) -> Optional[str]:
+        """The format of a table, None of a view and of what is gone; dbt's cache does not know it of a table that this run has made."""
+        with self.connections.exception_handler(f"look at {relation}"):
+            found = self.session.relation(relation.schema, relation.identifier)
+        return None if found is None else found.format
 
     @available.parse_none
     def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:

@@ -126,7 +126,7 @@ select id, named_struct('town', town {{ ", 'more', 1" if is_incremental() }}) as
             "batches.sql": """
 {{ config(materialized='incremental', incremental_strategy='microbatch', event_time='at', batch_size='day', lookback=1,
           begin=modules.datetime.datetime(2024, 1, 1), partition_by='days(at)') }}
-select id, timestamp'2024-01-02 12:00:00' as at, town from {{ ref('people') }}
+select id, timestamp'{{ model.batch.event_time_start if model.batch }}' as at, town from {{ ref('people') }}
 """,
             "in_python.py": """
 def model(dbt, session):
@@ -143,7 +143,7 @@ models:
         }
 
     def test_seeds_snapshots_and_models_are_iceberg_tables(self, project, rows):
-        batch = ["--event-time-start", "2024-01-02", "--event-time-end", "2024-01-03"]
+        batch = ["--event-time-start", "2024-01-01", "--event-time-end", "2024-01-03"]
         run_dbt(["build", *batch])
         write_file("id,town\n1,Rome\n2,Bonn\n3,Bern\n", project.project_root, "seeds", "people.csv")
         run_dbt(["build", *batch])
@@ -151,7 +151,7 @@ models:
         assert rows("growing", ["id", "town", "more"]) == [(1, "Rome", "new"), (2, "Bonn", "new"), (3, "Bern", "new")]
         assert rows("evolving", ["id", "place"])[1:] == [(2, {"town": "Bonn", "more": 1}), (3, {"town": "Bern", "more": 1})]
         assert rows("in_python", ["id", "town"]) == [(1, "Rome"), (2, "Bonn"), (3, "Bern")]
-        assert [row[0] for row in rows("batches", ["town"])] == ["Bern", "Bonn", "Rome"]
+        assert [row[0] for row in rows("batches", ["town"])] == ["Bern", "Bern", "Bonn", "Bonn", "Rome", "Rome"]
         history = project.run_sql("select id, town, dbt_valid_to is null from {schema}.history order by id, town", fetch="all")
         assert history == [(1, "Rome", True), (2, "Bonn", True), (2, "Oslo", False), (3, "Bern", True)]
 

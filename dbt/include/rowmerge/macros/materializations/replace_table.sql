@@ -20,5 +20,5 @@
 
 {#- Whether the table that is there has another format than the model asks for. -#}
 {% macro rowmerge_changes_format(existing_relation) %}
-  {{ return(existing_relation is not none and existing_relation.is_table and adapter.format_of(existing_relation) != adapter.table_format(config)) }}
+  {{ return(existing_relation is not none and adapter.format_of(existing_relation) not in (none, adapter.table_format(config))) }}
 {% endmacro %}
