@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -52,7 +53,6 @@ class SnapshotFiles:
     added: Sequence[AddedFile]
     data_age: int = UNASSIGNED
     """The sequence number of the rows in added files where they are older than the snapshot: of rows that were only moved."""
-    compression: str = "deflate"
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _written: list[str] = field(default_factory=list)
     _used: frozenset[str] = frozenset()
@@ -75,7 +75,7 @@ class SnapshotFiles:
         dangling = {key_of_delete(entry) for entry in live.deletes if scope_of(entry) in gone} | live.outlived(gone, self.data_age)
         leaving = superseded | dangling
         kept, changed = self.without(live.manifests, gone, leaving)
-        new = self._added_manifests() + self.delete_manifests(marked)
+        new = self._added_manifests + self.delete_manifests(marked)
         manifests = self._merged([*new, *kept])
         entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.storage, manifest))]
         return self.listed(manifests, entries, parent, sequence_number, [file.path for file in marked])
@@ -175,15 +175,14 @@ class SnapshotFiles:
     def _leaves(self, entry: Entry, gone: frozenset[str], leaving: set[str]) -> bool:
         return plain_path(entry.file.path) in gone if entry.file.content == Content.DATA else key_of_delete(entry) in leaving
 
+    @cached_property
     def _added_manifests(self) -> list[Manifest]:
         """Made once: what is in them does not depend on others."""
-        if not hasattr(self, "_own"):
-            ordered = [part.source_id for part in self.metadata.sort_order().fields if part.transform.preserves_order]
-            modes = metrics_modes(self.metadata.schema(), self.metadata.properties, ordered)
-            files = [content_file(file, self.metadata, modes) for file in self.added]
-            parts = [files[start : start + ENTRIES_OF_A_MANIFEST] for start in range(0, len(files), ENTRIES_OF_A_MANIFEST)]
-            self._own = [self._of_new(part, ManifestContent.DATA, self.metadata.default_spec_id) for part in parts]
-        return list(self._own)
+        ordered = [part.source_id for part in self.metadata.sort_order().fields if part.transform.preserves_order]
+        modes = metrics_modes(self.metadata.schema(), self.metadata.properties, ordered)
+        files = [content_file(file, self.metadata, modes) for file in self.added]
+        parts = [files[start : start + ENTRIES_OF_A_MANIFEST] for start in range(0, len(files), ENTRIES_OF_A_MANIFEST)]
+        return [self._of_new(part, ManifestContent.DATA, self.metadata.default_spec_id) for part in parts]
 
     def delete_manifests(self, files: Sequence[ContentFile]) -> list[Manifest]:
         by_spec: dict[int, list[ContentFile]] = defaultdict(list)
