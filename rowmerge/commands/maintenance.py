@@ -35,11 +35,12 @@ class Reorg:
 
 @dataclass(frozen=True)
 class Restore:
-    """RESTORE TABLE table TO VERSION AS OF n, or TO TIMESTAMP AS OF an expression."""
+    """RESTORE TABLE table TO VERSION AS OF n or a branch or tag, or TO TIMESTAMP AS OF an expression."""
 
     target: TableName
     version: int | None = None
     timestamp: SqlText | None = None
+    reference: str | None = None
 
 
 @dataclass(frozen=True)

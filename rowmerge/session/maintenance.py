@@ -9,6 +9,7 @@ from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.compaction import optimize, purge
 from rowmerge.changes.restore import restore
 from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
+from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.errors import PlanError
 from rowmerge.session import answers
@@ -16,7 +17,7 @@ from rowmerge.session.binding import Binder
 from rowmerge.session.procedures import Procedures
 from rowmerge.session.results import StatementResult
 from rowmerge.table.schema import Primitive
-from rowmerge.table.snapshot import VacuumOptions
+from rowmerge.table.snapshot import Table, VacuumOptions
 from rowmerge.table.upkeep import SnapshotReference
 
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ class Maintenance:
         """Delta's counts of files and bytes."""
         timestamp = None if command.timestamp is None else self.binder.timestamp(command.timestamp.text)
         told = None if command.timestamp is None else command.timestamp.text.strip("'\"")
-        parameters = {"version": command.version, "timestamp": told}
         table = self.binder.table(command.target)
-        result, counts = restore(table, parameters, version=command.version, timestamp=timestamp, options=self.options)
+        version = command.version if command.reference is None else _named(table, command.target, command.reference)
+        parameters = {"version": version, "timestamp": told}
+        result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
         frame = answers.answer(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
         return StatementResult(frame, "RESTORE", result.changes, result.version, result.timings.seconds)
 
@@ -93,3 +95,9 @@ class Maintenance:
 
     def _is_on(self, name: str) -> bool:
         return str(self.spark.conf.get(name, "true")).strip().lower() == "true"
+
+
+def _named(table: Table, name: TableName, reference: str) -> int:
+    if table.upkeep is None:
+        raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
+    return table.upkeep.named(reference)

@@ -66,10 +66,10 @@ def restore(cursor: Cursor) -> Restore:
     target = _table(cursor)
     cursor.accept("TO")
     travel = time_travel(cursor)
-    if travel is None or (travel.version is None and travel.timestamp is None):
+    if travel is None:
         raise cursor.expected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
     cursor.finish("the version")
-    return Restore(target, travel.version, travel.timestamp)
+    return Restore(target, travel.version, travel.timestamp, travel.reference)
 
 
 def _where(cursor: Cursor, before: frozenset[str]) -> SqlText | None:

@@ -54,10 +54,17 @@ def test_rolling_back_to_a_time(session: rowmerge.Session, snapshots: list[int])
 
 
 def test_restore_of_a_snapshot_and_of_a_time(session: rowmerge.Session, snapshots: list[int]) -> None:
+    third = [time for (_, time, *_) in rows(session, "describe history t")][1]
     session.sql(f"restore table t to version as of {snapshots[0]}")
     assert ids(session) == [0]
     session.sql(f"restore table t to version as of {snapshots[3]}")
     assert ids(session) == [0, 1, 2, 3]
+    session.sql(f"alter table t create tag early as of version {snapshots[1]}")
+    session.sql("alter table t add columns (v string)")
+    session.sql("restore table t to version as of 'early'")
+    assert rows(session, "select id, v from t order by id") == [(0, None), (1, None)], "rows come back, columns stay"
+    session.sql(f"restore table t to timestamp as of '{third}'")
+    assert ids(session) == [0, 1, 2]
 
 
 def test_snapshots_that_are_named_expire(session: rowmerge.Session, snapshots: list[int]) -> None:

@@ -103,3 +103,21 @@ call system.rollback_to_snapshot('d', 1);
 !> PlanError: Use RESTORE TABLE d TO VERSION AS OF instead.
 call system.rewrite_manifests('nothing');
 !> TableNotFound: nothing
+
+--- vacuum of an Iceberg table leaves the newest snapshot
+create table t (id int, v string) using iceberg tblproperties ({mode});
+insert into t select /*+ coalesce(1) */ id, 'a' from range(10);
+update t set v = 'b' where id < 5;
+delete from t where id = 7;
+vacuum t retain 1 hours;
+!> PlanError: RETAIN 1 HOURS is shorter than 24 hours
+vacuum t retain 24 hours dry run;
+=> -
+vacuum t;
+set spark.databricks.delta.retentionDurationCheck.enabled = false;
+vacuum t retain 0 hours;
+set spark.databricks.delta.retentionDurationCheck.enabled = true;
+select count(*), sum(id), count_if(v = 'b') from t;
+=> 9 | 38 | 5
+update t set v = 'c' where id = 1;
+=> 1
