@@ -286,17 +286,24 @@ select 1 as id
 class TestSeedFormat:
     @pytest.fixture(scope="class")
     def seeds(self):
-        return {"towns.csv": "id\n1\n"}
+        return {
+            "towns.csv": "id\n1\n",
+            "schema.yml": """
+seeds:
+  - name: towns
+    config: {file_format: "{{ env_var('TOWNS_FORMAT', 'delta') }}", persist_docs: {columns: true}}
+    columns: [{name: id, description: The id}]
+""",
+        }
 
-    @pytest.fixture(scope="class")
-    def project_config_update(self):
-        return {"seeds": {"+file_format": "{{ env_var('TOWNS_FORMAT', 'delta') }}"}}
-
-    def test_a_seed_changes_its_format(self, project, warehouse, monkeypatch):
+    def test_a_seed_changes_its_format_and_keeps_its_comments(self, project, warehouse, monkeypatch):
         for format_, read in (("delta", read_with_delta_rs), ("iceberg", read_with_pyiceberg)):
             monkeypatch.setenv("TOWNS_FORMAT", format_)
             run_dbt(["seed"])
             assert rows_of(read(f"{warehouse}/{project.test_schema}/towns")) == [(1,)]
+            with project.adapter.connection_named("test"):
+                (column,) = project.adapter.session.describe(project.test_schema, "towns").columns
+            assert column.comment == "The id"
 
 
 class TestLocation:

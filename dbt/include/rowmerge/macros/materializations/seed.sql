@@ -19,6 +19,8 @@
   {% endcall %}
 
   {% do apply_grants(target_relation, config.get('grants')) %}
+  {#- The rows brought the comments along, but for those of columns of a table that changed its format. -#}
+  {% do persist_docs(target_relation, model) %}
 
   {{ run_hooks(post_hooks, inside_transaction=True) }}
   {{ run_hooks(post_hooks, inside_transaction=False) }}
