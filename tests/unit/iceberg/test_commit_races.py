@@ -5,20 +5,20 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from rowmerge.catalog.removal import METADATA, remove_table
-from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, TableNotFound, VersionNotFound
+from rowmerge.errors import ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, TableNotFound, VersionNotFound
 from rowmerge.iceberg.snapshot_updates import main_at
 from rowmerge.plan.pruning import everything
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Snapshot
+from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshot import Change, Committed, Reads
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes
 from tests.unit.iceberg.lake import Lake
+from tests.unit.iceberg.races import conflict, deleting, keeping_out, path_of
 
 
 @pytest.fixture
@@ -31,29 +31,6 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def path_of(lake: Lake, snapshot: Snapshot, id_: int) -> str:
-    return next(path for path in snapshot.files()["path"].to_pylist() if id_ in lake.ids_in(path))
-
-
-def deleting(lake: Lake, base: Snapshot, *ids: int) -> Change:
-    """A merge-on-read DELETE of rows of one file."""
-    path = path_of(lake, base, ids[0])
-    known = base.deleted_positions([path]).get(path, Positions())
-    rows = Positions(lake.ids_in(path).index(id_) for id_ in ids)
-    return Change("DELETE", files=FileChanges(deleted={path: known | rows}), reads=Reads(frozenset({path}), rows={}))
-
-
-def keeping_out(lake: Lake, base: Snapshot, id_: int) -> Change:
-    """An insert-only MERGE: the row of this id keeps a source row from being inserted, another source row comes in."""
-    path = path_of(lake, base, id_)
-    rows = {path: Positions([lake.ids_in(path).index(id_)])}
-    return Change("MERGE", files=FileChanges(written(base, [100])), reads=Reads(frozenset({path}), _none, rows=rows))
-
-
-def _none(listing: pa.Table) -> pa.Array:
-    return pa.array([False] * listing.num_rows)
-
-
 def compact(lake: Lake, *ids: int) -> None:
     """The files that hold these ids become one."""
     base = lake.table.snapshot()
@@ -63,11 +40,6 @@ def compact(lake: Lake, *ids: int) -> None:
     files = FileChanges(written(base, rows), tuple(paths))
     outcome = lake.table.commit(base, Change("OPTIMIZE", files=files, reads=Reads(frozenset(paths)), data_change=False))
     assert isinstance(outcome, Committed)
-
-
-def conflict(outcome: Outcome) -> type[CommitConflict]:
-    assert isinstance(outcome, Conflicted), outcome
-    return type(outcome.conflict)
 
 
 def back_to(lake: Lake, snapshot: int) -> None:

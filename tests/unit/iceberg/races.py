@@ -1,0 +1,39 @@
+"""Commands that are planned on one version of a small table, and what their commits come to."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from rowmerge.errors import CommitConflict
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.snapshot import Change, Conflicted, FileMask, Outcome, Reads, Snapshot
+from tests.unit.changes.operations import written
+from tests.unit.iceberg.lake import Lake
+
+
+def _none(listing: pa.Table) -> pa.Array:
+    return pa.array([False] * listing.num_rows)
+
+
+def path_of(lake: Lake, snapshot: Snapshot, id_: int) -> str:
+    return next(path for path in snapshot.files()["path"].to_pylist() if id_ in lake.ids_in(path))
+
+
+def deleting(lake: Lake, base: Snapshot, *ids: int) -> Change:
+    """A merge-on-read DELETE of rows of one file."""
+    path = path_of(lake, base, ids[0])
+    known = base.deleted_positions([path]).get(path, Positions())
+    rows = Positions(lake.ids_in(path).index(id_) for id_ in ids)
+    return Change("DELETE", files=FileChanges(deleted={path: known | rows}), reads=Reads(frozenset({path}), rows={}))
+
+
+def keeping_out(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _none) -> Change:
+    """An insert-only MERGE: the row of this id keeps a source row from being inserted, another source row comes in."""
+    path = path_of(lake, base, id_)
+    rows = {path: Positions([lake.ids_in(path).index(id_)])}
+    return Change("MERGE", files=FileChanges(written(base, [100])), reads=Reads(frozenset({path}), may_match, rows=rows))
+
+
+def conflict(outcome: Outcome) -> type[CommitConflict]:
+    assert isinstance(outcome, Conflicted), outcome
+    return type(outcome.conflict)

@@ -1,0 +1,213 @@
+"""pyiceberg commits between the plan and the commit of a command: in a SQL catalog, and in a folder, where its metadata is put by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import Table as TheirTable
+
+from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRead, MetadataChanged
+from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
+from rowmerge.plan.pruning import everything
+from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshot import Change, Committed, Snapshot
+from tests.unit.changes.operations import NOW, written
+from tests.unit.iceberg.lake import Lake
+from tests.unit.iceberg.races import conflict, deleting, keeping_out
+
+ROOT = Path(__file__).parents[3]
+
+
+def configuration(folder: Path) -> dict[str, Any]:
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/w"}
+
+
+def lake_in_catalog(folder: Path) -> Lake:
+    """The table s.t of a SQL catalog."""
+    lake = Lake(folder / "t")
+    client = CatalogClient(configuration(folder))
+    if "s" not in client.namespaces():
+        client.create_namespace("s", {})
+    operations = CatalogOperations(client, "s", "t", lake.storage)
+    lake.operations, lake.table = operations, IcebergTable(operations, "s.t")  # type: ignore[assignment]
+    return lake
+
+
+@pytest.fixture(params=["directory", "sql"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """Two files: the ids 0 to 9 and 10 to 19."""
+    made = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
+    made.create()
+    made.append(range(10))
+    made.append(range(10, 20))
+    return made
+
+
+def theirs_commit(lake: Lake, act: Callable[[TheirTable], object]) -> None:
+    """What pyiceberg does with the newest version becomes the next one."""
+    folder = lake.folder.parent
+    if isinstance(lake.operations, CatalogOperations):
+        act(load_catalog("default", **configuration(folder)).load_table("s.t"))
+        return
+    catalog = load_catalog("other", **configuration(folder))
+    catalog.create_namespace_if_not_exists("s")
+    table = catalog.register_table(f"s.t{uuid.uuid4().hex}", lake.current.path)
+    act(table)
+    version = lake.current.version
+    assert version is not None
+    made = Path(table.refresh().metadata_location.removeprefix("file://")).read_bytes()
+    lake.storage.put(f"metadata/v{version + 1}.metadata.json", made)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"theirs {id_}" for id_ in ids]})
+
+
+def _append(table: TheirTable) -> None:
+    table.append(rows(30))
+
+
+def _delete_of_a_row(table: TheirTable) -> None:
+    table.delete("id = 4")
+
+
+def _delete_of_a_file(table: TheirTable) -> None:
+    table.delete("id >= 10")
+
+
+def _overwrite(table: TheirTable) -> None:
+    table.overwrite(rows(4), "id = 4")
+
+
+def _schema(table: TheirTable) -> None:
+    with table.update_schema() as change:
+        change.rename_column("name", "title")
+
+
+def delete_3(lake: Lake, base: Snapshot) -> Change:
+    return deleting(lake, base, 3)
+
+
+def delete_13(lake: Lake, base: Snapshot) -> Change:
+    return deleting(lake, base, 13)
+
+
+def upsert(lake: Lake, base: Snapshot) -> Change:
+    return keeping_out(lake, base, 13, everything)
+
+
+def append(lake: Lake, base: Snapshot) -> Change:
+    return Change("WRITE", files=FileChanges(written(base, [40])))
+
+
+OLD = set(range(20))
+RACES: list[tuple[Callable[[TheirTable], None], Callable[[Lake, Snapshot], Change], type[CommitConflict] | None, set[int]]] = [
+    (_append, delete_3, None, {*OLD, 30} - {3}),
+    (_append, append, None, {*OLD, 30, 40}),
+    (_append, upsert, ConcurrentAppend, {*OLD, 30}),
+    (_delete_of_a_row, delete_3, ConcurrentDeleteRead, OLD - {4}),
+    (_delete_of_a_row, delete_13, None, OLD - {4, 13}),
+    (_delete_of_a_row, append, None, {*OLD, 40} - {4}),
+    (_delete_of_a_file, delete_3, None, set(range(10)) - {3}),
+    (_delete_of_a_file, delete_13, ConcurrentDeleteRead, set(range(10))),
+    (_delete_of_a_file, upsert, ConcurrentDeleteRead, set(range(10))),
+    (_overwrite, delete_3, ConcurrentDeleteRead, OLD),
+    (_overwrite, delete_13, None, OLD - {13}),
+    (_overwrite, upsert, ConcurrentAppend, OLD),
+    (_schema, delete_3, MetadataChanged, OLD),
+    (_schema, append, MetadataChanged, OLD),
+]
+
+
+@pytest.mark.parametrize(("winner", "loser", "ending", "ids"), RACES, ids=[f"{row[0].__name__[1:]}-{row[1].__name__}" for row in RACES])
+def test_what_pyiceberg_commits_between_is_honoured(
+    lake: Lake,
+    winner: Callable[[TheirTable], None],
+    loser: Callable[[Lake, Snapshot], Change],
+    ending: type[CommitConflict] | None,
+    ids: set[int],
+) -> None:
+    base = lake.table.snapshot()
+    change = loser(lake, base)
+    theirs_commit(lake, winner)
+    outcome = lake.table.commit(base, change)
+    if ending is None:
+        assert isinstance(outcome, Committed), outcome
+    else:
+        assert conflict(outcome) is ending
+    assert lake.ids() == sorted(ids)
+    if isinstance(lake.operations, CatalogOperations):
+        seen = load_catalog("default", **configuration(lake.folder.parent)).load_table("s.t").scan().to_arrow()
+        assert sorted(seen["id"].to_pylist()) == sorted(ids)
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from pyiceberg.catalog.sql import SqlCatalog
+from tests.unit.iceberg.races import deleting
+from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog
+
+commit_table = SqlCatalog.commit_table
+
+def dying(*arguments):
+    if sys.argv[2] == "after":
+        commit_table(*arguments)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+lake = lake_in_catalog(Path(sys.argv[1]))
+base = lake.table.snapshot()
+SqlCatalog.commit_table = dying
+lake.table.commit(base, deleting(lake, base, 3))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_killed_at_the_commit_of_a_catalog_the_table_is_old_or_new(tmp_path: Path, when: str) -> None:
+    lake = lake_in_catalog(tmp_path)
+    lake.create()
+    lake.append(range(10))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    ended = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), when], cwd=ROOT, env=environment, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    left = set(range(10)) - ({3} if when == "after" else set())
+    assert lake.ids() == sorted(left)
+    theirs_commit(lake, _append)
+    lake.delete(5)
+    assert lake.ids() == sorted({*left, 30} - {5})
+    lake.table.vacuum(NOW)
+    assert lake.ids() == sorted({*left, 30} - {5})
+
+
+@pytest.mark.parametrize("happened", [False, True])
+def test_a_catalog_that_fails_once_commits_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, happened: bool) -> None:
+    lake = lake_in_catalog(tmp_path)
+    lake.create()
+    lake.append(range(10))
+    commit_table, failed = SqlCatalog.commit_table, []
+
+    def failing(*arguments: Any) -> Any:
+        if failed:
+            return commit_table(*arguments)
+        failed.append(1)
+        if happened:
+            commit_table(*arguments)
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(SqlCatalog, "commit_table", failing)
+    base = lake.table.snapshot()
+    outcome = lake.table.commit(base, deleting(lake, base, 3))
+    assert isinstance(outcome, Committed) and failed
+    assert lake.ids() == [0, 1, 2, *range(4, 10)]
+    assert [snapshot.operation for snapshot in lake.table.history()].count("DELETE") == 1
