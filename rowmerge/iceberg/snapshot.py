@@ -184,8 +184,15 @@ class IcebergSnapshot:
         wanted = frozenset(columns) & frozenset(self.schema.names)
         if wanted not in self._listings:
             live = self.live
+            self._check_formats(live)
             self._listings[wanted] = list_files(live, live.data, self.iceberg_schema, self.schema, self.spec, wanted)
         return self._listings[wanted]
+
+    def _check_formats(self, live: LiveFiles) -> None:
+        others = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
+        if others:
+            advice = "Rewrite its data files as Parquet in the engine that wrote them."
+            raise UnsupportedTableFeature(self._name, f"data files of the format {others[0]}", action="read", advice=advice)
 
     def difference(self, other: Snapshot) -> FileDifference:
         assert isinstance(other, IcebergSnapshot)
