@@ -38,12 +38,16 @@ def orphans(location: str, current: Current, needed: Collection[str], found: Seq
         if path.startswith(inner) or _is_hidden(path, prefixes) or _is_newer(path, current):
             continue
         going.append(path)
-        # What Hadoop's local file system writes beside each file goes with it.
-        folder, _, name = path.rpartition("/")
-        if (checksum := posixpath.join(folder, f".{name}.crc")) in checksums:
+        if (checksum := checksum_of(path)) in checksums:
             going.append(checksum)
     # The oldest metadata goes first: a writer that sleeps on it must not find the next one gone and its own still there.
     return sorted(going, key=lambda path: (_number(path), path))
+
+
+def checksum_of(path: str) -> str:
+    """Where Hadoop's local file system keeps the check sums of a file."""
+    folder, _, name = path.rpartition("/")
+    return posixpath.join(folder, f".{name}.crc")
 
 
 def _divided(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:

@@ -16,10 +16,10 @@ from rowmerge.errors import PlanError
 from rowmerge.iceberg.expiry import check_collectable, expiring
 from rowmerge.iceberg.metadata_commit import check_writable, commit_updates, newest
 from rowmerge.iceberg.operations import Current, TableOperations
-from rowmerge.iceberg.orphans import orphans
+from rowmerge.iceberg.orphans import checksum_of, orphans
 from rowmerge.iceberg.properties import DATA_PATH, METADATA_PATH
 from rowmerge.iceberg.reachable import FileKind, file_key, needed_files, only_expired
-from rowmerge.storage.store import Storage, StoredObject, absolute_location
+from rowmerge.storage.store import Storage, StoredObject, absolute_location, local_path
 from rowmerge.table.snapshot import Vacuumed, VacuumOptions
 from rowmerge.table.upkeep import Expired, ExpiryOptions
 
@@ -137,7 +137,10 @@ class Vacuum:
 
     def _delete(self, going: Mapping[Storage, Sequence[str]]) -> None:
         for root, paths in going.items():
-            root.delete([path[len(file_key(root.location)) + 1 :] for path in paths])
+            below = [path[len(file_key(root.location)) + 1 :] for path in paths]
+            # What Hadoop's local file system writes beside each file goes with it.
+            checksums = [checksum_of(path) for path in below] if local_path(root.location) is not None else []
+            root.delete([*below, *checksums])
 
     def _orphans(self, current: Current, found: Sequence[StoredObject], before: int) -> list[str]:
         if not any(candidate.modified < before for candidate in found):

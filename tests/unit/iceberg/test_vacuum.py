@@ -195,11 +195,15 @@ def test_what_is_hidden_or_another_tables_stays(lake: Lake) -> None:
 
 
 def test_the_check_sums_of_hadoop_go_with_their_files(lake: Lake) -> None:
+    for path in [path for path in lake.on_disk("data") if path.endswith(".parquet")]:
+        lake.junk(path.replace("data/", "data/.") + ".crc", 0)
     gone = [lake.junk(path) for path in ("data/left.parquet", "data/.left.parquet.crc")]
     kept = lake.junk("data/.other.parquet.crc")
     vacuumed(lake)
     assert not lake.on_disk() & set(gone)
     assert kept in lake.on_disk()
+    files = {path for path in lake.on_disk("data") if path.endswith(".parquet")}
+    assert {path for path in lake.on_disk("data") if path.endswith(".crc")} == {kept, *(f"data/.{path[5:]}.crc" for path in files)}
 
 
 def test_metadata_that_the_log_names_stays_and_older_goes(lake: Lake) -> None:
