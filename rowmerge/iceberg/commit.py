@@ -120,6 +120,8 @@ class Commit:
         everything = change.replace or change.restored is not None
         definition_alone = change.definition is not None and change.files.empty
 
+        specs = {entry.file.spec_id for entry in base.live.by_path(change.files.removed).values()}
+
         def listed(entries: Sequence[Entry]) -> pa.Table:
             files = LiveFiles(self.operations.storage, data=tuple(entries))
             return list_files(files, entries, base.iceberg_schema, base.schema, base.spec, change.reads.columns)
@@ -134,6 +136,7 @@ class Commit:
             serializable=everything or definition_alone or base.isolation_level(change.operation) == "serializable",
             listed=listed,
             application=change.transaction[0] if change.transaction else None,
+            moves_within_partitions=not change.data_change and specs <= {base.spec.spec_id},
         )
 
     # ------------------------------------------------------------------ updates

@@ -36,6 +36,8 @@ class Ours:
     serializable: bool
     listed: Callable[[Sequence[Entry]], pa.Table]
     application: str | None = None
+    moves_within_partitions: bool = False
+    """Whether rows come to other files of the same partition spec, and nothing else happens."""
     moved: frozenset[str] = frozenset()
 
     @property
@@ -119,9 +121,9 @@ def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | No
 def no_equality_deletes_came(winner: Winner, ours: Ours) -> CommitConflict | None:
     """Equality deletes say which rows left only when rows are read: whoever read or changed any begins again.
 
-    They apply to rows that were only moved to other files, too: such files are as old as what they were made of.
+    They apply to rows that were only moved to other files of their partitions, too: such files are as old as what they were made of.
     """
-    if winner.equality_deletes and ours.data_change and (ours.reads.paths or ours.touched):
+    if winner.equality_deletes and not ours.moves_within_partitions and (ours.reads.paths or ours.touched):
         return _conflict(ConcurrentDeleteRead, winner, ours, winner.equality_deletes[0].file.path)
     return None
 

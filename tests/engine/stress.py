@@ -1,7 +1,7 @@
 """Workers that change one table at random, and the model that the table's log is replayed against.
 
 Every statement follows from its worker's number and its turn, and carries both as its idempotency key: the log tells the order. As a
-program, `python -m tests.engine.stress WAREHOUSE WORKER TURNS LEVEL` is one worker, and prints its figures.
+program, `python -m tests.engine.stress WAREHOUSE WORKER TURNS LEVEL [CATALOG]` is one worker, and prints its figures.
 """
 
 from __future__ import annotations
@@ -90,28 +90,29 @@ def work(session: rowmerge.Session, worker: int, turns: int, level: str) -> Coun
     return figures
 
 
-def turns_in_log(folder: Path) -> Iterator[tuple[int, int]]:
-    """(worker, turn) of every commit that has one, in the order of the log, or of the snapshots."""
-    for application, turn in _transactions(folder):
+def turns_in_log(folder: Path, metadata: Path | None = None) -> Iterator[tuple[int, int]]:
+    """(worker, turn) of every commit that has one, in the order of the log, or of the snapshots; `metadata`: where a catalog has them."""
+    for application, turn in _transactions(folder, metadata):
         yield int(application.removeprefix("worker ")), turn
 
 
-def _transactions(folder: Path) -> Iterator[tuple[str, int]]:
+def _transactions(folder: Path, metadata: Path | None) -> Iterator[tuple[str, int]]:
     if (folder / LOG).is_dir():
         for path in sorted((folder / LOG).glob("*.json")):
             for line in path.read_text().splitlines():
                 if transaction := json.loads(line).get("txn"):
                     yield transaction["appId"], transaction["version"]
         return
-    newest = max((folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
+    newest = metadata or max((folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
     for snapshot in sorted(json.loads(newest.read_text())["snapshots"], key=lambda found: found["sequence-number"]):
         if APPLICATION in snapshot["summary"]:
             yield snapshot["summary"][APPLICATION], int(snapshot["summary"][APPLICATION_VERSION])
 
 
 if __name__ == "__main__":
-    _, warehouse, number, count, isolation = sys.argv
-    connected = rowmerge.connect(warehouse, commit_retries=1000)
+    _, warehouse, number, count, isolation, *configuration = sys.argv
+    catalog = json.loads(configuration[0]) if configuration else None
+    connected = rowmerge.connect(warehouse, catalog=catalog, commit_retries=1000)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     sys.stdin.readline()

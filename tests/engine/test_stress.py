@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyiceberg.catalog import load_catalog
 from pyspark.sql import SparkSession
 
 import rowmerge
@@ -25,22 +26,34 @@ NIGHTLY = int(os.environ.get("ROWMERGE_STRESS", "0"))
 THREADS, PROCESSES, TURNS = (8, 3, NIGHTLY) if NIGHTLY else (4, 0, 3)
 
 
-LEVELS = [("delta", "Serializable"), ("iceberg", "Serializable"), *([("delta", "WriteSerializable")] if NIGHTLY else [])]
+LEVELS = [
+    ("delta", "Serializable", False),
+    ("iceberg", "Serializable", False),
+    ("iceberg", "Serializable", True),
+    *([("delta", "WriteSerializable", False)] if NIGHTLY else []),
+]
 
 
-@pytest.mark.parametrize(("format_", "level"), LEVELS)
-def test_the_table_ends_as_its_log_says(session: rowmerge.Session, spark: SparkSession, tmp_path: Path, format_: str, level: str) -> None:
-    warehouse = str(tmp_path / "warehouse")
+@pytest.mark.parametrize(("format_", "level", "in_catalog"), LEVELS)
+def test_the_table_ends_as_its_log_says(
+    session: rowmerge.Session, spark: SparkSession, tmp_path: Path, format_: str, level: str, in_catalog: bool
+) -> None:
+    """`in_catalog`: of pyiceberg, a SQL catalog on SQLite."""
+    warehouse = str(tmp_path / ("lake" if in_catalog else "warehouse"))
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{warehouse}"} if in_catalog else None
+    if catalog is not None:
+        session = rowmerge.connect(warehouse, catalog=catalog, spark=spark)
+        session.sql("create schema if not exists default")
     isolation = f", 'delta.isolationLevel' = '{level}'" if format_ == "delta" else ""
     session.sql(f"create table t (id int, n int) using {format_} tblproperties ('rowmerge.write.mode' = 'merge-on-read'{isolation})")
     session.sql(f"insert into t select cast(id as int), cast(id % 100 as int) from range({KEYS}) distribute by 1")
-    processes = [start(warehouse, THREADS + number, level) for number in range(PROCESSES)]
+    processes = [start(warehouse, THREADS + number, level, catalog) for number in range(PROCESSES)]
     begun = time.perf_counter()
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    own = rowmerge.connect(warehouse, spark=spark, commit_retries=1000)
+    own = rowmerge.connect(warehouse, catalog=catalog, spark=spark, commit_retries=1000)
     with ThreadPoolExecutor(THREADS) as pool:
         figures = sum(pool.map(lambda number: work(own, number, TURNS, level), range(THREADS)), Counter())
     for process in processes:
@@ -48,10 +61,12 @@ def test_the_table_ends_as_its_log_says(session: rowmerge.Session, spark: SparkS
         figures += Counter(json.loads(process.stdout.readline()))
         assert process.wait() == 0
     seconds = time.perf_counter() - begun
-    sys.stdout.write(f"\n{format_}, {level}: {dict(figures)}, {seconds:.0f} s\n")
+    sys.stdout.write(f"\n{format_}{' in a catalog' if in_catalog else ''}, {level}: {dict(figures)}, {seconds:.0f} s\n")
 
     rows = {key: key % 100 for key in range(KEYS)}
-    done = list(turns_in_log(Path(warehouse) / "default" / "t"))
+    metadata = None if catalog is None else load_catalog("default", **catalog).load_table("default.t").metadata_location
+    newest = None if metadata is None else Path(metadata.removeprefix("file://"))
+    done = list(turns_in_log(Path(warehouse) / "default" / "t", newest))
     assert sorted(done) == [(worker, turn) for worker in range(THREADS + PROCESSES) for turn in range(TURNS)]
     for worker, turn in done:
         statement(worker, turn, level).apply(rows)
@@ -59,10 +74,11 @@ def test_the_table_ends_as_its_log_says(session: rowmerge.Session, spark: SparkS
     assert found == sorted(rows.items())
 
 
-def start(warehouse: str, worker: int, level: str) -> subprocess.Popen[str]:
+def start(warehouse: str, worker: int, level: str, catalog: dict[str, str] | None) -> subprocess.Popen[str]:
     """A worker in a process of its own, ready to begin."""
+    configuration = [] if catalog is None else [json.dumps(catalog)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.stress", warehouse, str(worker), str(TURNS), level],
+        [sys.executable, "-m", "tests.engine.stress", warehouse, str(worker), str(TURNS), level, *configuration],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -50,8 +50,9 @@ def commit_files(
             manifests.append(manifest([*stay, *told], known.content, known.spec_id))
     for content in ManifestContent:
         files = [file for file in added if (file.content is Content.DATA) is (content is ManifestContent.DATA)]
-        if files:
-            manifests.append(manifest([Entry.added(file, id_) for file in files], content, metadata.default_spec_id))
+        for spec_id in sorted({file.spec_id for file in files}):
+            own = [Entry.added(file, id_) for file in files if file.spec_id == spec_id]
+            manifests.append(manifest(own, content, spec_id))
     path = f"{storage.location}/metadata/snap-{id_}.avro"
     write_manifest_list(storage, path, manifests, snapshot_id=id_, parent_id=before.snapshot_id, sequence_number=sequence)
     snapshot = Snapshot(

@@ -14,7 +14,8 @@ from rowmerge.errors import ConcurrentDeleteDelete, ConcurrentDeleteRead, Metada
 from rowmerge.iceberg.snapshot_updates import main_at
 from rowmerge.plan.pruning import everything
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Change, Committed, Reads
+from rowmerge.table.partitioning import identities
+from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes
 from tests.unit.iceberg.lake import Lake
@@ -138,6 +139,26 @@ def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> No
     assert isinstance(lake.table.commit(base, Change("WRITE", files=FileChanges(written(base, [3])))), Committed)
     deletes = lake.table.snapshot().equality_deletes(lake.table.snapshot().files()["path"].to_pylist())
     assert sorted(min(lake.ids_in(path)) for path in deletes[0].applies_to) == [0, 10], "the row that came later stays"
+
+
+@pytest.mark.parametrize("divided", [False, True])
+def test_equality_deletes_go_along_with_rows_that_move_unless_they_change_their_partition(lake: Lake, divided: bool) -> None:
+    if divided:
+        definition = TableDefinition(partitioning=identities(("name",)))
+        assert isinstance(lake.table.commit(lake.table.snapshot(), Change("ADD PARTITION FIELD", definition=definition)), Committed)
+    base = lake.table.snapshot()
+    path = path_of(lake, base, 3)
+    files = FileChanges(written(base, range(10)), (path,))
+    change = Change("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
+    commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
+    outcome = lake.table.commit(base, change)
+    if divided:
+        assert conflict(outcome) is ConcurrentDeleteRead
+        return
+    assert isinstance(outcome, Committed)
+    snapshot = lake.table.snapshot()
+    (deletes,) = snapshot.equality_deletes(snapshot.files()["path"].to_pylist())
+    assert len(deletes.applies_to) == 2
 
 
 def test_a_file_that_left_without_a_word_is_missed(lake: Lake) -> None:
