@@ -10,7 +10,14 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
 from rowmerge.catalog.removal import METADATA, remove_table
-from rowmerge.errors import ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, TableNotFound, VersionNotFound
+from rowmerge.errors import (
+    ConcurrentDeleteDelete,
+    ConcurrentDeleteRead,
+    ConcurrentTransaction,
+    MetadataChanged,
+    TableNotFound,
+    VersionNotFound,
+)
 from rowmerge.iceberg.snapshot_updates import main_at
 from rowmerge.plan.pruning import everything
 from rowmerge.table.files import FileChanges
@@ -181,6 +188,18 @@ def test_winners_that_merge_manifests_are_understood(tmp_path: Path) -> None:
     assert isinstance(lake.table.commit(base, change), Committed)
     assert lake.ids() == [id_ for id_ in [*range(30), 50] if id_ not in (3, 5)]
     assert conflict(lake.table.commit(base, same)) is ConcurrentDeleteDelete
+
+
+def test_an_application_writes_its_transaction_once(lake: Lake) -> None:
+    base = lake.table.snapshot()
+    mine, same, other = (
+        Change("WRITE", files=FileChanges(written(base, [id_])), transaction=(application, 1))
+        for id_, application in ((30, "load"), (31, "load"), (32, "other"))
+    )
+    assert isinstance(lake.table.commit(base, mine), Committed)
+    assert conflict(lake.table.commit(base, same)) is ConcurrentTransaction
+    assert isinstance(lake.table.commit(base, other), Committed)
+    assert lake.ids() == [*range(20), 30, 32]
 
 
 # ------------------------------------------------------------------ histories

@@ -42,7 +42,7 @@ def test_no_rule_can_be_left_out(
 
 
 def test_every_other_rule_has_a_race_of_its_own() -> None:
-    """Of tests/unit/iceberg/test_commit_races.py (moved rows, equality deletes) and tests/engine/test_idempotency.py (one key)."""
+    """In tests/unit/iceberg/test_commit_races.py."""
     others = {"transactions_differ", "nothing_moved_was_removed", "no_equality_deletes_came"}
     own = {"nothing_read_was_added", "nothing_read_was_removed", "nothing_was_removed_twice"}
     assert {rule.__name__ for rule in conflicts.RULES} == own | others
