@@ -1,0 +1,121 @@
+"""Iceberg's own runtime reads what we wrote, in both write modes, and we read and change what it wrote in the same folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from tests.engine.iceberg_on_spark import IcebergOnSpark
+
+JAR = os.environ.get("ROWMERGE_ICEBERG_JAR", "")
+MODES = ("copy-on-write", "merge-on-read")
+MERGE = (
+    "merge into {t} t using (select * from values (2, 'p', 'merged'), (3, 'q', 'moved'), (30, 'r', 'new') as s (id, p, v)) s "
+    "on t.id = s.id "
+    "when matched then update set p = s.p, v = s.v when not matched then insert (id, p, v) values (s.id, s.p, s.v)"
+)
+
+pytestmark = pytest.mark.skipif(not JAR, reason="ROWMERGE_ICEBERG_JAR names no jar of Iceberg's Spark runtime")
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("interop") / "warehouse"
+
+
+@pytest.fixture(scope="module")
+def theirs(warehouse: Path) -> Iterator[IcebergOnSpark]:
+    iceberg = IcebergOnSpark(JAR, warehouse)
+    yield iceberg
+    iceberg.close()
+
+
+@pytest.fixture
+def ours(spark: SparkSession, warehouse: Path) -> rowmerge.Session:
+    return rowmerge.connect(str(warehouse), spark=spark, default_format="iceberg")
+
+
+def modes(mode: str) -> str:
+    return ", ".join(f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge"))
+
+
+def rows(session: rowmerge.Session, query: str) -> list[str]:
+    return sorted(row[0] for row in session.sql(f"select to_json(struct(q.*)) from ({query}) q").collect())
+
+
+def assert_same(ours: rowmerge.Session, theirs: IcebergOnSpark, name: str) -> list[str]:
+    found = rows(ours, f"select * from {name}")
+    assert theirs.sql(f"select * from default.{name}") == found
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_we_wrote_is_read_and_kept_in_shape(ours: rowmerge.Session, theirs: IcebergOnSpark, mode: str) -> None:
+    name = f"ours_{mode.replace('-', '_')}"
+    ours.sql(
+        f"create table {name} (id bigint, p string, v string, ts timestamp, s struct<a: int, l: array<int>>, m map<string, double>) "
+        f"using iceberg partitioned by (p, bucket(4, id), days(ts)) tblproperties ({modes(mode)})"
+    )
+    ours.sql(
+        f"insert into {name} select id, if(id % 3 = 0, null, concat('p', id % 3)), concat('v', id), timestamp'2024-01-01 00:00:00' + "
+        "make_dt_interval(cast(id as int)), named_struct('a', cast(id as int), 'l', array(1, null)), map('k', double(id)) from range(12)"
+    )
+    assert len(assert_same(ours, theirs, name)) == 12
+    ours.sql(f"update {name} set v = 'updated' where id in (1, 5)")
+    ours.sql(f"delete from {name} where id in (0, 7)")
+    ours.sql(MERGE.format(t=name))
+    ours.sql(f"alter table {name} add column more int")
+    ours.sql(f"alter table {name} rename column v to renamed")
+    ours.sql(f"insert into {name} (id, renamed, more) values (40, 'after', 4)")
+    before = assert_same(ours, theirs, name)
+    assert len(before) == 12
+    for metadata in ("files", "entries", "manifests", "partitions", "history", "position_deletes"):
+        theirs.sql(f"select * from default.{name}.{metadata}")
+    operations = theirs.sql(f"select operation from default.{name}.snapshots")
+    assert operations.count('{"operation":"append"}') == 2 and len(operations) == 5
+    theirs.sql(f"call w.system.rewrite_manifests('default.{name}')")
+    theirs.sql(f"call w.system.rewrite_position_delete_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
+    theirs.sql(f"call w.system.rewrite_data_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
+    theirs.sql(f"call w.system.expire_snapshots(table => 'default.{name}', older_than => timestamp'2100-01-01 00:00:00', retain_last => 1)")
+    assert assert_same(ours, theirs, name) == before
+    ours.sql(f"delete from {name} where id = 40")
+    assert len(assert_same(ours, theirs, name)) == 11
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs: IcebergOnSpark, mode: str) -> None:
+    name = f"theirs_{mode.replace('-', '_')}"
+    theirs.sql(
+        f"create table default.{name} (id bigint, p string, v string) using iceberg partitioned by (truncate(1, p)) "
+        f"tblproperties ({modes(mode)}, 'format-version' = '2')"
+    )
+    theirs.sql(f"insert into default.{name} select id, if(id % 2 = 0, 'p', 'q'), concat('v', id) from range(10)")
+    theirs.sql(f"delete from default.{name} where id = 4")
+    assert len(assert_same(ours, theirs, name)) == 9
+    ours.sql(MERGE.format(t=name))
+    assert len(assert_same(ours, theirs, name)) == 10
+    theirs.sql(f"alter table default.{name} add partition field bucket(2, id)")
+    theirs.sql(f"update default.{name} set v = 'theirs' where id in (3, 5)")
+    ours.sql(f"update {name} set v = 'ours' where id in (5, 6, 30)")
+    ours.sql(f"delete from {name} where p = 'p' and id > 6")
+    theirs.sql(MERGE.format(t=f"default.{name}").replace("(30, 'r'", "(31, 'r'"))
+    found = assert_same(ours, theirs, name)
+    assert len(found) == 10 and '{"id":5,"p":"q","v":"ours"}' in found and '{"id":31,"p":"r","v":"new"}' in found
+
+
+def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:
+    ours.sql("create table passing using iceberg as select 1 as id")
+    theirs.sql("drop table default.passing purge")
+    assert ours.relation("default", "passing") is None
+    theirs.sql("create table default.passing (a string) using iceberg")
+    ours.sql("insert into passing values ('x')")
+    assert assert_same(ours, theirs, "passing") == ['{"a":"x"}']
+    ours.sql("drop table passing")
+    assert theirs.sql("show tables in default like 'passing'") == []
+    theirs.sql("create table default.passing using iceberg as select 2 as b")
+    assert assert_same(ours, theirs, "passing") == ['{"b":2}']
