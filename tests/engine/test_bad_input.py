@@ -21,7 +21,6 @@ from rowmerge.errors import (
     PlanError,
     StorageError,
     UnreadableDataFile,
-    UnsupportedStatement,
     UnsupportedTableFeature,
 )
 
@@ -197,9 +196,9 @@ def test_a_spark_config_key_that_is_none_is_refused(tmp_path: Path) -> None:
         rowmerge.connect(str(tmp_path), spark_config={"driver.memory": "1g"})
 
 
-def test_another_format_is_refused_by_name(session: rowmerge.Session) -> None:
-    with pytest.raises(UnsupportedStatement, match="iceberg"):
-        session.sql("create table t (id int) using iceberg")
+def test_a_default_format_that_is_none_is_refused_with_the_choices(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="'hudi' is not known. Use one of delta, iceberg"):
+        rowmerge.connect(str(tmp_path / "warehouse"), spark=spark, default_format="hudi")
 
 
 def test_a_failed_statement_leaves_no_files_behind(bare_session: rowmerge.Session, orders: Path) -> None:
