@@ -6,7 +6,7 @@ what it decides by file is decided by row. Both commits stand when ours would ha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
+from rowmerge.table.conflict_details import named_files, named_rows
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Reads
 
@@ -88,7 +89,7 @@ def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
     hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
     if hits.num_rows and reads.matching is not None and not pc.any(pc.greater(hits["deleted"], 0)).as_py():
         hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, winner, ours, _named(hits["path"].to_pylist())) if hits.num_rows else None
+    return _conflict(ConcurrentAppend, winner, ours, named_files(hits["path"].to_pylist())) if hits.num_rows else None
 
 
 def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
@@ -101,7 +102,7 @@ def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | Non
             if mattered is None or mattered or path in ours.touched:
                 return _conflict(ConcurrentDeleteRead, winner, ours, path)
         elif rows := gone if mattered is None else gone & mattered:
-            return _conflict(ConcurrentDeleteRead, winner, ours, _rows(rows, path), "deleted or updated rows that this statement read")
+            return _conflict(ConcurrentDeleteRead, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement read")
     return None
 
 
@@ -112,7 +113,9 @@ def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | No
         if gone is None or path in ours.removed:
             return _conflict(ConcurrentDeleteDelete, winner, ours, path)
         if rows := gone & ours.deleted[path]:
-            return _conflict(ConcurrentDeleteDelete, winner, ours, _rows(rows, path), "deleted or updated rows that this statement changes")
+            return _conflict(
+                ConcurrentDeleteDelete, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement changes"
+            )
     return None
 
 
@@ -129,13 +132,3 @@ RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
 
 def _conflict(kind: type[CommitConflict], winner: Winner, ours: Ours, detail: str = "", rule: str = "") -> CommitConflict:
     return kind(ours.table, winner.version, winner.operation, detail, rule)
-
-
-def _named(paths: Collection[str]) -> str:
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{min(paths)}{more}"
-
-
-def _rows(rows: Positions, path: str) -> str:
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"row {rows.min()}{more} of {path}"

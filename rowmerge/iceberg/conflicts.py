@@ -6,7 +6,7 @@ file is decided here by statistics and by row. Both commits stand when ours woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDe
 from rowmerge.iceberg.content import Entry
 from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.winners import Winner
+from rowmerge.table.conflict_details import named_files, named_rows
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Reads
 
@@ -80,7 +81,7 @@ def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
     hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
     if hits.num_rows and reads.matching is not None:
         hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, winner, ours, _named(hits["path"].to_pylist())) if hits.num_rows else None
+    return _conflict(ConcurrentAppend, winner, ours, named_files(hits["path"].to_pylist())) if hits.num_rows else None
 
 
 def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
@@ -93,7 +94,7 @@ def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | Non
     for path in sorted(reads.paths & winner.newly_deleted.keys()):
         gone = winner.newly_deleted[path]
         if rows := gone if reads.rows is None else gone & reads.rows.get(path, Positions()):
-            return _conflict(ConcurrentDeleteRead, winner, ours, _rows(rows, path), "deleted or updated rows that this statement read")
+            return _conflict(ConcurrentDeleteRead, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement read")
     return None
 
 
@@ -114,7 +115,9 @@ def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | No
         if path in ours.removed:
             return _conflict(ConcurrentDeleteDelete, winner, ours, path)
         if rows := gone & ours.deleted[path]:
-            return _conflict(ConcurrentDeleteDelete, winner, ours, _rows(rows, path), "deleted or updated rows that this statement changes")
+            return _conflict(
+                ConcurrentDeleteDelete, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement changes"
+            )
     return None
 
 
@@ -140,13 +143,3 @@ RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
 
 def _conflict(kind: type[CommitConflict], winner: Winner, ours: Ours, detail: str = "", rule: str = "") -> CommitConflict:
     return kind(ours.table, winner.version, winner.operation, detail, rule)
-
-
-def _named(paths: Collection[str]) -> str:
-    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-    return f"{min(paths)}{more}"
-
-
-def _rows(rows: Positions, path: str) -> str:
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"row {rows.min()}{more} of {path}"

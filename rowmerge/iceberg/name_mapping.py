@@ -17,7 +17,6 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.files import FileLayout
 from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct
 
-PROPERTY = "schema.name-mapping.default"
 _ID = b"PARQUET:field_id"
 _TAIL = 8
 _READERS = 8
