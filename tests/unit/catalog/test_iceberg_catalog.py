@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from rowmerge.catalog import IcebergCatalog, Relation
-from rowmerge.errors import AlreadyExists, CatalogFailed, ConfigurationError, SchemaNotFound, TableError, TableNotFound
+from rowmerge.errors import AlreadyExists, CatalogFailed, ConfigurationError, MetadataChanged, SchemaNotFound, TableError, TableNotFound
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, TableDefinition
 from tests.rest_catalog import serving
@@ -77,7 +77,10 @@ def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, confi
     with theirs.update_schema() as change:
         change.add_column("n", LongType())
     rename = Change("ALTER TABLE", definition=TableDefinition(properties={**base.properties, "x": "1"}))
-    assert isinstance(table.commit(base, rename), Committed | Conflicted)
+    outcome = table.commit(base, rename)
+    assert isinstance(outcome, Conflicted)
+    assert isinstance(outcome.conflict, MetadataChanged)
+    assert "x" not in table.snapshot().properties
     assert table.snapshot().schema.names == ("id", "v", "n")
 
 
