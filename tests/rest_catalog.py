@@ -54,20 +54,29 @@ ENDPOINTS = [
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
 ]
 Answer = tuple[int, Any]
+Interference = Callable[[str, Callable[[], Answer]], Answer | None]
+"""What becomes of a request, `POST /v1/…`: it calls what answers it or does not, and gives an answer; None: the connection is cut."""
 
 
 @contextmanager
-def serving(sql: Mapping[str, str]) -> Iterator[str]:
+def serving(sql: Mapping[str, str], interfering: Interference | None = None) -> Iterator[str]:
     """Serve the SQL catalog of this configuration; the address of the server."""
     endpoints = Endpoints(SqlCatalog("served", **sql))
+    interfere = interfering or (lambda request, answer: answer())
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # one write for head and body: the second of two waits 40 ms for the first to be acknowledged
 
         def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             body = json.loads(self.rfile.read(length)) if length else {}
-            status, content = endpoints.call(self.command, urlsplit(self.path).path, body)
+            path = urlsplit(self.path).path
+            answer = interfere(f"{self.command} {path}", lambda: endpoints.call(self.command, path, body))
+            if answer is None:
+                self.close_connection = True
+                return
+            status, content = answer
             data = b"" if content is None else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
@@ -81,7 +90,7 @@ def serving(sql: Mapping[str, str]) -> Iterator[str]:
             """Nothing on the console of the tests."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

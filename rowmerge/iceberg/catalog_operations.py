@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from json import JSONDecodeError
 
+from pydantic import ValidationError
 from pyiceberg.exceptions import (
     BadRequestError,
     CommitFailedException,
@@ -45,7 +47,7 @@ from pyiceberg.table.update import (
     update_table_metadata,
 )
 
-from rowmerge.errors import CatalogFailed, RowmergeError
+from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs import CatalogClient
 from rowmerge.iceberg.operations import Current
 from rowmerge.storage.store import Put, Storage
@@ -55,6 +57,10 @@ _WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between attempts at a catalog that failed."""
 _REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
 """What says that nothing was committed, and that another attempt would end in the same way."""
+_UNREADABLE = (ValidationError, JSONDecodeError)
+"""An answer that is none: ValueErrors too, but the commit may have happened."""
+_NOT_FINAL = (408, 409, 419, 425, 429)
+"""Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
 
 
 class CatalogOperations:
@@ -64,7 +70,6 @@ class CatalogOperations:
         """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""
         self._client, self._identifier, self._storage = client, (namespace, table), storage
         self._known: Current | None = None
-        self._loaded: Table | None = None
 
     @property
     def storage(self) -> Storage:
@@ -72,7 +77,6 @@ class CatalogOperations:
 
     def current(self) -> Current | None:
         loaded = self._client.load(*self._identifier)
-        self._loaded = loaded
         if loaded is None:
             self._known = None
         elif self._known is None or self._known.path != loaded.metadata_location or self._known.metadata != loaded.metadata:
@@ -87,9 +91,11 @@ class CatalogOperations:
         return self._send(staged, (AssertCreate(),), creating(metadata), lambda newest: newest.table_uuid == metadata.table_uuid)
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        table = self._loaded or self._client.load(*self._identifier)
-        if table is None:
-            raise CatalogFailed(self._client.name, self._doing, "the table was dropped meanwhile")
+        """As TableOperations says. No catalog can require properties to be as they were, so it is asked for them right before: a change
+        of properties alone in the instant between counts as one that came after the commit."""
+        table = self._client.load(*self._identifier)
+        if table is None or _differ(base, table):
+            return Put.EXISTED
         added = [update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)]
 
         def done(newest: TableMetadata) -> bool:
@@ -101,10 +107,6 @@ class CatalogOperations:
 
     # ------------------------------------------------------------ inside
 
-    @property
-    def _doing(self) -> str:
-        return f"committing {'.'.join(self._identifier)}"
-
     def _send(
         self,
         table: Table,
@@ -112,36 +114,66 @@ class CatalogOperations:
         updates: tuple[TableUpdate, ...],
         done: Callable[[TableMetadata], bool],
     ) -> Put | Unknown:
-        """Commit. After a failure that leaves the outcome open it is sent again: the requirements let it happen once."""
+        """Commit. After a failure that leaves the outcome open the catalog is asked whether it happened, and it is sent again if not.
+
+        The requirements let it happen once. While they hold, a request without an answer may still arrive, and nobody was first.
+        """
         reason = ""
         for wait in (*_WAITS, 0):
             try:
                 self._client.catalog.commit_table(table, requirements, updates)
                 return Put.CREATED
             except (CommitFailedException, TableAlreadyExistsError):
-                return self._lost(done, reason)
-            except _REFUSED as error:
-                # What a catalog makes of updates that no longer fit is its own affair too.
-                if self._moved(table) or reason:
-                    return self._lost(done, reason)
-                raise self._client.failed(self._doing, error) from None
+                if not reason:
+                    return self._refused(done)
             except Exception as error:  # noqa: BLE001 - clients of catalogs raise what they like, and it may have happened
-                reason = self._client.failed(self._doing, error).message
+                failed = self._client.failed(f"committing {'.'.join(self._identifier)}", error)
+                # What a catalog makes of updates that no longer fit is its own affair too.
+                if not reason and _is_final(error) and self._outcome(requirements, done) is None:
+                    raise failed from None
+                reason = reason or failed.message
             time.sleep(wait)
+            if (outcome := self._outcome(requirements, done)) is not None:
+                return outcome
         return Unknown(reason)
 
-    def _moved(self, table: Table) -> bool:
-        """Whether somebody else replaced the metadata that was loaded."""
-        newest = self._client.load(*self._identifier)
-        return not isinstance(table, StagedTable) and newest is not None and newest.metadata != table.metadata
-
-    def _lost(self, done: Callable[[TableMetadata], bool], reason: str) -> Put | Unknown:
-        """Somebody was first; after an attempt that failed (`reason`), it may have been that one."""
+    def _refused(self, done: Callable[[TableMetadata], bool]) -> Put:
+        """Somebody was first; it may have been this very commit, where a proxy sent it twice."""
         try:
             newest = self.current()
-        except RowmergeError as error:
-            return Unknown(reason or error.message) if reason else Put.EXISTED
+        except RowmergeError:
+            return Put.EXISTED
         return Put.CREATED if newest is not None and done(newest.metadata) else Put.EXISTED
+
+    def _outcome(self, requirements: tuple[TableRequirement, ...], done: Callable[[TableMetadata], bool]) -> Put | None:
+        """CREATED when the commit is in, EXISTED when it cannot come in any more, None when that is open."""
+        try:
+            newest = self.current()
+        except RowmergeError:
+            return None
+        metadata = None if newest is None else newest.metadata
+        if metadata is not None and done(metadata):
+            return Put.CREATED
+        try:
+            for requirement in requirements:
+                requirement.validate(metadata)
+        except CommitFailedException:
+            return Put.EXISTED
+        return None
+
+
+def _differ(base: Current, table: Table) -> bool:
+    """Whether the catalog has other metadata by now. A catalog may keep no files of it, and then has no names of them."""
+    same_file = base.path and base.path == table.metadata_location
+    return not same_file and _content(base.metadata) != _content(table.metadata)
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether the catalog certainly committed nothing, and never will for this request."""
+    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+    if status is not None:
+        return 400 <= status < 500 and status not in _NOT_FINAL
+    return isinstance(error, _REFUSED) and not isinstance(error, _UNREADABLE)
 
 
 def unchanged(base: TableMetadata) -> tuple[TableRequirement, ...]:

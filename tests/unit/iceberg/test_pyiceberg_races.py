@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +33,10 @@ def configuration(folder: Path) -> dict[str, Any]:
     return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/w"}
 
 
-def lake_in_catalog(folder: Path) -> Lake:
-    """The table s.t of a SQL catalog."""
+def lake_in_catalog(folder: Path, catalog: Mapping[str, Any] | None = None) -> Lake:
+    """The table s.t of a catalog: the SQL one without another."""
     lake = Lake(folder / "t")
-    client = CatalogClient(configuration(folder))
+    client = CatalogClient(catalog or configuration(folder))
     if "s" not in client.namespaces():
         client.create_namespace("s", {})
     operations = CatalogOperations(client, "s", "t", lake.storage)
@@ -95,6 +95,11 @@ def _schema(table: TheirTable) -> None:
         change.rename_column("name", "title")
 
 
+def _property(table: TheirTable) -> None:
+    with table.transaction() as transaction:
+        transaction.set_properties({"write.delete.isolation-level": "snapshot"})
+
+
 def delete_3(lake: Lake, base: Snapshot) -> Change:
     return deleting(lake, base, 3)
 
@@ -127,6 +132,7 @@ RACES: list[tuple[Callable[[TheirTable], None], Callable[[Lake, Snapshot], Chang
     (_overwrite, upsert, ConcurrentAppend, OLD),
     (_schema, delete_3, MetadataChanged, OLD),
     (_schema, append, MetadataChanged, OLD),
+    (_property, delete_3, MetadataChanged, OLD),
 ]
 
 

@@ -1,0 +1,262 @@
+"""At a REST catalog that answers wrongly, late or not at all a commit is in once or not at all, and keeps its files while it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.transforms import IdentityTransform
+
+from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
+from rowmerge.iceberg import catalog_operations
+from rowmerge.table.files import FileChanges
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, TableDefinition, Unknown
+from rowmerge.table.upkeep import SnapshotReference
+from tests.rest_catalog import Answer, serving
+from tests.unit.changes.operations import written
+from tests.unit.iceberg.lake import Lake
+from tests.unit.iceberg.races import conflict, deleting
+from tests.unit.iceberg.test_pyiceberg_races import configuration, lake_in_catalog, rows
+
+CUT = None
+COMMIT = "POST /v1/namespaces/s/tables/t"
+Act = Callable[[Callable[[], Answer]], Answer | None]
+
+
+class Server:
+    """What its catalog answers to requests that commit: the next of `acts` each, and the catalog itself when there are none left."""
+
+    def __init__(self) -> None:
+        self.acts: list[Act] = []
+        self.loads: list[Act] = []
+        self.uri = ""
+
+    def __call__(self, request: str, answer: Callable[[], Answer]) -> Answer | None:
+        if request == COMMIT and self.acts:
+            return self.acts.pop(0)(answer)
+        if request == COMMIT.replace("POST", "GET") and self.loads and not self.acts:
+            return self.loads.pop(0)(answer)
+        return answer()
+
+    @property
+    def theirs(self) -> Catalog:
+        return load_catalog("theirs", type="rest", uri=self.uri)
+
+
+def failing(status: int | None, *, happened: bool = False, meanwhile: Callable[[], object] = lambda: None) -> Act:
+    """No answer, or a wrong one, after the commit or without it; others may do something before it is told."""
+
+    def act(answer: Callable[[], Answer]) -> Answer | None:
+        if happened:
+            assert answer()[0] == 200
+        meanwhile()
+        return CUT if status is None else (status, {"error": {"message": "told by the test", "type": "Failure", "code": status}})
+
+    return act
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(catalog_operations, "_WAITS", (0.01, 0.01))
+    server = Server()
+    with serving(configuration(tmp_path), server) as server.uri:
+        yield server
+
+
+@pytest.fixture
+def lake(server: Server, tmp_path: Path) -> Lake:
+    """Two files: the ids 0 to 9 and 10 to 19."""
+    made = lake_in_catalog(tmp_path, {"type": "rest", "uri": server.uri})
+    made.create()
+    made.append(range(10))
+    made.append(range(10, 20))
+    return made
+
+
+def files_of(lake: Lake) -> set[str]:
+    return {path for path in lake.on_disk() if not path.endswith(".json")}
+
+
+def set_property(server: Server, **values: str) -> None:
+    with server.theirs.load_table("s.t").transaction() as transaction:
+        transaction.set_properties(values)
+
+
+OLD = list(range(20))
+WITHOUT_3 = [id_ for id_ in OLD if id_ != 3]
+
+
+@pytest.mark.parametrize("happened", [False, True], ids=["not", "happened"])
+@pytest.mark.parametrize("status", [500, 503, 408, CUT])
+def test_a_commit_whose_answer_is_lost_happens_once(server: Server, lake: Lake, status: int | None, happened: bool) -> None:
+    base = lake.table.snapshot()
+    server.acts = [failing(status, happened=happened)]
+    outcome = lake.table.commit(base, deleting(lake, base, 3))
+    assert isinstance(outcome, Committed) and not server.acts
+    assert outcome.version == lake.table.snapshot().version
+    assert lake.ids() == WITHOUT_3 and [entry.operation for entry in lake.table.history()].count("DELETE") == 1
+    assert sorted(server.theirs.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
+
+
+def test_an_answer_that_is_none_is_no_refusal(server: Server, lake: Lake) -> None:
+    def garbled(answer: Callable[[], Answer]) -> Answer:
+        assert answer()[0] == 200
+        return 200, {"metadata": "half of it"}
+
+    base = lake.table.snapshot()
+    server.acts, server.loads = [garbled], [failing(500)] * 9
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Unknown)
+    server.loads = []
+    assert lake.ids() == WITHOUT_3
+
+
+def test_a_commit_that_only_the_table_tells_of_is_found_there(server: Server, lake: Lake) -> None:
+    base = lake.table.snapshot()
+    server.acts = [failing(504, happened=True), failing(504), failing(504)]
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
+    assert len(server.acts) == 2, "it is not sent again"
+    assert lake.ids() == WITHOUT_3
+
+
+@pytest.mark.parametrize("status", [504, CUT])
+def test_what_nobody_can_tell_is_said_and_no_file_goes(server: Server, lake: Lake, status: int | None) -> None:
+    base = lake.table.snapshot()
+    before = files_of(lake)
+    server.acts = [failing(status)] * 3
+    outcome = lake.table.commit(base, deleting(lake, base, 3))
+    assert isinstance(outcome, Unknown) and not server.acts
+    assert len(files_of(lake) - before) == 3 and not before - files_of(lake), "a delete file, its manifest and the list of manifests"
+    assert lake.ids() == OLD
+
+
+def test_a_definition_whose_answer_nobody_knows_is_said_to_be_unknown(server: Server, lake: Lake) -> None:
+    server.acts = [failing(504)] * 3
+    with pytest.raises(CommitStateUnknown, match="told by the test"):
+        lake.table.upkeep.set_reference(SnapshotReference("kept", tag=True), create=True, replace=False, if_not_exists=False)
+
+
+def test_after_a_lost_answer_a_commit_of_others_is_a_conflict(server: Server, lake: Lake) -> None:
+    base = lake.table.snapshot()
+    before = files_of(lake)
+    server.acts = [failing(504, meanwhile=lambda: server.theirs.load_table("s.t").delete("id = 4"))]
+    assert conflict(lake.table.commit(base, deleting(lake, base, 3))) is ConcurrentDeleteRead
+    assert lake.ids() == [id_ for id_ in OLD if id_ != 4]
+    assert not [path for path in files_of(lake) - before if "deletes" in path], "it cannot come in any more, and its files go"
+
+
+def test_after_a_lost_answer_others_rows_may_stand_beside_it(server: Server, lake: Lake) -> None:
+    base = lake.table.snapshot()
+    server.acts = [failing(CUT, meanwhile=lambda: server.theirs.load_table("s.t").append(rows(30)))]
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
+    assert lake.ids() == [*WITHOUT_3, 30]
+    base = lake.table.snapshot()
+    server.acts = [failing(CUT, happened=True, meanwhile=lambda: server.theirs.load_table("s.t").append(rows(31)))]
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 5)), Committed)
+    assert lake.ids() == [id_ for id_ in [*WITHOUT_3, 30, 31] if id_ != 5]
+
+
+def test_while_a_lost_request_may_still_arrive_no_file_of_it_goes(server: Server, lake: Lake) -> None:
+    """A change of properties keeps it from nothing: to call it a conflict would take the files away under a commit that comes late."""
+    late: list[Callable[[], Answer]] = []
+
+    def delayed(answer: Callable[[], Answer]) -> Answer | None:
+        late.append(answer)
+        set_property(server, owner="them")
+        return CUT
+
+    def arriving(answer: Callable[[], Answer]) -> Answer | None:
+        assert late[0]()[0] == 200
+        return answer()
+
+    base = lake.table.snapshot()
+    server.acts = [delayed, arriving]
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
+    assert lake.ids() == WITHOUT_3 and lake.table.snapshot().properties["owner"] == "them"
+
+
+@pytest.mark.parametrize("status", [403, 404, 422])
+def test_a_refusal_is_none_of_others_and_leaves_nothing(server: Server, lake: Lake, status: int) -> None:
+    base = lake.table.snapshot()
+    before = lake.on_disk()
+    server.acts = [failing(status)]
+    with pytest.raises(CatalogFailed, match="told by the test"):
+        lake.table.commit(base, deleting(lake, base, 3))
+    assert lake.on_disk() == before and lake.ids() == OLD
+
+
+def test_a_conflict_that_is_none_is_planned_on_the_same_version(server: Server, lake: Lake) -> None:
+    base = lake.table.snapshot()
+    server.acts = [failing(409), failing(409, happened=True)]
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
+    assert lake.ids() == WITHOUT_3
+
+
+def test_a_change_of_properties_alone_is_noticed(server: Server, lake: Lake) -> None:
+    base = lake.table.snapshot()
+    change = deleting(lake, base, 3)
+    set_property(server, **{"write.delete.mode": "copy-on-write"})
+    outcome = lake.table.commit(base, change)
+    assert conflict(outcome) is MetadataChanged
+    assert lake.ids() == OLD
+
+
+def test_properties_that_change_at_the_instant_of_the_commit_stand_with_it(server: Server, lake: Lake) -> None:
+    base = lake.table.snapshot()
+
+    def first_theirs(answer: Callable[[], Answer]) -> Answer:
+        set_property(server, owner="them")
+        return answer()
+
+    server.acts = [first_theirs]
+    assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
+    assert lake.ids() == WITHOUT_3 and lake.table.snapshot().properties["owner"] == "them"
+
+
+@pytest.mark.parametrize("winner", ["schema", "partitioning", "order", "rows"])
+def test_what_changes_at_the_instant_of_the_commit_is_required_not_to(server: Server, lake: Lake, winner: str) -> None:
+    def first_theirs(answer: Callable[[], Answer]) -> Answer:
+        table = server.theirs.load_table("s.t")
+        if winner == "schema":
+            table.update_schema().rename_column("name", "title").commit()
+        elif winner == "partitioning":
+            table.update_spec().add_identity("name").commit()
+        elif winner == "order":
+            table.update_sort_order().asc("id", IdentityTransform()).commit()
+        else:
+            table.delete("id = 4")
+        return answer()
+
+    base = lake.table.snapshot()
+    server.acts = [first_theirs]
+    ending = conflict(lake.table.commit(base, deleting(lake, base, 3)))
+    assert ending is (ConcurrentDeleteRead if winner == "rows" else MetadataChanged)
+    assert 3 in lake.ids()
+
+
+@pytest.mark.parametrize("status", [500, CUT])
+def test_definitions_and_creations_whose_answer_is_lost_happen_once(server: Server, lake: Lake, tmp_path: Path, status: int | None) -> None:
+    base = lake.table.snapshot()
+    columns = Struct((*base.schema.fields, Field("n", Primitive("long"))))
+    server.acts = [failing(status, happened=True)]
+    outcome = lake.table.commit(base, Change("ADD COLUMNS", definition=TableDefinition(schema=columns)))
+    assert isinstance(outcome, Committed) and lake.table.snapshot().schema.names == ("id", "name", "n")
+    server.theirs.drop_table("s.t")
+    server.acts = [failing(status, happened=True)]
+    other = lake_in_catalog(tmp_path / "other", {"type": "rest", "uri": server.uri})
+    other.create()
+    other.append([1])
+    assert other.ids() == [1]
+
+
+def test_appends_after_lost_answers_are_not_doubled(server: Server, lake: Lake) -> None:
+    for id_ in range(20, 26):
+        base = lake.table.snapshot()
+        server.acts = [failing(CUT, happened=bool(id_ % 2)), failing(502, happened=bool(id_ % 2 == 0))]
+        if id_ % 2:
+            server.acts.pop()
+        change = Change("WRITE", files=FileChanges(written(base, [id_])))
+        assert isinstance(lake.table.commit(base, change), Committed)
+    assert lake.ids() == [*OLD, *range(20, 26)]
