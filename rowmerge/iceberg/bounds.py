@@ -35,6 +35,7 @@ from pyiceberg.types import (
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros, datetime_to_nanos, time_to_micros
 
 from rowmerge.iceberg.content import ContentFile
+from rowmerge.table.uuids import uuid_texts
 
 _EXACT = Context(prec=100)
 _DAY = 86_400_000_000
@@ -151,7 +152,7 @@ def bounds_column(values: Sequence[bytes | None], type_: IcebergType) -> pa.Arra
         case BinaryType() | FixedType():
             return held
         case UUIDType():
-            return pa.array([str(uuid.UUID(bytes=value)) if value and len(value) == 16 else None for value in values], pa.string())
+            return uuid_texts(pa.array([value if value and len(value) == 16 else None for value in values], pa.binary(16)))
         case DecimalType(precision=precision, scale=scale):
             return _decimals(held, pa.decimal128(precision, scale))
     if type(type_) not in _FIXED_WIDTH:

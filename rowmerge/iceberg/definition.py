@@ -32,7 +32,7 @@ from rowmerge.iceberg.types import SchemaBuilder, columns_of, fresh
 from rowmerge.iceberg.widening import widens
 from rowmerge.table.partitioning import PartitionField, SortField
 from rowmerge.table.rules import DEFAULT, GENERATED
-from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct, sql_name
+from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
 from rowmerge.table.snapshot import TableDefinition
 
 COMMENT = "comment"
@@ -260,8 +260,8 @@ def _columns(metadata: TableMetadata, table: str) -> Struct:
 
 
 def _with_ids(field: Field, before: Field | None) -> Field:
-    """The field with the ids of one of the same name and type; a field that differs is a new one."""
-    if before is None or sql_name(before.type) != sql_name(field.type):
+    """The field with the ids of one of the same name and type; a field that differs is a new one, a text where a UUID was for one."""
+    if before is None or sql_name(before.type) != sql_name(field.type) or held_types(Struct((before,))).fields[0].type != before.type:
         return field
     comment = {"comment": field.comment} if field.comment is not None else {}
     kept = {key: value for key, value in before.metadata.items() if key != "comment"}

@@ -10,13 +10,15 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import UUIDType
 
 from rowmerge.iceberg.bounds import file_bounds
 from rowmerge.iceberg.content import Entry
 from rowmerge.iceberg.live_files import LiveFiles
 from rowmerge.iceberg.partition_values import key_of, value_type
-from rowmerge.table.files import SOURCE, TRANSFORM, file_listing
+from rowmerge.table.files import OF_UUIDS, SOURCE, TRANSFORM, file_listing
 from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.uuids import uuid_texts
 
 
 def list_files(
@@ -51,10 +53,11 @@ def list_files(
 
 def _told(schema: Schema, part: PartitionField) -> dict[bytes, bytes] | None:
     """What a listing says of a partition field that is a bucket of a top-level column."""
-    top = next((field.name for field in schema.fields if field.field_id == part.source_id), None)
+    top = next((field for field in schema.fields if field.field_id == part.source_id), None)
     if top is None or not isinstance(part.transform, BucketTransform):
         return None
-    return {SOURCE: top.encode(), TRANSFORM: str(part.transform).encode()}
+    told = {SOURCE: top.name.encode(), TRANSFORM: str(part.transform).encode()}
+    return {**told, OF_UUIDS: b"true"} if isinstance(top.field_type, UUIDType) else told
 
 
 def _deleted(files: LiveFiles, entry: Entry) -> int:
@@ -67,8 +70,15 @@ def _partition_values(entries: Sequence[Entry], spec: PartitionSpec, type_: pa.S
         return _struct([], type_, len(entries))
     known = np.array([entry.file.spec_id == spec.spec_id for entry in entries])
     rows = [entry.file.partition if there else (None,) * type_.num_fields for entry, there in zip(entries, known, strict=True)]
-    children = [pa.array([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
+    children = [_values([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(~known))
+
+
+def _values(stored: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Partition values as the engine has them; those of a uuid are stored as bytes."""
+    if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in stored):
+        return uuid_texts(pa.array(stored, pa.binary(16)))
+    return pa.array(stored, type_)
 
 
 def _bounds(entries: Sequence[Entry], schema: Schema, field: Field) -> tuple[pa.Array, pa.Array, pa.Array]:

@@ -38,13 +38,15 @@ from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules, not_null_checks
-from rowmerge.table.schema import Array, DataType, Field, Map, Struct
+from rowmerge.table.schema import Array, DataType, Field, Map, Struct, held_types
 from rowmerge.table.snapshot import FileDifference, Snapshot, WriteMode
 
 APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
 """Where a snapshot's summary says whose transaction it is."""
 
 
+_WRITES_UUIDS = 21
+"""The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
 _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
 
 
@@ -100,7 +102,7 @@ class IcebergSnapshot:
     @cached_property
     def stored_schema(self) -> Struct:
         """As `schema`, but for names that other columns had before: Spark finds columns by id, and filters row groups by name."""
-        return _renamed(self.schema, 0, _names_in_files(self.metadata.schemas), complete=_all_schemas_known(self.metadata))
+        return _renamed(held_types(self.schema), 0, _names_in_files(self.metadata.schemas), complete=_all_schemas_known(self.metadata))
 
     @property
     def spec(self) -> PartitionSpec:
@@ -207,7 +209,7 @@ class IcebergSnapshot:
             return (FileLayout(tuple(paths), self.stored_schema, True, ()),)
         identities = tuple(field.column[0] for field in self.partitioning if field.identity)
         ordinary = FileLayout((), self.stored_schema, True, identities)
-        return layouts(self._storage, self._name, self.live.by_path(paths), self.schema, ordinary, mapping, self.spec.spec_id)
+        return layouts(self._storage, self._name, self.live.by_path(paths), held_types(self.schema), ordinary, mapping, self.spec.spec_id)
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         return self.live.deleted_positions(list(self.live.by_path(paths).values()))
@@ -257,9 +259,22 @@ class IcebergSnapshot:
             at = known.get(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
 
     def check_writable(self) -> None:
+        _check_uuids(self._name, self.iceberg_schema)
         if self.metadata.format_version > 2:
             advice = "Write it with Iceberg on Spark, or make a table of format version 2 of its rows."
             raise UnsupportedTableFeature(self._name, f"format-version {self.metadata.format_version}", action="write", advice=advice)
+
+
+def _check_uuids(table: str, schema: Schema) -> None:
+    """Refuses a write that would leave out what says that 16 bytes are a UUID: readers would take them for a `fixed[16]`."""
+    if int(pa.__version__.split(".", 1)[0]) >= _WRITES_UUIDS:
+        return
+    for name in schema.column_names:
+        if isinstance(schema.find_type(name), t.UUIDType):
+            advice = f"Install pyarrow {_WRITES_UUIDS} or newer, here and on Spark's executors."
+            raise UnsupportedTableFeature(
+                table, f"type uuid of the column {name} (pyarrow {pa.__version__})", action="write", advice=advice
+            )
 
 
 def _names_in_files(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:

@@ -9,7 +9,22 @@ from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
 from rowmerge.errors import TypeMismatch, UnsupportedTableFeature
-from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
+from rowmerge.table.schema import (
+    FIELD_ID,
+    FIXED,
+    NESTED_IDS,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Fixed,
+    Map,
+    Primitive,
+    Struct,
+    below,
+    held_types,
+    sql_name,
+)
 
 _TO_ICEBERG: Mapping[str, t.IcebergType] = {
     "boolean": t.BooleanType(),
@@ -36,6 +51,9 @@ _FROM_ICEBERG: Mapping[type[t.IcebergType], str] = {
     t.TimestampType: "timestamp_ntz",
     t.StringType: "string",
     t.BinaryType: "binary",
+    # As Iceberg on Spark has them; FIXED says how files hold them.
+    t.UUIDType: "string",
+    t.FixedType: "binary",
 }
 
 
@@ -55,6 +73,8 @@ def _field(field: t.NestedField, table: str) -> Field:
     metadata: dict[str, Any] = {FIELD_ID: field.field_id}
     if nested := dict(_nested_ids(field.field_type, "")):
         metadata[NESTED_IDS] = nested
+    if fixed := dict(_fixed(field.field_type, "")):
+        metadata[FIXED] = fixed
     if field.doc is not None:
         metadata["comment"] = field.doc
     return Field(field.name, _type(field.field_type, field.name, table), not field.required, metadata)
@@ -91,8 +111,20 @@ def _nested_ids(type_: t.IcebergType, path: str) -> Iterator[tuple[str, int]]:
         yield from _nested_ids(type_.value_type, f"{path}value.")
 
 
+def _fixed(type_: t.IcebergType, path: str) -> Iterator[tuple[str, str]]:
+    """What of a field is held as bytes of one length, by its path below the field, as far as the next field of a struct."""
+    match type_:
+        case t.UUIDType() | t.FixedType():
+            yield path, str(type_)
+        case t.ListType():
+            yield from _fixed(type_.element_type, below(path, "element"))
+        case t.MapType():
+            yield from _fixed(type_.key_type, below(path, "key"))
+            yield from _fixed(type_.value_type, below(path, "value"))
+
+
 class SchemaBuilder:
-    """An Iceberg schema from ours: fields that have an id keep it, all others get the next ones."""
+    """An Iceberg schema from ours: fields that have an id keep it, and how files hold them (FIXED); all others get the next ids."""
 
     def __init__(self, table: str, last_id: int) -> None:
         self._table, self.last_id = table, last_id
@@ -100,7 +132,7 @@ class SchemaBuilder:
     def schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
         """The schema. Raises TypeMismatch for a type that Iceberg does not have."""
         # Ids of the top level first, as in Java's TypeUtil.assignFreshIds.
-        fields = self._fields(columns)
+        fields = self._fields(held_types(columns))
         there = {id_ for field in fields for id_ in (field.field_id,)}
         return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & there))
 
@@ -127,6 +159,8 @@ class SchemaBuilder:
         match type_:
             case Decimal(precision, scale):
                 return t.DecimalType(precision, scale)
+            case Fixed(length, uuid):
+                return t.UUIDType() if uuid else t.FixedType(length)
             case Struct():
                 return t.StructType(*self._fields(type_))
             case Array(element, contains_null):

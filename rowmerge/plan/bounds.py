@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.plan.literals import Point, comparison_type
-from rowmerge.table.files import SOURCE, TRANSFORM
+from rowmerge.table.files import OF_UUIDS, SOURCE, TRANSFORM
 from rowmerge.table.schema import CHAR_VARCHAR, Field
 from rowmerge.table.transforms import transformed
+from rowmerge.table.uuids import CANONICAL, uuid_bytes
 
 COLLATIONS = "__COLLATIONS"
 """The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""
@@ -19,14 +20,14 @@ COLLATIONS = "__COLLATIONS"
 @dataclass(frozen=True)
 class Extent:
     """One column in every file: bounds (null = unknown), and whether there may be values and nulls; the buckets that all its values are in
-    (null = unknown), by the transform's text.
+    (null = unknown), by the transform's text and whether it is of UUIDs.
     """
 
     lower: pa.Array
     upper: pa.Array
     has_values: pa.Array
     has_nulls: pa.Array
-    buckets: tuple[tuple[str, pa.Array], ...] = ()
+    buckets: tuple[tuple[str, bool, pa.Array], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,12 @@ class Listing:
             self._extents[field.name] = replace(extent, buckets=self._buckets(field.name))
         return self._extents[field.name]
 
-    def _buckets(self, name: str) -> tuple[tuple[str, pa.Array], ...]:
+    def _buckets(self, name: str) -> tuple[tuple[str, bool, pa.Array], ...]:
         if "partition" not in self._files.column_names:
             return ()
         fields = [field for field in self._files["partition"].type if (field.metadata or {}).get(SOURCE) == name.encode()]
-        children = ((field.metadata[TRANSFORM].decode(), self._child("partition", field.name)) for field in fields)
-        return tuple((transform, found) for transform, found in children if found is not None)
+        children = ((field.metadata, self._child("partition", field.name)) for field in fields)
+        return tuple((told[TRANSFORM].decode(), OF_UUIDS in told, found) for told, found in children if found is not None)
 
     def _partition(self, field: Field) -> Extent:
         value = self._child("partition", field.name)
@@ -168,8 +169,10 @@ def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
 def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
     """Whether one of the values, which are in the comparison type, is hashed into the buckets of a file; true where these are not known."""
     result = pa.scalar(True)
-    for transform, found in column.buckets:
-        wanted = pc.unique(transformed(values, transform))
+    for transform, of_uuids, found in column.buckets:
+        # A text that is no UUID is in no row.
+        hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, CANONICAL))) if of_uuids else values
+        wanted = pc.unique(transformed(hashed, transform))
         result = pc.and_(result, pc.or_(pc.is_null(found), pc.is_in(found, value_set=wanted)))
     return result
 

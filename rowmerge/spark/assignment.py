@@ -12,7 +12,20 @@ from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
 from rowmerge.plan.schema_evolution import completed, evolved_type
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.nested import Known, reshaped
-from rowmerge.table.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Struct, backquote, sql_name, string_literal
+from rowmerge.spark.uuids import fits
+from rowmerge.table.schema import (
+    CHAR_VARCHAR,
+    Array,
+    DataType,
+    Field,
+    Fixed,
+    Map,
+    Struct,
+    backquote,
+    held_types,
+    sql_name,
+    string_literal,
+)
 
 STOP = "rowmerge-stop"
 """What the message of an expression that stops the statement begins with."""
@@ -23,6 +36,7 @@ class Stop(Enum):
 
     OUT_OF_RANGE = "out of range"
     TOO_LONG = "too long"
+    NOT_HELD = "not held"
     CONSTRAINT = "constraint"
 
 
@@ -33,6 +47,8 @@ def stored(text: str, type_: DataType, field: Field, table: str, *, evolves: boo
     Raises TypeMismatch when ANSI store assignment does not allow it (Spark's `Cast.canANSIStoreAssign`); overflow and an over-long
     string stop the statement when it runs.
     """
+    if text == "null":
+        return text
     value = text
     if type_ != field.type or kept is not None:
         if reason := why_not_assignable(completed(type_, field.type) if evolves else type_, field.type):
@@ -41,7 +57,7 @@ def stored(text: str, type_: DataType, field: Field, table: str, *, evolves: boo
                 f"{reason}. {_advice(type_, field, evolves=evolves)}."
             )
         value = reshaped(text, type_, field.type, partial(_cast, field, table), kept=kept)
-    return _length(value, field, table)
+    return _of_one_length(_length(value, field, table), held_types(Struct((field,))).fields[0].type, field, table, 0)
 
 
 def unchanged(text: str, type_: DataType, field: Field, table: str) -> str:
@@ -102,6 +118,36 @@ def _fitted(value: str, type_: DataType, limits: Lengths, too_long: Callable[[st
         case _, Map(key, held, _):
             value = f"transform_values({value}, ({other}, {item}) -> {inner('value', item, held)})"
             return f"transform_keys({value}, ({item}, {other}) -> {inner('key', item, key)})"
+    return value
+
+
+def _of_one_length(value: str, type_: DataType, field: Field, table: str, depth: int) -> str:
+    """The value with every UUID and every binary of one length in it checked; UUIDs in small letters, as they are read again."""
+    item, other = f"__rowmerge_fixed_{depth}", f"__rowmerge_beside_{depth}"
+
+    def inner(text: str, part: DataType) -> str:
+        return _of_one_length(text, part, field, table, depth + 1)
+
+    match type_:
+        case Fixed():
+            shown = value if type_.uuid else f"hex({value})"
+            wrong = stop(Stop.NOT_HELD, table, f"the column `{field.name}` of {table} ({type_})", shown)
+            kept = f"lower({value})" if type_.uuid else value
+            return f"case when {value} is null then null when {fits(value, type_)} then {kept} else {wrong} end"
+        case Struct(fields):
+            texts = [f"({value}).{backquote(f.name)}" for f in fields]
+            parts = [inner(text, f.type) for text, f in zip(texts, fields, strict=True)]
+            if parts != texts:
+                named = (f"{string_literal(f.name)}, {part}" for f, part in zip(fields, parts, strict=True))
+                return f"if({value} is null, null, named_struct({', '.join(named)}))"
+        case Array(element, _):
+            if (part := inner(item, element)) != item:
+                return f"transform({value}, {item} -> {part})"
+        case Map(key, contained, _):
+            if (part := inner(item, contained)) != item:
+                value = f"transform_values({value}, ({other}, {item}) -> {part})"
+            if (part := inner(item, key)) != item:
+                value = f"transform_keys({value}, ({item}, {other}) -> {part})"
     return value
 
 

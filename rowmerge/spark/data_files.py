@@ -220,7 +220,7 @@ class RollingFile:
         size = self._stream.tell()
         self._stream.close()
         footer, spec = self._footers.pop(), self._spec
-        lower, upper, nulls = bounds_of(footer, spec.schema, spec.bounds)
+        lower, upper, nulls = bounds_of(footer, spec.schema, spec.stored, spec.bounds)
         sizes = sizes_of(footer, spec.schema)
         self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls, sizes, spec.ordered))
         self._writer = None
@@ -249,15 +249,20 @@ def _leaf_paths(schema: pa.Schema, stored: pa.Schema, without: frozenset[str]) -
     return found
 
 
-def bounds_of(footer: pq.FileMetaData, schema: pa.Schema, wanted: frozenset[str]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Lower and upper bounds and null counts by column, from a Parquet footer; fields of structs nest, lists and maps have none."""
+def bounds_of(
+    footer: pq.FileMetaData, schema: pa.Schema, stored: pa.Schema, wanted: frozenset[str]
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Lower and upper bounds and null counts by column, from a Parquet footer; fields of structs nest, lists and maps have none.
+
+    Those of UUIDs are bytes, as the file (`stored`) has them.
+    """
     lower: dict[str, Any] = {}
     upper: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     leaf = -1
-    for column in schema:
-        for path in leaves(column):
+    for column, held in zip(schema, stored, strict=True):
+        for path in leaves(column, held.type):
             leaf += 1
             if path is None or path[0] not in wanted:
                 continue
@@ -299,20 +304,23 @@ def _every_leaf(column: pa.Field) -> Iterator[tuple[str, ...]]:
     yield from ((column.name, *path) for path in inner)
 
 
-def leaves(column: pa.Field) -> list[tuple[str, ...] | None]:
+def leaves(column: pa.Field, held: pa.DataType) -> list[tuple[str, ...] | None]:
     """The Parquet leaf columns of a field in file order: a path where bounds make sense, None elsewhere.
 
-    Lists and maps have none; a float inside a struct may hide a NaN, which Parquet's statistics leave out and Spark sorts last.
+    Lists and maps have none, nor has binary of any length (`held`: the type in the file).
+    A float inside a struct may hide a NaN, which Parquet's statistics leave out and Spark sorts last.
     """
     type_ = column.type
     if pa.types.is_struct(type_):
-        inner = [None if pa.types.is_floating(child.type) else path for child in type_ for path in leaves(child)]
+        pairs = zip(type_, held, strict=True)
+        inner = [None if pa.types.is_floating(child.type) else path for child, there in pairs for path in leaves(child, there.type)]
         return [None if path is None else (column.name, *path) for path in inner]
     if pa.types.is_map(type_):
-        return [None for child in (type_.key_field, type_.item_field) for _ in leaves(child)]
+        parts = ((type_.key_field, held.key_type), (type_.item_field, held.item_type))
+        return [None for child, there in parts for _ in leaves(child, there)]
     if pa.types.is_list(type_):
-        return [None for _ in leaves(type_.value_field)]
-    if pa.types.is_binary(type_):
+        return [None for _ in leaves(type_.value_field, held.value_type)]
+    if pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(held):
         return [None]
     return [(column.name,)]
 

@@ -14,8 +14,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
 from rowmerge.spark.partitions import bucket_function
-from rowmerge.table.partitioning import IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
-from rowmerge.table.schema import DataType, Decimal, Primitive, Struct, arrow_type, backquote
+from rowmerge.spark.uuids import octets
+from rowmerge.table.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
+from rowmerge.table.schema import UUID, DataType, Decimal, Primitive, Struct, arrow_type, backquote, held_types
 
 _KEY = "__rowmerge_key_{}"
 _HOUR = 3_600_000_000
@@ -89,7 +90,10 @@ def _value(table: Divided, column: str, field: PartitionField | SortField) -> Co
     column = ".".join((column, *map(backquote, field.column[1:])))
     source = table.schema.at(field.column, case_sensitive=True)
     assert source is not None
-    return _bucket(column, source.type, field.transform) if field.transform.name == "bucket" else F.expr(_sql(column, source.type, field))
+    in_files = held_types(table.schema).at(field.column, case_sensitive=True)
+    if field.transform.name == BUCKET and in_files is not None and in_files.type == UUID:
+        return _bucket(octets(column), Primitive("binary"), field.transform)
+    return _bucket(column, source.type, field.transform) if field.transform.name == BUCKET else F.expr(_sql(column, source.type, field))
 
 
 def _sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:

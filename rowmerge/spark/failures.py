@@ -113,6 +113,11 @@ def _stopped(known: bytes, shown: bytes) -> RowmergeError:
             return ConstraintViolated(table, told, value)
         case Stop.TOO_LONG:
             return ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {told}. Shorten it in the statement.")
+        case Stop.NOT_HELD:
+            of_uuids = told.endswith("(uuid)")
+            form = "a UUID as 123e4567-e89b-12d3-a456-426614174000" if of_uuids else "as many bytes as that"
+            given = _shortened(value if of_uuids else f"X'{value}'")
+            return ValueOutOfRange(f"The value {given} does not fit {told}. Nothing was written; give {form}.")
         case Stop.OUT_OF_RANGE:
             return ValueOutOfRange(f"The value {_shortened(value)} does not fit {told}. Nothing was written; mend it or widen the column.")
 

@@ -1,4 +1,4 @@
-"""Arrow values in another form of the same: renamed, widened, in other places, with fields that are not there yet.
+"""Arrow values in another form of the same: renamed, widened, in other places, with fields that are not there yet, UUIDs as text.
 
 Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
+
+from rowmerge.table.uuids import uuid_bytes, uuid_texts
 
 _ID = b"PARQUET:field_id"
 
@@ -21,8 +23,8 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def renamed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows of the same shape under other names, on every level."""
-    columns = [_changed(column, field.type, lambda chunk, to: chunk.view(to)) for column, field in zip(rows.columns, schema, strict=True)]
+    """Rows of the same shape under other names, on every level; texts and binaries in bytes of one length where files hold those."""
+    columns = [_changed(column, field.type, as_held) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -53,7 +55,7 @@ def fitted(values: pa.Array, wanted: pa.DataType, held: pa.DataType, *, by_field
 
     Leaves are cast: to wider types, and instants to UTC.
     """
-    if values.type.equals(held, check_metadata=by_field_id):
+    if values.type.equals(held, check_metadata=by_field_id) and not holds_fixed(held):
         return values if held.equals(wanted) else values.view(wanted)
     if pa.types.is_struct(wanted) and pa.types.is_struct(values.type):
         return _struct(values, wanted, held, by_field_id)
@@ -67,6 +69,10 @@ def fitted(values: pa.Array, wanted: pa.DataType, held: pa.DataType, *, by_field
         return _listed(values, wanted, fitted(values.values, wanted.value_type, held.value_type, by_field_id=by_field_id))
     if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
         values = values.cast(pa.timestamp("us"))
+    if isinstance(values.type, pa.BaseExtensionType):
+        values = values.storage
+    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(wanted):
+        return uuid_texts(values)
     return values.cast(wanted)
 
 
@@ -98,3 +104,28 @@ def _place(found: pa.StructType, held: pa.Field, by_field_id: bool) -> int | Non
 
 def _changed(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array([change(chunk, type_) for chunk in column.chunks], type_)
+
+
+# ------------------------------------------------------------------ bytes of one length
+
+
+def holds_fixed(type_: pa.DataType) -> bool:
+    """Whether there are bytes of one length in a type, at any depth."""
+    inside = [type_.field(index).type for index in range(type_.num_fields)]
+    return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(holds_fixed, inside))
+
+
+def as_held(values: pa.Array, held: pa.DataType) -> pa.Array:
+    """Values as files hold them: `held` has other names, and bytes of one length for texts of UUIDs and for binaries."""
+    if not holds_fixed(held):
+        return values.view(held)
+    if pa.types.is_struct(held):
+        children = [as_held(child, field.type) for child, field in zip(values.flatten(), held, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(held), mask=values.is_null())
+    if pa.types.is_map(held):
+        parts = [as_held(values.keys, held.key_type), as_held(values.items, held.item_type)]
+        return _listed(values, held, pa.StructArray.from_arrays(parts, fields=[held.key_field, held.item_field]))
+    if pa.types.is_list(held):
+        return _listed(values, held, as_held(values.values, held.value_type))
+    octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(held)
+    return pa.ExtensionArray.from_storage(held, octets) if isinstance(held, pa.BaseExtensionType) else octets

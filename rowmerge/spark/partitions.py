@@ -16,6 +16,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.spark.fitting import as_held, holds_fixed
 from rowmerge.table.transforms import folder_text, transformed
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -24,7 +25,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 @dataclass(frozen=True)
 class PartitionKey:
     """One part of what divides rows: `name` in messages, `folder` in the names of folders; the column it is made of by its path (empty
-    where that is gone: then all values are null) and its type; the transform in the Iceberg spec's text."""
+    where that is gone: then all values are null) and the type that the transform takes, which is given in the Iceberg spec's text."""
 
     name: str
     folder: str
@@ -60,7 +61,7 @@ def _values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
     column = rows[key.source[0]].combine_chunks()
     if len(key.source) > 1:
         column = pc.struct_field(column, list(key.source[1:]))
-    column = column.cast(key.type)
+    column = as_held(column, key.type) if holds_fixed(key.type) else column.cast(key.type)
     if empty_is_null and pa.types.is_string(key.type):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, key.type), column)
     return transformed(column, key.transform)

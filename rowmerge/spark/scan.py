@@ -20,8 +20,9 @@ from rowmerge.errors import MissingDataFile
 from rowmerge.spark.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
+from rowmerge.spark.uuids import readable
 from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
-from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name
+from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
 from rowmerge.table.snapshot import Snapshot
 
 FILE = "__rowmerge_file"
@@ -114,11 +115,12 @@ def _positions_of_equal_rows(spark: SparkSession, snapshot: Snapshot, deletes: E
     """The positions of equal rows, by path as Spark spells it."""
     names = [f"{_KEY}_{index}" for index in range(len(deletes.columns))]
     named = [replace(field, name=name) for name, field in zip(names, deletes.columns, strict=True)]
-    by_id = FileLayout(deletes.paths, deletes.columns, True, ())
-    gone = read_files(spark, snapshot, by_id, deletes.paths, list(zip(named, deletes.columns, strict=True)), addresses=False)
+    columns = held_types(deletes.columns)
+    by_id = FileLayout(deletes.paths, columns, True, ())
+    gone = read_files(spark, snapshot, by_id, deletes.paths, list(zip(named, columns, strict=True)), addresses=False)
     parts = []
     for layout in snapshot.layouts(deletes.applies_to):
-        pairs = list(zip(named, [_held(snapshot, layout, field) for field in deletes.columns], strict=True))
+        pairs = list(zip(named, [_held(snapshot, layout, field) for field in columns], strict=True))
         parts.append(read_files(spark, snapshot, layout, layout.paths, pairs, addresses=True))
     same = F.expr(" and ".join(f"rows.{name} <=> gone.{name}" for name in names))
     rows = reduce(DataFrame.unionAll, parts).alias("rows")
@@ -182,8 +184,8 @@ def _unglobbed(path: str) -> str:
 
 def _named(field: Field, held: Field) -> str:
     """SQL for a column of the files under the table's name, its structs' fields too."""
-    column = backquote(held.name)
-    if FIELD_ID in held.metadata or sql_name(field.type) != sql_name(held.type):
+    column = readable(backquote(held.name), held.type)
+    if FIELD_ID in held.metadata or field.type != held.type:
         # An expression has no metadata: that of the files' column says nothing of the table's.
         column = f"cast({column} as {sql_name(field.type)})"
     return f"{column} as {backquote(field.name)}"

@@ -24,16 +24,16 @@ from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION, read_snapshot
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
-from rowmerge.table import transforms
+from rowmerge.table import transforms, uuids
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.files import AddedFile, Positions
-from rowmerge.table.partitioning import VOID, Distribution, PartitionField, SortField
+from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
-from rowmerge.table.schema import FIELD_ID, NESTED_IDS, Struct, arrow_schema, arrow_type, bare
+from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Struct, arrow_schema, arrow_type, bare, held_types
 from rowmerge.table.snapshot import Snapshot
 
 # Executors need not have rowmerge installed: what they run travels with the job.
-for module in (fitting, transforms, partitions, data_files, sink):
+for module in (uuids, fitting, transforms, partitions, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _LEAST_ROW_GROUP = 1024 * 1024
@@ -162,9 +162,13 @@ def _partition_key(table: Writable, field: PartitionField) -> PartitionKey:
         return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
     assert source is not None
-    held = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
-    folder = field.name if table.partition_values_in_files else held[field.name]
-    return PartitionKey(field.name, folder, field.column, arrow_type(source.type), str(field.transform))
+    in_files = held_types(table.schema).at(field.column, case_sensitive=True)
+    # A UUID's bucket is that of its bytes.
+    of_uuids = field.transform.name == BUCKET and in_files is not None and in_files.type == UUID
+    type_ = pa.binary(UUID.length) if of_uuids else arrow_type(source.type)
+    stored_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
+    folder = field.name if table.partition_values_in_files else stored_names[field.name]
+    return PartitionKey(field.name, folder, field.column, type_, str(field.transform))
 
 
 def _optional(schema: Struct) -> pa.Schema:

@@ -15,8 +15,9 @@ Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
 
 
-SOURCE, TRANSFORM = b"source", b"transform"
-"""Metadata of a field of a listing's `partition` that is a bucket: the top-level column that is hashed, and the transform's text."""
+SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
+"""Metadata of a field of a listing's `partition` that is a bucket: the top-level column that is hashed, the transform's text, and whether
+the column holds texts of UUIDs, of which the bytes are hashed."""
 
 
 def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:

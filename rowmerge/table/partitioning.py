@@ -8,8 +8,8 @@ from enum import Enum
 
 from rowmerge.table.schema import quote
 
-IDENTITY, VOID = "identity", "void"
-_WITH_PARAMETER = ("bucket", "truncate")
+IDENTITY, VOID, BUCKET = "identity", "void", "bucket"
+_WITH_PARAMETER = (BUCKET, "truncate")
 _TIMES = ("year", "month", "day", "hour")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +31,9 @@ FIELD_ID = "parquet.field.id"
 NESTED_IDS = "parquet.field.nested.ids"
 """Metadata of a field with lists and maps: the ids of what they hold, by path below it (`element`, `key`, `value.element`), as far as the
 next field of a struct; Delta's protocol has it under this name too."""
+FIXED = "rowmerge.fixed"
+"""Metadata of a field whose files hold bytes of one length: the text of a `Fixed` by path below the field, as in NESTED_IDS, the empty path
+for the field itself."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,22 @@ class Primitive:
 class Decimal:
     precision: int
     scale: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Bytes of one length as data files hold them, never a column's type: that is `binary`, or `string` for a UUID's canonical text."""
+
+    length: int
+    uuid: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Fixed:
+        """From `uuid` or `fixed[n]`, as Iceberg calls them."""
+        return UUID if text == "uuid" else cls(int(text[len("fixed[") : -1]))
+
+    def __str__(self) -> str:
+        return "uuid" if self.uuid else f"fixed[{self.length}]"
 
 
 @dataclass(frozen=True)
@@ -119,7 +138,10 @@ class Struct:
         return {field.name.lower(): field for field in reversed(self.fields)}
 
 
-DataType = Primitive | Decimal | Array | Map | Struct
+DataType = Primitive | Decimal | Fixed | Array | Map | Struct
+
+
+UUID = Fixed(16, uuid=True)
 
 
 def type_from_json(value: Any) -> DataType:
@@ -160,6 +182,8 @@ def to_json(type_: DataType) -> Any:
             return name
         case Decimal(precision, scale):
             return f"decimal({precision},{scale})"
+        case Fixed():
+            return "binary"
         case Array(element, contains_null):
             return {"type": "array", "elementType": to_json(element), "containsNull": contains_null}
         case Map(key, value, value_contains_null):
@@ -189,6 +213,27 @@ def _bare_type(type_: DataType, kept: Collection[str]) -> DataType:
     return type_
 
 
+def held_types(schema: Struct) -> Struct:
+    """The columns in the types that data files hold them in (FIXED)."""
+    return Struct(tuple(replace(f, type=_held(f.type, f.metadata.get(FIXED) or {}, "")) for f in schema))
+
+
+def _held(type_: DataType, fixed: Mapping[str, str], path: str) -> DataType:
+    match type_:
+        case Struct():
+            return held_types(type_)
+        case Array(element, contains_null):
+            return Array(_held(element, fixed, below(path, "element")), contains_null)
+        case Map(key, value, value_contains_null):
+            return Map(_held(key, fixed, below(path, "key")), _held(value, fixed, below(path, "value")), value_contains_null)
+    return Fixed.parse(fixed[path]) if path in fixed else type_
+
+
+def below(path: str, name: str) -> str:
+    """The path of what a list or map at a path holds, as in NESTED_IDS."""
+    return f"{path}.{name}" if path else name
+
+
 def nullable(type_: DataType) -> DataType:
     """The type with everything in it nullable, at any depth, and without metadata; Spark calls it `asNullable`."""
     match type_:
@@ -208,6 +253,8 @@ def sql_name(type_: DataType) -> str:
             return _SQL_NAMES.get(name, name)
         case Decimal(precision, scale):
             return f"decimal({precision},{scale})"
+        case Fixed():
+            return "binary"
         case Array(element, _):
             return f"array<{sql_name(element)}>"
         case Map(key, value, _):
@@ -228,6 +275,8 @@ def arrow_type(type_: DataType, ids: Mapping[str, int] | None = None, path: str 
             return _ARROW[name]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
+        case Fixed(length, uuid):
+            return pa.uuid() if uuid else pa.binary(length)
         case Array(element, contains_null):
             inner = arrow_type(element, ids, f"{path}element.")
             return pa.list_(pa.field("element", inner, contains_null, _arrow_id(ids, f"{path}element")))

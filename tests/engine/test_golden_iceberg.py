@@ -10,7 +10,7 @@ import rowmerge
 from rowmerge.errors import UnreadableDataFile, UnsupportedTableFeature
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 
-REFUSED = {"uuid_and_fixed": "type uuid of the column u", "v3_defaults": "the initial default of the column n"}
+REFUSED = {"v3_defaults": "the initial default of the column n"}
 WITHOUT_IDS = {"name_mapped", "name_mapped_partitioned"}
 
 

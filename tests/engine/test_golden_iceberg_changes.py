@@ -10,7 +10,7 @@ import rowmerge
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
-READ_ONLY = {"uuid_and_fixed", "name_mapped", "name_mapped_partitioned"}
+READ_ONLY = {"name_mapped", "name_mapped_partitioned"}
 """Tables with types, or files, that are not supported; those of format version 3 are not written to either."""
 LIKE_OTHERS = {"empty", "truncated", "cow", "v1", "branches", "sorted", "mor_file", "equality_global", "odd_paths"}
 """Tables whose data files are like those of others."""
