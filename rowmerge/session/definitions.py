@@ -163,20 +163,15 @@ class Definitions:
             return self._done("CREATE TABLE")
         rows: NewRows | None = None
         base: Snapshot | None = None
+        columns = fields_of(self.spark, command.columns)
         if command.query is not None:
             if existing is not None and existing.kind == "table":
                 base = self.catalog.open(schema, name).snapshot()
             names = None if base is None else self.binder.statement(base)
             frame = self.binder.query(command.query.text, names)
-            if command.columns:
-                raise PlanError(
-                    "CREATE TABLE … AS SELECT takes its columns from the query. Leave the column list out, or cast in the query."
-                )
-            columns = query_columns(frame)
+            columns = columns or query_columns(frame)
             rows = NewRows(frame, reads_table=base is not None and names is not None and base.location in names.read)
-        else:
-            columns = fields_of(self.spark, command.columns)
-            check_storable(columns)
+        check_storable(columns)
         partitioned_by = partitioning(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)
         definition = TableDefinition(columns, partitioned_by, command.properties, command.comment, checks or None)

@@ -97,8 +97,8 @@ def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
     query = None
     if cursor.accept("AS") or begins_query(cursor):
         query = _query(cursor)
-        if defined:
-            raise cursor.error("CREATE TABLE … AS takes its columns from the query. Leave the list out and cast in the query", listed)
+        if table.columns and not defined:
+            raise cursor.error("CREATE TABLE … AS takes its columns from the query. Name them alone in PARTITIONED BY", listed)
     cursor.finish("the table's clauses")
     merged = table.properties | {f"option.{key}": value for key, value in table.options.items()}
     return CreateTable(

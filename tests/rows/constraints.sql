@@ -259,3 +259,17 @@ update t set a = array('zz'), s = null, m = null;
 => 1
 select * from t;
 => 1 | NULL | ['zz'] | NULL
+
+--- rows of a query are held against the rules that CREATE TABLE AS lists, and what they broke was never there
+create table t (id int not null, v string, constraint positive check (id > 0)) using delta as select -1, 'a';
+!> ConstraintViolated: positive CHECK (id > 0). A row that breaks it: id = -1, v = a
+create table t (id int not null, v string, constraint positive check (id > 0)) using delta as select 1, 'a';
+create or replace table t (id int not null, v string) using delta as select cast(null as int), 'b';
+!> ConstraintViolated: NOT NULL of column `id`
+insert into t values (-2, 'b');
+!> ConstraintViolated: positive CHECK (id > 0)
+create or replace table t (id int not null, v string) using delta as select -2, 'b';
+insert into t values (null, 'c');
+!> ConstraintViolated: NOT NULL of column `id`
+select * from t;
+=> -2 | b

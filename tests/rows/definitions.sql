@@ -10,6 +10,20 @@ describe t;
 => # col_name | data_type | comment
 => p | bigint | NULL
 
+--- columns listed before a query are filled by position, as an INSERT would fill them
+create table t (id bigint not null comment 'key', v string) using delta as select 1 as other, 2.5 as name;
+select * from t;
+=> 1 | 2.5
+describe t;
+=> id | bigint | key
+=> v | string | NULL
+create or replace table t (id int) using delta as select 1, 2;
+!> PlanError
+create or replace table t (id int) using delta as select 'one';
+!> TypeMismatch
+select * from t;
+=> 1 | 2.5
+
 --- delta: create or replace keeps the history
 create table t (id int) using delta;
 insert into t values (1);

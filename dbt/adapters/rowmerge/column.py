@@ -11,11 +11,33 @@ from dbt.adapters.rowmerge.relation import quote
 
 _INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
 _FLOATS = ("float", "real", "double")
+_ALIASES = {
+    "text": "string",
+    "varchar": "string",
+    "character varying": "string",
+    "int2": "smallint",
+    "int4": "int",
+    "int8": "bigint",
+    "float4": "float",
+    "float8": "double",
+    "double precision": "double",
+    "bool": "boolean",
+    "datetime": "timestamp",
+    "timestamptz": "timestamp",
+    "timestamp with time zone": "timestamp",
+    "timestamp without time zone": "timestamp_ntz",
+}
+"""Types that Spark SQL does not know by these names, as contracts and seeds of other warehouses have them."""
 
 
 @dataclass
 class RowmergeColumn(SparkColumn):
     """`dtype` is the type as Spark SQL writes it: `decimal(10,2)`, `array<string>`."""
+
+    @classmethod
+    def translate_type(cls, dtype: str) -> str:
+        """The type as Spark SQL names it; whatever is no other warehouse's name stays."""
+        return _ALIASES.get(dtype.strip().lower(), dtype)
 
     @property
     def quoted(self) -> str:

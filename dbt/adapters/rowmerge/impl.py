@@ -16,15 +16,18 @@ from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySuppor
 from dbt.adapters.contracts.connection import AdapterResponse
 from dbt.adapters.contracts.macros import MacroResolverProtocol
 from dbt.adapters.contracts.relation import RelationConfig
+from dbt.adapters.events.types import ConstraintNotSupported
 from dbt.adapters.spark import SparkAdapter
 from dbt.adapters.sql import SQLAdapter
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable
+from dbt_common.events.functions import warn_or_error
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
 from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
+from dbt.adapters.rowmerge.constraints import Constraint, table_contract
 from dbt.adapters.rowmerge.merge_config import problems_with
 from dbt.adapters.rowmerge.python_models import frame_of_model
 from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of, quote
@@ -66,11 +69,11 @@ class RowmergeAdapter(SparkAdapter):
     AdapterSpecificConfigs = RowmergeConfig
 
     CONSTRAINT_SUPPORT = {
-        ConstraintType.check: ConstraintSupport.NOT_SUPPORTED,
-        ConstraintType.not_null: ConstraintSupport.NOT_SUPPORTED,
-        ConstraintType.unique: ConstraintSupport.NOT_SUPPORTED,
-        ConstraintType.primary_key: ConstraintSupport.NOT_SUPPORTED,
-        ConstraintType.foreign_key: ConstraintSupport.NOT_SUPPORTED,
+        ConstraintType.check: ConstraintSupport.ENFORCED,
+        ConstraintType.not_null: ConstraintSupport.ENFORCED,
+        ConstraintType.unique: ConstraintSupport.NOT_ENFORCED,
+        ConstraintType.primary_key: ConstraintSupport.NOT_ENFORCED,
+        ConstraintType.foreign_key: ConstraintSupport.NOT_ENFORCED,
     }
 
     _capabilities = CapabilityDict(
@@ -276,6 +279,30 @@ class RowmergeAdapter(SparkAdapter):
             column_comments={name: said[name.lower()] for name in names if name.lower() in said},
         )
         return response_from(result)
+
+    @available.parse(lambda *a, **k: {"elements": [], "properties": {}})
+    def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
+        """What a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
+
+        Warns as dbt does of constraints that nobody enforces; Iceberg tables have no checks. Raises CompilationError.
+        """
+
+        def takes(constraint: Constraint) -> bool:
+            if constraint.type == ConstraintType.check and file_format == "iceberg":
+                if constraint.warn_unsupported:
+                    warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
+                return False
+            return self.process_parsed_constraint(constraint, lambda _: "") is not None
+
+        contract = table_contract(
+            [
+                (each["name"], self.Column.translate_type(each["data_type"]), list(map(self._parse_column_constraint, each["constraints"])))
+                for each in columns.values()
+            ],
+            list(map(self._parse_model_constraint, constraints)),
+            takes,
+        )
+        return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
 
     # ------------------------------------------------------------------ incremental models
 

@@ -6,23 +6,32 @@
   {%- if temporary -%}
     {{ create_temporary_view(relation, compiled_code) }}
   {%- else -%}
+    {%- set contract = {'elements': [], 'properties': {}} -%}
     {%- if config.get('contract').enforced -%}
       {{ get_assert_columns_equivalent(compiled_code) }}
-      {#- Nothing comes of these but dbt's warnings that constraints are not supported. -#}
-      {%- do adapter.render_raw_columns_constraints(raw_columns=model['columns']) -%}
-      {%- do adapter.render_raw_model_constraints(raw_constraints=model['constraints']) -%}
+      {%- set contract = adapter.contract_clauses(model['columns'], model['constraints'], adapter.table_format(config)) -%}
       {%- set compiled_code = get_select_subquery(compiled_code) -%}
     {%- endif -%}
 create or replace table {{ relation.render() }}
+    {{- rowmerge_column_list(contract['elements']) -}}
     {{- file_format_clause() -}}
     {{- options_clause() -}}
     {{- partition_cols(label='partitioned by') -}}
     {{- clustered_cols(label='clustered by') -}}
     {{- rowmerge_location_clause_of(relation) -}}
-    {{- tblproperties_clause() -}}
+    {{- rowmerge__tblproperties_clause(contract['properties']) -}}
     {{- comment_clause() }}
 as
 {{ compiled_code }}
+  {%- endif -%}
+{%- endmacro %}
+
+
+{#- The columns and checks of a contract, which the rows are held against while they are written. -#}
+{% macro rowmerge_column_list(elements) -%}
+  {%- if elements %} (
+    {{ elements | join(',\n    ') }}
+)
   {%- endif -%}
 {%- endmacro %}
 
@@ -55,8 +64,8 @@ location {{ adapter.literal(location_root ~ '/' ~ model['alias']) }}
 {%- endmacro %}
 
 
-{% macro rowmerge__tblproperties_clause() -%}
-  {%- set properties = config.get('tblproperties') -%}
+{% macro rowmerge__tblproperties_clause(of_contract={}) -%}
+  {%- set properties = dict(of_contract, **(config.get('tblproperties') or {})) -%}
   {%- if properties %}
 tblproperties (
     {%- for key, value in properties.items() -%}

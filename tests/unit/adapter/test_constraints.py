@@ -1,0 +1,69 @@
+"""Contracts as CREATE TABLE takes them."""
+
+from __future__ import annotations
+
+import pytest
+from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.rowmerge.constraints import TableContract, table_contract
+
+
+def on_column(type_, **more):
+    return ColumnLevelConstraint(ConstraintType(type_), **more)
+
+
+def on_model(type_, **more):
+    return ModelLevelConstraint(ConstraintType(type_), **more)
+
+
+def contract(columns, *constraints, takes=lambda constraint: True):
+    return table_contract(columns, constraints, takes)
+
+
+def test_what_is_enforced_stands_in_the_column_list():
+    id_ = ("id", "int", [on_column("not_null"), on_column("check", expression=" id > 0 ", name="positive")])
+    assert contract([id_, ("v", "string", [])]) == TableContract(
+        ["`id` int not null", "`v` string"], ["constraint `positive` check (id > 0)"]
+    )
+
+
+def test_constraints_of_the_model_reach_its_columns():
+    columns = [("ID", "int", []), ("v", "string", [])]
+    found = contract(columns, on_model("not_null", columns=["id"]), on_model("check", expression="v <> ''"))
+    assert found == TableContract(["`ID` int not null", "`v` string"], ["check (v <> '')"])
+
+
+def test_keys_are_kept_as_properties():
+    columns = [("id", "int", [on_column("primary_key")]), ("by`n", "int", [])]
+    key = on_model("foreign_key", columns=["ID"], to="`s`.`other`", to_columns=["key"], name="to_other")
+    assert contract(columns, key, on_model("unique", columns=["id", "by`n"])).properties == {
+        "constraint.primary_key_id": "primary key (`id`)",
+        "constraint.to_other": "foreign key (`id`) references `s`.`other` (`key`)",
+        "constraint.unique_id_by`n": "unique (`id`, `by``n`)",
+    }
+
+
+def test_custom_constraints_are_written_as_they_are():
+    found = contract(
+        [("id", "int", [on_column("custom", expression="default 7")])], on_model("custom", expression="check (id > 0)", name="c")
+    )
+    assert found == TableContract(["`id` int default 7"], ["constraint `c` check (id > 0)"])
+
+
+def test_what_the_table_does_not_take_is_left_out():
+    columns = [("id", "int", [on_column("check", expression="id > 0"), on_column("not_null")])]
+    assert contract(columns, takes=lambda constraint: constraint.type != ConstraintType.check) == TableContract(["`id` int not null"])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "lacking"),
+    [
+        (on_model("check"), "no `expression`"),
+        (on_model("primary_key"), "names no columns"),
+        (on_model("foreign_key", columns=["id"]), "no `to` and `to_columns`"),
+    ],
+)
+def test_a_constraint_that_says_too_little_is_refused(constraint, lacking):
+    with pytest.raises(CompilationError, match=lacking):
+        contract([("id", "int", [])], constraint)
