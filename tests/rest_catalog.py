@@ -51,6 +51,7 @@ ENDPOINTS = [
     "GET /v1/{prefix}/namespaces/{namespace}/views",
     "POST /v1/{prefix}/namespaces/{namespace}/views",
     "GET /v1/{prefix}/namespaces/{namespace}/views/{view}",
+    "POST /v1/{prefix}/namespaces/{namespace}/views/{view}",
     "DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}",
 ]
 Answer = tuple[int, Any]
@@ -126,6 +127,7 @@ class Endpoints:
             "GET /v1/namespaces/{}/views": lambda body, n: (200, {"identifiers": [_named(each) for each in self.views if each[0] == n]}),
             "POST /v1/namespaces/{}/views": self.create_view,
             "GET /v1/namespaces/{}/views/{}": lambda body, n, v: (200, self.view(n, v)),
+            "POST /v1/namespaces/{}/views/{}": self.replace_view,
             "DELETE /v1/namespaces/{}/views/{}": self.drop_view,
         }
         self.routes = [(re.compile(route.replace("{}", "([^/]+)")), answer) for route, answer in here.items()]
@@ -197,6 +199,25 @@ class Endpoints:
         if (namespace, view) not in self.views:
             raise NoSuchViewError(f"{namespace}.{view}")
         return {"metadata-location": "memory://views/metadata.json", "metadata": self.views[namespace, view]}
+
+    def replace_view(self, body: dict[str, Any], namespace: str, view: str) -> Answer:
+        content = self.view(namespace, view)["metadata"]
+        if any(each != {"type": "assert-view-uuid", "uuid": content["view-uuid"]} for each in body["requirements"]):
+            raise CommitFailedException("another view")
+        for update in body["updates"]:
+            match update["action"]:
+                case "add-schema":
+                    content["schemas"].append(update["schema"])
+                case "add-view-version":
+                    assert update["view-version"]["schema-id"] in [schema["schema-id"] for schema in content["schemas"]]
+                    content["versions"].append(update["view-version"])
+                case "set-current-view-version":
+                    content["current-version-id"] = content["versions"][-1]["version-id"]
+                case "set-properties":
+                    content["properties"].update(update["updates"])
+                case "remove-properties":
+                    content["properties"] = {key: value for key, value in content["properties"].items() if key not in update["removals"]}
+        return 200, self.view(namespace, view)
 
     def drop_view(self, body: dict[str, Any], namespace: str, view: str) -> Answer:
         if self.views.pop((namespace, view), None) is None:

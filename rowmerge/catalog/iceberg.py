@@ -21,8 +21,8 @@ from rowmerge.table.snapshot import Table
 class IcebergCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's namespaces of one level.
 
-    Names that the catalog spells in other cases are found too. A view is replaced by dropping it and making it anew: pyiceberg has no other
-    way, and whoever reads it in between finds none.
+    Names that the catalog spells in other cases are found too. A view is replaced in one step; where the server has none for it, by
+    dropping it and making it anew, and whoever reads it in between finds none.
     """
 
     def __init__(
@@ -159,19 +159,22 @@ class IcebergCatalog:
         properties: Mapping[str, str] | None = None,
         or_replace: bool = False,
     ) -> View:
-        if not self._client.has_views:
-            raise TableError(
-                f"The view {_shown(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no views. "
-                f"Make a table, or use a REST catalog or a warehouse folder without a catalog."
-            )
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
         namespace, there = self._namespace(schema), self.relation(schema, name)
+        if not self._client.has_views:
+            raise TableError(
+                f"The view {_shown(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no views. "
+                f"Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
+            )
         if there is not None and not (or_replace and there.kind == "view"):
             raise _exists(schema, name)
         text = ViewText(sql, default_schema, columns, comment, properties or {})
         content = first_metadata("", text, time.time_ns() // 1_000_000)
-        if there is not None:
+        old = None if there is None else self._view(namespace, name)
+        if old is not None and self._client.replace_view(namespace, fold(name), old, content):
+            return self.view(schema, name)
+        if old is not None:
             self._client.drop_view(namespace, fold(name))
         if not self._client.create_view(namespace, fold(name), content):
             raise AlreadyExists(f"Somebody else made the view {_shown(schema, name)} just now. Run the statement again to replace it.")

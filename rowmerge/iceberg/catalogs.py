@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -17,12 +18,14 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     NoSuchViewError,
     NotInstalledError,
+    RESTError,
     ViewAlreadyExistsError,
 )
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField
 from pyiceberg.view.metadata import ViewVersion
+from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
 from rowmerge.storage.store import absolute_location
@@ -31,6 +34,8 @@ _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|sessi
 DEFAULT_NAME = "default"
 """Of a catalog whose configuration has none; pyiceberg's own."""
 _HIDDEN = "********"
+_NO_REPLACING = (404, 405, 406, 501)
+"""What a REST server answers that has no such view, or does not know how to replace one."""
 
 
 class CatalogClient:
@@ -46,6 +51,7 @@ class CatalogClient:
         settings = {str(key): _text(value) for key, value in configuration.items()}
         self.name = name = settings.pop("name", DEFAULT_NAME)
         self._secrets = _secrets(configuration)
+        self._without_views = False
         self.kind = str(configuration.get("type", configuration.get("py-catalog-impl", "configured")))
         try:
             with warnings.catch_warnings():
@@ -59,8 +65,12 @@ class CatalogClient:
 
     @property
     def has_views(self) -> bool:
-        """Whether the catalog keeps views: of pyiceberg's, those that speak REST do."""
-        return "rest" in (self.kind, type(self._catalog).__name__.removesuffix("Catalog").lower())
+        """Whether the catalog keeps views: of pyiceberg's, those that speak REST do, where the server has not said that it has none."""
+        return self._rest is not None and not self._without_views
+
+    @property
+    def _rest(self) -> RestCatalog | None:
+        return self._catalog if isinstance(self._catalog, RestCatalog) else None
 
     # ------------------------------------------------------------ namespaces
 
@@ -92,7 +102,7 @@ class CatalogClient:
     # ------------------------------------------------------------ tables
 
     def tables(self, namespace: str) -> list[str]:
-        """None when there is no such namespace."""
+        """Their names; none where there is no such namespace."""
         with self._calling(f"listing the tables of {namespace}"):
             try:
                 return sorted(identifier[-1] for identifier in self._catalog.list_tables((namespace,)))
@@ -130,7 +140,7 @@ class CatalogClient:
     # ------------------------------------------------------------ views
 
     def views(self, namespace: str) -> list[str]:
-        """None for a catalog without views."""
+        """Their names; none in a catalog without views."""
         if not self.has_views:
             return []
         with self._calling(f"listing the views of {namespace}"):
@@ -148,13 +158,15 @@ class CatalogClient:
                 found = self._catalog.load_view((namespace, view))
             except (NoSuchViewError, NoSuchNamespaceError):
                 return None
+            except NotImplementedError:
+                self._without_views = True
+                return None
             content: dict[str, Any] = found.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
             return content
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
         """Make a view of the current version in `metadata` (the JSON form of the view spec). False when there is one of that name."""
-        version = next(v for v in metadata["versions"] if v["version-id"] == metadata["current-version-id"])
-        schema = next(s for s in metadata["schemas"] if s["schema-id"] == version["schema-id"])
+        version, schema = _current(metadata)
         with self._calling(f"creating the view {namespace}.{view}"):
             try:
                 self._catalog.create_view(
@@ -165,6 +177,23 @@ class CatalogClient:
                 )
             except ViewAlreadyExistsError:
                 return False
+        return True
+
+    def replace_view(self, namespace: str, view: str, old: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+        """Make the current version in `metadata` that of a view, whose metadata is `old`. False when there is no such view any more, or
+        the server replaces none."""
+        rest = self._rest
+        assert rest is not None
+        with self._calling(f"replacing the view {namespace}.{view}"):
+            # pyiceberg 0.12 has no call for it, so the request goes by its session, which has the user's certificates and tokens.
+            response = rest._session.post(
+                rest.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe="")),
+                json=replacing_view(old, metadata, (namespace, view)),
+            )
+            if response.status_code in _NO_REPLACING:
+                return False
+            if not response.ok:
+                raise RESTError(_told(response))
         return True
 
     def drop_view(self, namespace: str, view: str) -> None:
@@ -201,6 +230,47 @@ class CatalogClient:
         for secret in self._secrets:
             text = text.replace(secret, _HIDDEN)
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
+
+
+def replacing_view(old: Mapping[str, Any], metadata: Mapping[str, Any], identifier: tuple[str, str]) -> dict[str, Any]:
+    """The request that replaces a view: CommitViewRequest of the REST specification, where the version -1 is the one just added."""
+    version, wanted = _current(metadata)
+    schema = assign_fresh_schema_ids(Schema.model_validate(wanted))
+    known = [Schema.model_validate(each) for each in old["schemas"]]
+    # Servers take a schema that they have for none that was added.
+    schema_id = next((each.schema_id for each in known if each.as_struct() == schema.as_struct()), None)
+    updates: list[dict[str, Any]] = []
+    if schema_id is None:
+        schema_id = max((each.schema_id for each in known), default=-1) + 1
+        updates.append({"action": "add-schema", "schema": {**schema.model_dump(mode="json", by_alias=True), "schema-id": schema_id}})
+    version_id = max(each["version-id"] for each in old["versions"]) + 1
+    updates += [
+        {"action": "add-view-version", "view-version": {**version, "version-id": version_id, "schema-id": schema_id}},
+        {"action": "set-current-view-version", "view-version-id": -1},
+        {"action": "set-properties", "updates": metadata["properties"]},
+    ]
+    if gone := sorted(set(old.get("properties", {})) - set(metadata["properties"])):
+        updates.append({"action": "remove-properties", "removals": gone})
+    return {
+        "identifier": {"namespace": [identifier[0]], "name": identifier[1]},
+        "requirements": [{"type": "assert-view-uuid", "uuid": old["view-uuid"]}],
+        "updates": updates,
+    }
+
+
+def _told(response: Response) -> str:
+    """What a server says of a request that it did not carry out."""
+    try:
+        error: str = response.json()["error"]["message"]
+    except (ValueError, KeyError, TypeError):
+        error = response.text
+    return f"{response.status_code} {response.reason}: {error}"
+
+
+def _current(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The current version of a view, and its schema."""
+    version = next(v for v in metadata["versions"] if v["version-id"] == metadata["current-version-id"])
+    return version, next(s for s in metadata["schemas"] if s["schema-id"] == version["schema-id"])
 
 
 def _secrets(configuration: Mapping[str, Any]) -> list[str]:

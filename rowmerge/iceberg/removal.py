@@ -9,7 +9,8 @@ from pyiceberg.table.metadata import TableMetadata
 from rowmerge.iceberg.locations import located
 from rowmerge.iceberg.manifests import read_manifest_list, read_manifests
 from rowmerge.iceberg.operations import Current
-from rowmerge.storage.store import Storage
+from rowmerge.iceberg.orphans import checksum_of
+from rowmerge.storage.store import Storage, local_path
 
 
 def delete_files(storage: Storage, dropped: Current) -> None:
@@ -36,4 +37,4 @@ def _metadata_files(metadata: TableMetadata) -> Iterator[str]:
 def _delete(storage: Storage, paths: Iterable[str]) -> None:
     for path in sorted(set(paths)):
         holder, below = located(storage, path)
-        holder.delete([below])
+        holder.delete([below, checksum_of(below)] if local_path(holder.location) is not None else [below])

@@ -1,4 +1,4 @@
-"""Statements on the tables of pyiceberg's catalogs: SQL on SQLite, and REST; pyiceberg reads them back from the catalog."""
+"""Statements on the tables of pyiceberg's catalogs: SQL on SQLite, and REST servers; pyiceberg reads them back from the catalog."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import ConfigurationError, PlanError, TableError, TableNotFound
+from tests.iceberg_rest_server import needs_jars, serving_with_java
 from tests.readers import read_with_duckdb_iceberg, rows_of
 from tests.rest_catalog import serving
 
 
-@pytest.fixture(params=["sql", "rest"])
+@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars)])
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/w"}
     if request.param == "sql":
         yield sql
         return
-    with serving(sql) as uri:
+    with serving_with_java(tmp_path) if request.param == "java" else serving(sql) as uri:
         yield {"type": "rest", "uri": uri}
 
 

@@ -1,8 +1,8 @@
-"""A catalog of pyiceberg as a session uses it: SQL on SQLite, and REST over a small server of the specification's endpoints."""
+"""A catalog of pyiceberg as a session uses it: SQL on SQLite, REST over a small server of the specification's endpoints and Iceberg's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,26 @@ from pyiceberg.types import LongType, NestedField
 
 from rowmerge.catalog import IcebergCatalog, Relation
 from rowmerge.errors import AlreadyExists, CatalogFailed, ConfigurationError, MetadataChanged, SchemaNotFound, TableError, TableNotFound
-from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.schema import Array, Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, TableDefinition
-from tests.rest_catalog import serving
+from tests.iceberg_rest_server import needs_jars, serving_with_java
+from tests.rest_catalog import ENDPOINTS, Answer, serving
 
 COLUMNS = Struct((Field("id", Primitive("long")), Field("v", Primitive("string"))))
 DEFINITION = TableDefinition(COLUMNS, (), {"owner": "us"})
 
 
-@pytest.fixture(params=["sql", "rest"])
+def _sql(folder: Path) -> dict[str, str]:
+    return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/elsewhere"}
+
+
+@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars)])
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
-    sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{tmp_path}/elsewhere"}
+    sql = _sql(tmp_path)
     if request.param == "sql":
         yield sql
         return
-    with serving(sql) as uri:
+    with serving_with_java(tmp_path) if request.param == "java" else serving(sql) as uri:
         yield {"type": "rest", "uri": uri}
 
 
@@ -144,7 +149,7 @@ def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
 
 def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
     def put(sql: str, **more: Any) -> Any:
-        return catalog.put_view("raw", "v", sql, default_schema="raw", columns=COLUMNS, comment="words", **more)
+        return catalog.put_view("raw", "v", sql, **{"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more})
 
     if configuration["type"] == "sql":
         with pytest.raises(TableError, match="keeps no views. Make a table, or use a REST catalog"):
@@ -153,8 +158,14 @@ def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, conf
     assert put("select 1 as id, 'a' as v").sql == "select 1 as id, 'a' as v"
     with pytest.raises(AlreadyExists):
         put("select 2")
-    assert put("select 2 as id, 'b' as v", or_replace=True).columns == COLUMNS
-    assert catalog.view("raw", "v").comment == "words"
+    before = load_catalog("default", **configuration).load_view("raw.v").metadata
+    assert put("select 2 as id, 'b' as v", or_replace=True, properties={"owner": "us"}).columns == COLUMNS
+    wider = Struct((*COLUMNS.fields, Field("s", Struct((Field("a", Array(Primitive("date"), True)), Field("b", Primitive("double")))))))
+    assert put("select 3", or_replace=True, columns=wider).columns == wider
+    assert put("select 4", or_replace=True, columns=wider).sql == "select 4"
+    after = load_catalog("default", **configuration).load_view("raw.v").metadata
+    assert after.view_uuid == before.view_uuid and len(after.versions) == 4, "replaced in its place"
+    assert catalog.view("raw", "v").comment == "words" and "owner" not in after.properties
     assert catalog.relation("raw", "v") == Relation("raw", "v", "view", None) == catalog.relations("raw")[0]
     with pytest.raises(TableError, match="is a view"):
         catalog.open("raw", "v")
@@ -162,6 +173,49 @@ def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, conf
         catalog.drop_table("raw", "v")
     catalog.drop_view("raw", "v")
     assert catalog.relations("raw") == []
+
+
+def test_a_server_that_replaces_no_views_gets_a_new_one(tmp_path: Path) -> None:
+    def put(catalog: IcebergCatalog, sql: str) -> str:
+        return catalog.put_view("raw", "v", sql, default_schema="raw", columns=COLUMNS, or_replace=True).sql
+
+    def replaces_none(request: str, answer: Callable[[], Answer]) -> Answer:
+        return (405, {}) if request == "POST /v1/namespaces/raw/views/v" else answer()
+
+    with serving(_sql(tmp_path), replaces_none) as uri:
+        catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
+        catalog.create_schema("raw")
+        assert [put(catalog, "select 1 as id"), put(catalog, "select 2 as id")] == ["select 1 as id", "select 2 as id"]
+
+
+def test_a_replacement_that_a_server_refuses_leaves_the_view(tmp_path: Path) -> None:
+    def refusing(request: str, answer: Callable[[], Answer]) -> Answer:
+        told = {"error": {"message": "loss of view dialects", "type": "IllegalStateException", "code": 400}}
+        return (400, told) if request == "POST /v1/namespaces/raw/views/v" else answer()
+
+    with serving(_sql(tmp_path), refusing) as uri:
+        catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
+        catalog.create_schema("raw")
+        catalog.put_view("raw", "v", "select 1 as id", default_schema="raw", columns=COLUMNS)
+        with pytest.raises(CatalogFailed, match="loss of view dialects"):
+            catalog.put_view("raw", "v", "select 2 as id", default_schema="raw", columns=COLUMNS, or_replace=True)
+        assert catalog.view("raw", "v").sql == "select 1 as id"
+
+
+def test_a_server_without_views_holds_tables(tmp_path: Path) -> None:
+    def has_none(request: str, answer: Callable[[], Answer]) -> Answer:
+        if request == "GET /v1/config":
+            return 200, {"defaults": {}, "overrides": {}, "endpoints": [each for each in ENDPOINTS if "views" not in each]}
+        return (404, {"error": {"message": "no endpoint", "type": "NotFound", "code": 404}}) if "/views" in request else answer()
+
+    with serving(_sql(tmp_path), has_none) as uri:
+        catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
+        catalog.create_schema("raw")
+        assert catalog.relation("raw", "t") is None
+        made(catalog)
+        assert catalog.relations("raw") == [Relation("raw", "t", "table", "iceberg")]
+        with pytest.raises(TableError, match="keeps no views"):
+            catalog.put_view("raw", "v", "select 1 as id", default_schema="raw", columns=COLUMNS)
 
 
 def test_secrets_are_in_no_message(tmp_path: Path) -> None:
