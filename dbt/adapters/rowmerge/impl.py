@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 from zoneinfo import ZoneInfo
 
-from dbt.adapters.base import AdapterConfig, BaseRelation, available
+from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.impl import ConstraintSupport, FreshnessResponse
 from dbt.adapters.base.relation import InformationSchema
 from dbt.adapters.capability import Capability, CapabilityDict, CapabilitySupport, Support
@@ -28,7 +27,8 @@ from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
 from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.constraints import Constraint, table_contract
-from dbt.adapters.rowmerge.merge_config import problems_with
+from dbt.adapters.rowmerge.incremental import IncrementalModels
+from dbt.adapters.rowmerge.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.python_models import frame_of_model
 from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of, quote
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
@@ -40,27 +40,7 @@ if TYPE_CHECKING:
     import agate
 
 
-@dataclass
-class RowmergeConfig(AdapterConfig):
-    """Model configs beyond dbt's own."""
-
-    file_format: Optional[str] = None
-    partition_by: Optional[Union[List[str], str]] = None
-    tblproperties: Optional[Dict[str, Any]] = None
-    merge_update_columns: Optional[Union[List[str], str]] = None
-    merge_exclude_columns: Optional[Union[List[str], str]] = None
-    source_alias: Optional[str] = None
-    target_alias: Optional[str] = None
-    matched_condition: Optional[str] = None
-    not_matched_condition: Optional[str] = None
-    not_matched_by_source_action: Optional[str] = None
-    not_matched_by_source_condition: Optional[str] = None
-    delete_condition: Optional[str] = None
-    skip_matched_step: Optional[bool] = None
-    skip_not_matched_step: Optional[bool] = None
-
-
-class RowmergeAdapter(SparkAdapter):
+class RowmergeAdapter(IncrementalModels, SparkAdapter):
     """dbt-spark's adapter with everything that touches the warehouse replaced."""
 
     Relation = RowmergeRelation
@@ -82,6 +62,7 @@ class RowmergeAdapter(SparkAdapter):
             Capability.TableLastModifiedMetadata: CapabilitySupport(support=Support.Full),
             Capability.TableLastModifiedMetadataBatch: CapabilitySupport(support=Support.Full),
             Capability.GetCatalogForSingleRelation: CapabilitySupport(support=Support.Full),
+            Capability.MicrobatchConcurrency: CapabilitySupport(support=Support.Full),
         }
     )
 
@@ -207,16 +188,6 @@ class RowmergeAdapter(SparkAdapter):
                 f"Set another location_root, or drop the table and delete its files first."
             )
 
-    @available.parse(lambda *a, **k: {"drop": False, "type": False})
-    def changes_in_place(self, relation: BaseRelation) -> Dict[str, bool]:
-        """Whether a table's columns may be dropped, and get wider types, without a rewrite: Iceberg's may, Delta's by its properties."""
-        with self.connections.exception_handler(f"describe {relation}"):
-            description = self.session.describe(relation.schema, relation.identifier)
-        named = description.properties.get("delta.columnMapping.mode", "none") != "none"
-        widens = description.properties.get("delta.enableTypeWidening", "false").lower() == "true"
-        iceberg = description.relation.format == "iceberg"
-        return {"drop": iceberg or named, "type": iceberg or widens}
-
     # ------------------------------------------------------------------ writing
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
@@ -303,32 +274,6 @@ class RowmergeAdapter(SparkAdapter):
             takes,
         )
         return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
-
-    # ------------------------------------------------------------------ incremental models
-
-    def valid_incremental_strategies(self) -> List[str]:
-        return ["append", "merge", "delete+insert", "insert_overwrite", "microbatch"]
-
-    @available
-    def check_merge_config(self, config: Any, columns: Iterable[RowmergeColumn]) -> None:
-        """Raise CompilationError that lists everything wrong with a merge model's configs. `columns` are those that it may set."""
-        if found := problems_with(config, [column.name for column in columns]):
-            raise CompilationError("The merge cannot be built:\n" + "\n".join(f"- {problem}" for problem in found))
-
-    @available
-    @classmethod
-    def has_transforms(cls, partition_by: Iterable[str], columns: Iterable[RowmergeColumn]) -> bool:
-        """Whether one of these is no column but a transform of one (`bucket(16, id)`)."""
-        known = {column.name.lower() for column in columns}
-        return any("(" in name.replace("``", "").split("`")[0] and name.lower() not in known for name in partition_by)
-
-    @available.parse_none
-    def check_partitioned(self, relation: BaseRelation) -> None:
-        """Raise CompilationError for a table without partitions: overwriting those that get a row would overwrite it whole."""
-        with self.connections.exception_handler(f"describe {relation}"):
-            partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
-        if not partitioning:
-            raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
     # ------------------------------------------------------------------ docs and freshness
 

@@ -1,51 +1,191 @@
-"""Checks the configs of a merge model before any SQL runs."""
+"""What a merge model's configs come to: the MERGE that a macro writes, or everything that is wrong with them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from difflib import get_close_matches
+from dataclasses import dataclass
 from typing import Any
 
-_FOREIGN = {
-    "merge_clauses": "Use update_condition, delete_condition, insert_condition and not_matched_by_source_action.",
-    "merge_update_condition": "Call it update_condition.",
-    "merge_insert_condition": "Call it insert_condition.",
-    "merge_update_set_expressions": "Compute the values in the model.",
-    "merge_on_using_columns": "Set unique_key to these columns.",
-    "merge_returning_columns": "Read the table after the run.",
+from dbt.adapters.rowmerge.merge_clauses import Clause, Columns, clauses_of, fold_idle, plain
+from dbt.adapters.rowmerge.model_config import (
+    INSERT_CONDITION,
+    KEY,
+    PREDICATES,
+    UPDATE_CONDITION,
+    flag,
+    given,
+    listed,
+    said_twice,
+    value_of,
+)
+from dbt.adapters.rowmerge.relation import quote
+
+_ATHENAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
+_OURS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
+# Not quoted, no field of a struct, no expression: a column, as far as can be told without the columns.
+_PLAIN = re.compile(r"[^`().+*/|]+")
+_CLAUSE_CONFIGS = (
+    *UPDATE_CONDITION,
+    *INSERT_CONDITION,
+    "delete_condition",
+    "merge_update_columns",
+    "merge_exclude_columns",
+    "merge_update_set_expressions",
+    "merge_update_columns_rules",
+    "merge_update_columns_default_rule",
+    "not_matched_by_source_action",
+    "not_matched_by_source_condition",
+    "skip_matched_step",
+    "skip_not_matched_step",
+)
+_RULES = {
+    "replace": "{new}",
+    "coalesce": "coalesce({new}, {old})",
+    "sum": "{new} + {old}",
+    "append": "{new} || {old}",
+    "append_distinct": "array_distinct({new} || {old})",
 }
 
 
-def problems_with(config: Any, columns: Sequence[str]) -> list[str]:
-    """What is wrong, one sentence each; empty when nothing is. `config` has dict's `get`; `columns` are those that a merge may set."""
-    return [*_foreign_problems(config), *_column_problems(config, columns), *_step_problems(config), *_by_source_problems(config)]
+@dataclass(frozen=True)
+class Aliases:
+    """How conditions call the rows of the table and those of the model."""
+
+    dest: str
+    source: str
 
 
-def _foreign_problems(config: Any) -> list[str]:
-    """Configs of other adapters that would change which rows are written: passed over in silence, they would give other tables."""
-    return [f"{name} is not supported. {advice}" for name, advice in _FOREIGN.items() if config.get(name)]
+@dataclass(frozen=True)
+class MergeConfig:
+    """A MERGE: `keys` and `deduplicate_by` are SQL that means the same on both sides, `predicates` conditions that join the keys'."""
+
+    aliases: Aliases
+    keys: tuple[str, ...]
+    predicates: tuple[str, ...]
+    clauses: tuple[Clause, ...]
+    evolves: bool
 
 
-def _column_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    known = {column.lower() for column in columns}
-    chosen = {name: _listed(config.get(name)) for name in ("merge_update_columns", "merge_exclude_columns")}
-    problems = ["merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them."] if all(chosen.values()) else []
-    for name, listed in chosen.items():
-        problems += [f"{name}: {_unknown(column, columns)}" for column in listed if _plain(column) not in known]
-    return problems
+def aliases_of(config: Any) -> Aliases:
+    """The aliases that a model gives, or dbt's; those of dbt-athena where a condition of its name uses them."""
+    texts = [str(config.get(name) or "") for name in ("update_condition", "insert_condition", "delete_condition")]
+    athenas = any(map(_ATHENAS.search, texts)) and not any(map(_OURS.search, texts))
+    dest, source = ("target", "src") if athenas else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
+    return Aliases(config.get("target_alias") or dest, config.get("source_alias") or source)
+
+
+def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
+    """The key as SQL: names of columns are quoted; what is none stays as written (already quoted, or a field of a struct)."""
+    return tuple(_quoted(key, columns) for key in listed(value_of(config, KEY)))
+
+
+def newest_first(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
+    """The terms of an ORDER BY that begins with the newest row: the greatest value, unless a term says `asc`; none comes last."""
+    terms = []
+    for term in listed(config.get(name)):
+        words = term.split()
+        if len(words) == 2 and words[1].lower() in ("asc", "desc"):
+            terms.append(f"{_quoted(words[0], columns)} {words[1].lower()} nulls last")
+        else:
+            terms.append(f"{_quoted(term, columns)} desc nulls last")
+    return tuple(terms)
+
+
+def _quoted(name: str, columns: Sequence[str]) -> str:
+    is_column = name.lower() in {column.lower() for column in columns} if columns else _PLAIN.fullmatch(name)
+    return quote(name) if is_column else name
+
+
+def merge_config(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[MergeConfig, list[str]]:
+    """The MERGE of a model, and what is wrong with it, one sentence each.
+
+    `config` has dict's `get`; `columns` are those that the MERGE may set; none when they are not known yet, and then no name of a column is
+    judged. `source_columns` are the model's, where it may have others: only what both have is copied.
+    """
+    aliases = aliases_of(config)
+    known = Columns(tuple(columns), tuple(source_columns or columns), aliases.source)
+    problems = [*_general_problems(config), *_key_problems(config, columns), *_column_problems(config, known)]
+    keys = keys_of(config, columns)
+    evolves = flag(config, "merge_with_schema_evolution")
+    simple = _simple_clauses(config, known, bool(keys), evolves, aliases)
+    if given(config, "merge_clauses"):
+        clauses, wrong = clauses_of(config.get("merge_clauses"), known, evolves, simple)
+        problems += wrong
+    else:
+        clauses = simple
+    folded, wrong = fold_idle(clauses)
+    if not folded and not problems:
+        wrong.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
+    merge = MergeConfig(aliases, keys, tuple(listed(value_of(config, PREDICATES))), tuple(folded), evolves)
+    return merge, problems + wrong
+
+
+def _simple_clauses(config: Any, columns: Columns, keyed: bool, evolves: bool, aliases: Aliases) -> list[Clause]:
+    """The clauses that configs without `merge_clauses` ask for."""
+    clauses = []
+    included, excluded = listed(config.get("merge_update_columns")), listed(config.get("merge_exclude_columns"))
+    expressions = _expressions(config, columns, aliases)
+    assignments = columns.updates(included, excluded, expressions)
+    whole = evolves and not (included or excluded or expressions)
+    if keyed and given(config, "delete_condition"):
+        clauses.append(Clause("matched", "delete", (str(config.get("delete_condition")),)))
+    if keyed and assignments and not flag(config, "skip_matched_step"):
+        condition = listed(value_of(config, UPDATE_CONDITION))
+        clauses.append(Clause("matched", "update", tuple(condition), () if whole else assignments))
+    if not flag(config, "skip_not_matched_step"):
+        condition = listed(value_of(config, INSERT_CONDITION))
+        clauses.append(Clause("not matched", "insert", tuple(condition), () if evolves else columns.inserts()))
+    if given(config, "not_matched_by_source_action"):
+        condition = listed(config.get("not_matched_by_source_condition"))
+        action = str(config.get("not_matched_by_source_action")).strip()
+        clauses.append(Clause("not matched by source", action, tuple(condition)))
+    return clauses
+
+
+def _expressions(config: Any, columns: Columns, aliases: Aliases) -> dict[str, str]:
+    """Columns that an update sets to something else than the model's value, with what: dbt-duckdb's expressions and dbt-athena's rules."""
+    expressions = config.get("merge_update_set_expressions")
+    found = {str(name): str(text) for name, text in expressions.items()} if isinstance(expressions, dict) else {}
+    rules = config.get("merge_update_columns_rules")
+    rules = {plain(str(name)): str(rule) for name, rule in rules.items()} if isinstance(rules, dict) else {}
+    default = str(config.get("merge_update_columns_default_rule") or "replace")
+    keys = {plain(key) for key in listed(value_of(config, KEY))}
+    for name in columns.known:
+        rule = rules.get(name.lower(), default if name.lower() not in keys else "replace")
+        if rule != "replace":
+            new, old = f"{aliases.source}.{quote(name)}", f"{aliases.dest}.{quote(name)}"
+            text = _RULES[rule].format(new=new, old=old) if rule in _RULES else rule.replace("_new_", new).replace("_old_", old)
+            found.setdefault(name, text)
+    return found
+
+
+def _general_problems(config: Any) -> list[str]:
+    problems = said_twice(config, UPDATE_CONDITION, INSERT_CONDITION, PREDICATES)
+    if given(config, "merge_update_columns") and given(config, "merge_exclude_columns"):
+        problems.append("merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them.")
+    if given(config, "merge_returning_columns"):
+        problems.append("merge_returning_columns is not supported: nothing in dbt reads what a merge returns. Read the table after it.")
+    idle = [name for name in _CLAUSE_CONFIGS if given(config, name) and config.get(name) is not False]
+    if given(config, "merge_clauses") and idle:
+        problems.append(f"merge_clauses says all that a merge does: {', '.join(idle)} would mean nothing. Move them into its clauses.")
+    for name in ("merge_update_set_expressions", "merge_update_columns_rules"):
+        if given(config, name) and not isinstance(config.get(name), dict):
+            problems.append(f"{name} is {config.get(name)!r}. It must be a mapping of columns to expressions.")
+    return [*problems, *_step_problems(config), *_by_source_problems(config)]
 
 
 def _step_problems(config: Any) -> list[str]:
     problems = []
     for skip, idle in (
-        ("skip_matched_step", ("merge_update_columns", "merge_exclude_columns", "matched_condition")),
-        ("skip_not_matched_step", ("not_matched_condition",)),
+        ("skip_matched_step", ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", *UPDATE_CONDITION)),
+        ("skip_not_matched_step", INSERT_CONDITION),
     ):
-        useless = [name for name in idle if config.get(name)]
-        if config.get(skip) and useless:
+        useless = [name for name in idle if given(config, name)]
+        if flag(config, skip) and useless:
             problems.append(f"{skip} leaves nothing to do for {' and '.join(useless)}. Remove one or the other.")
     others = config.get("not_matched_by_source_action") or config.get("delete_condition")
-    if config.get("skip_matched_step") and config.get("skip_not_matched_step") and not others:
+    if flag(config, "skip_matched_step") and flag(config, "skip_not_matched_step") and not others:
         problems.append("skip_matched_step and skip_not_matched_step together leave the merge without a clause. Remove one of them.")
     return problems
 
@@ -56,20 +196,30 @@ def _by_source_problems(config: Any) -> list[str]:
         missing = config.get("not_matched_by_source_condition")
         advice = "Set it to `delete` or `update set …`."
         return [f"not_matched_by_source_condition needs not_matched_by_source_action. {advice}"] if missing else []
-    if str(action).lower().split()[:1] not in (["delete"], ["update"]):
+    if not re.fullmatch(r"delete|update\s+set\s.*", str(action).strip(), re.IGNORECASE | re.DOTALL):
         return [f"not_matched_by_source_action is {action!r}. It must be `delete` or begin with `update set`."]
     return []
 
 
-def _listed(value: Any) -> list[str]:
-    return [value] if isinstance(value, str) else list(value or ())
+def _key_problems(config: Any, columns: Sequence[str]) -> list[str]:
+    key, using = listed(config.get("unique_key")), listed(config.get("merge_on_using_columns"))
+    problems = []
+    if key and using and sorted(map(plain, key)) != sorted(map(plain, using)):
+        problems.append("unique_key and merge_on_using_columns say the same thing. Keep one of them.")
+    names = Columns(tuple(columns), (), "")
+    for each in key or using:
+        if "," in each and "(" not in each and plain(each) not in names.lowered:
+            problems.append(f"unique_key is {each!r}. Make it a list of columns: {[part.strip() for part in each.split(',')]}.")
+        elif _PLAIN.fullmatch(plain(each)) and (unknown := names.unknown([each])):
+            problems += [f"{'unique_key' if key else 'merge_on_using_columns'}: {text}" for text in unknown]
+    if given(config, "merge_deduplicate_by") and not (key or using):
+        problems.append("merge_deduplicate_by keeps the newest row of a key, and there is none. Set unique_key.")
+    return problems
 
 
-def _plain(name: str) -> str:
-    return name.strip("`").replace("``", "`").lower()
-
-
-def _unknown(name: str, columns: Sequence[str]) -> str:
-    near = get_close_matches(_plain(name), [column.lower() for column in columns], n=2, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(columns)}."
-    return f"there is no column {name}. {hint}"
+def _column_problems(config: Any, columns: Columns) -> list[str]:
+    problems = []
+    for name in ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", "merge_update_columns_rules"):
+        value = config.get(name)
+        problems += [f"{name}: {text}" for text in columns.unknown(listed(list(value) if isinstance(value, dict) else value))]
+    return problems

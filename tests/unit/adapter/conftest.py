@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,13 +37,20 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
     reset_adapters()
 
 
+class Configs(dict[str, Any]):
+    """Configs as a node has them: by name, and as attributes."""
+
+    __getattr__ = dict.__getitem__
+
+
 @pytest.fixture
 def render(adapter: RowmergeAdapter) -> Callable[..., str]:
-    """Call a macro as a model with the given configs would; lines are stripped, and empty ones left out."""
+    """Call a macro as a model with the given configs would; empty lines are left out."""
 
     def call(macro: str, *, config: dict[str, Any] | None = None, **arguments: Any) -> str:
-        text = str(adapter.execute_macro(macro, kwargs=arguments, context_override={"config": config or {}}))
-        return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+        model = SimpleNamespace(config=Configs(config or {}))
+        text = str(adapter.execute_macro(macro, kwargs=arguments, context_override={"config": config or {}, "model": model}))
+        return "\n".join(line.rstrip() for line in text.strip().splitlines() if line.strip())
 
     return call
 

@@ -1,0 +1,122 @@
+"""What the adapter tells the macros of incremental models: their configs, checked and read, and what their tables can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Dict, List, Optional
+
+from dbt.adapters.base import BaseRelation, available
+from dbt.adapters.base.meta import AdapterMeta
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.rowmerge.column import RowmergeColumn
+from dbt.adapters.rowmerge.merge_config import MergeConfig, aliases_of, keys_of, merge_config, newest_first
+from dbt.adapters.rowmerge.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
+from dbt.adapters.rowmerge.relation import quote
+from dbt.adapters.rowmerge.strategy_config import STRATEGIES, ChangeStream, change_stream, problems_of, strategy_of
+
+
+class IncrementalModels(metaclass=AdapterMeta):
+    """A part of the adapter: it uses the session, the connections and the relations of the whole."""
+
+    session: Any
+    connections: Any
+    get_columns_in_relation: Any
+    query_relation: Any
+
+    def valid_incremental_strategies(self) -> List[str]:
+        return list(STRATEGIES)
+
+    @available
+    def check_incremental_model(self, macros: Any, config: Any, names: List[str], existing: Optional[BaseRelation]) -> str:
+        """The strategy of a model. Raises CompilationError that lists everything wrong with its configs, before anything of it runs.
+
+        `names` are the configs that it holds, `existing` is the table that it will change, if it is to change one.
+        """
+        brings_columns = config.get("on_schema_change") not in (None, "ignore") or flag(config, "merge_with_schema_evolution")
+        columns = [] if existing is None or brings_columns else [column.name for column in self.get_columns_in_relation(existing)]
+        _refuse(problems_of(config, names, macros, columns))
+        return strategy_of(config)
+
+    @available
+    def merge_config(
+        self, config: Any, source: BaseRelation, dest_columns: List[RowmergeColumn], unique_key: Any = None, predicates: Any = None
+    ) -> MergeConfig:
+        """The MERGE that a model asks for. Raises CompilationError that lists everything wrong with its configs."""
+        config = WithArguments(config, unique_key, predicates)
+        columns, source_columns = [column.name for column in dest_columns], None
+        evolves, chosen = flag(config, "merge_with_schema_evolution"), ("merge_update_columns", "merge_exclude_columns")
+        by_names = given(config, "merge_clauses") or given(config, "merge_update_set_expressions")
+        if by_names or (evolves and any(given(config, name) for name in chosen)):
+            source_columns = [column.name for column in self.get_columns_in_relation(source)]
+            known = {name.lower() for name in columns}
+            columns += [name for name in source_columns if evolves and name.lower() not in known]
+        merge, problems = merge_config(config, columns, source_columns)
+        _refuse(problems)
+        return merge
+
+    @available
+    def merge_keys(self, config: Any, columns: List[RowmergeColumn], unique_key: Any, predicates: Any) -> MergeConfig:
+        """A MERGE that has no clauses yet: what it is to find."""
+        keys = keys_of(WithArguments(config, unique_key, predicates), [column.name for column in columns])
+        return MergeConfig(aliases_of(config), keys, tuple(listed(predicates)), (), False)
+
+    @available
+    def change_stream(self, config: Any, columns: List[RowmergeColumn], unique_key: Any, predicates: Any = None) -> ChangeStream:
+        """What a model of strategy `cdc` says of its changes."""
+        return change_stream(WithArguments(config, unique_key, predicates), [column.name for column in columns])
+
+    @available
+    def newest_first(self, config: Any, columns: List[RowmergeColumn]) -> List[str]:
+        """The terms of an ORDER BY that puts the row first that `merge_deduplicate_by` keeps."""
+        return list(newest_first(config, "merge_deduplicate_by", [column.name for column in columns]))
+
+    @available
+    def unique_key(self, config: Any) -> Any:
+        return value_of(config, KEY)
+
+    @available
+    def incremental_predicates(self, config: Any) -> Optional[List[str]]:
+        return listed(value_of(config, PREDICATES)) or None
+
+    @available
+    def replaced_rows(self, config: Any, predicates: Optional[List[str]]) -> List[str]:
+        """The conditions on the rows that a model replaces."""
+        return [f"({condition})" for condition in listed(value_of(config, REPLACED_ROWS) or predicates)]
+
+    @available
+    def stored_rows(self, config: Any, strategy: str, source: BaseRelation) -> BaseRelation:
+        """The model's rows with the columns that its table has: the operation of a change is not among them, unless deletes are kept."""
+        if strategy != "cdc" or flag(config, "cdc_keep_deletes"):
+            return source
+        return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
+
+    @available
+    @classmethod
+    def has_transforms(cls, partition_by: Iterable[str], columns: Iterable[RowmergeColumn]) -> bool:
+        """Whether one of these is no column but a transform of one (`bucket(16, id)`)."""
+        known = {column.name.lower() for column in columns}
+        return any("(" in name.replace("``", "").split("`")[0] and name.lower() not in known for name in partition_by)
+
+    @available.parse_none
+    def check_partitioned(self, relation: BaseRelation) -> None:
+        """Raise CompilationError for a table without partitions: overwriting those that get a row would overwrite it whole."""
+        with self.connections.exception_handler(f"describe {relation}"):
+            partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
+        if not partitioning:
+            raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
+
+    @available.parse(lambda *a, **k: {"drop": False, "type": False})
+    def changes_in_place(self, relation: BaseRelation) -> Dict[str, bool]:
+        """Whether a table's columns may be dropped, and get wider types, without a rewrite: Iceberg's may, Delta's by its properties."""
+        with self.connections.exception_handler(f"describe {relation}"):
+            description = self.session.describe(relation.schema, relation.identifier)
+        named = description.properties.get("delta.columnMapping.mode", "none") != "none"
+        widens = description.properties.get("delta.enableTypeWidening", "false").lower() == "true"
+        iceberg = description.relation.format == "iceberg"
+        return {"drop": iceberg or named, "type": iceberg or widens}
+
+
+def _refuse(problems: List[str]) -> None:
+    if problems:
+        raise CompilationError("The model cannot be built:\n" + "\n".join(f"- {problem}" for problem in problems))
