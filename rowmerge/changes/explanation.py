@@ -149,7 +149,7 @@ def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
         join = choose_join(plan, source)
         merge_outcomes(plan, join, joined_rows(plan, join, target, source))
     if plan.of(Match.NOT_MATCHED):
-        unmatched_rows(spark, plan, source, BitMap64())
+        unmatched_rows(plan, source, BitMap64())
 
 
 def _reasons(snapshot: Snapshot, plan: RowPlan, listing: pa.Table) -> Lines:

@@ -32,6 +32,7 @@ from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
 from rowmerge.plan.sides import side_of
 from rowmerge.plan.store_assignment import by_position
+from rowmerge.spark.distribution import Gather
 from rowmerge.spark.outcomes import new_rows
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import schema_of
@@ -113,7 +114,7 @@ class NewRows:
 
     def written(self, plan: RowPlan, table: Writable) -> Written:
         """Write the rows of a plan as data files of the table as it will be."""
-        return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=False)
+        return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=Gather.NOT)
 
 
 RowsFor = Callable[[Snapshot], NewRows]

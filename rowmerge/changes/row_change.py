@@ -20,6 +20,7 @@ from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
+from rowmerge.spark.distribution import Gather
 from rowmerge.spark.joins import check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
@@ -30,6 +31,8 @@ from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, Ta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
 
 
 @dataclass
@@ -200,7 +203,7 @@ class RowChange:
         written = Written()
         everything_unmatched = files.num_rows == 0
         if not everything_unmatched and (source.rows or self.plan.of(Match.NOT_MATCHED_BY_SOURCE)):
-            written = self._write(outcomes)
+            written = self._write(outcomes, files)
         if self.plan.source_rows is SourceRows.ALL or join.leaves_unmatched or everything_unmatched:
             return self._and_new_rows(written, source)
         return written
@@ -215,11 +218,13 @@ class RowChange:
         if self.plan.source_rows is SourceRows.NONE:
             return written
         try:
-            rows = unmatched_rows(self.spark, self.plan, source, matched)
+            rows = unmatched_rows(self.plan, source, matched)
             if len(matched) == source.rows:
                 return written
             changes_to = self._changes_to if written.touched else None
-            written.add(write_outcomes(rows, self.table_after, gather=source.broadcastable, changes_to=changes_to))
+            few = Gather.BY_SIZE if source.broadcastable else Gather.NOT
+            gather = few if source.local is None else Gather.DRIVER
+            written.add(write_outcomes(rows, self.table_after, gather=gather, changes_to=changes_to))
         except BaseException:
             written.discard()
             raise
@@ -233,11 +238,12 @@ class RowChange:
             rows = rows.where(boolean(clause.condition))
         cases = [("true", replace(clause, condition=None))]
         outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=self._changes_to is not None)
-        return self._write(outcomes) if files.num_rows else Written()
+        return self._write(outcomes, files) if files.num_rows else Written()
 
-    def _write(self, outcomes: DataFrame) -> Written:
+    def _write(self, outcomes: DataFrame, files: pa.Table) -> Written:
         may_repeat = self.plan.duplicates_allowed
-        written = write_outcomes(outcomes, self.table_after, gather=True, changes_to=self._changes_to, may_repeat=may_repeat)
+        gather = Gather.ONE_TASK if _are_small(files) else Gather.BY_SIZE
+        written = write_outcomes(outcomes, self.table_after, gather=gather, changes_to=self._changes_to, may_repeat=may_repeat)
         if not written.touched:
             # Nothing but new rows: the files that come in tell it.
             discard(written.change_rows)
@@ -331,6 +337,11 @@ class RowChange:
             "numDeletionVectorsAdded": changes.files_marked,
             "executionTimeMs": spark_ms,
         }
+
+
+def _are_small(files: pa.Table) -> bool:
+    """Whether one task reads these files (rows of `Snapshot.files()`) sooner than several would bring together what they find."""
+    return bool((pc.sum(files["size"]).as_py() or 0) <= ONE_TASK_BYTES and (pc.sum(files["records"]).as_py() or 0) <= ONE_TASK_ROWS)
 
 
 def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -47,12 +48,21 @@ class Parts:
     partitions: int
 
 
-def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gather: bool, parts: Parts | None = None) -> DataFrame:
+class Gather(Enum):
+    """How rows that are to make few files come together before they are written."""
+
+    NOT = "not: they are many"
+    BY_SIZE = "by a shuffle that adapts to their size"
+    ONE_TASK = "in one task that finds them, too"
+    DRIVER = "in the driver, which writes them itself"
+
+
+def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gather: Gather, parts: Parts | None = None) -> DataFrame:
     """Rows in the tasks that write them, in the table's order inside each partition; `columns`: what the table's are called in `rows`.
 
     Where partitions divide the table, rows of one come together (Spark's adaptive rebalance), so that a task does not write a small file
-    into each; with `gather` they come together by size in any case, so that few changed rows make few files. Rows that are new and many
-    lie by ranges, if the table says so: each file then has a part of the order of its own.
+    into each; few changed rows come together in any case (`gather`), so that they make few files. Rows that are new and many lie by
+    ranges, if the table says so: each file then has a part of the order of its own.
     `parts`: how many files are to be made of the rows.
     """
     fields: list[PartitionField | SortField] = [field for field in table.partitioning if field.transform.name != VOID]
@@ -70,9 +80,11 @@ def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gath
     if parts is not None and (keys or order):
         whole = keys and parts.files == parts.partitions
         rows = rows.repartition(parts.files, *keys) if whole else rows.repartitionByRange(parts.files, *keys, *order)
-    elif table.distribution is Distribution.RANGE and order and not gather:
+    elif gather in (Gather.ONE_TASK, Gather.DRIVER):
+        rows = rows.coalesce(1)
+    elif table.distribution is Distribution.RANGE and order and gather is Gather.NOT:
         rows = rows.repartitionByRange(*keys, *order)
-    elif table.distribution is not Distribution.NONE and (keys or gather):
+    elif table.distribution is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
         rows = rows.hint("rebalance", *keys)
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)

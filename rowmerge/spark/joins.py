@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import UnknownColumn
 from rowmerge.plan.conditions import Side
-from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
+from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.failures import as_ours
 from rowmerge.spark.outcomes import Guarded, boolean, new_rows, outcome_rows
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import ORDINAL, Source
-from rowmerge.spark.types import frame_of
 from rowmerge.table.schema import backquote, string_literal
 
 BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
@@ -89,16 +86,11 @@ def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool =
     return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched, before=before)
 
 
-def unmatched_rows(spark: SparkSession, plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:
+def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:
     """The rows that the NOT MATCHED clauses make of the source rows that matched nothing."""
     assert plan.source is not None
-    rows = source.frame.alias(plan.source.alias)
-    if matched:
-        ordinals = pa.table({"matched": pa.array(np.array(matched.to_array(), dtype=np.uint64).astype(np.int64))})
-        known = F.broadcast(frame_of(spark, ordinals))
-        rows = rows.join(known, F.col(ORDINAL) == F.col("matched"), "left_anti")
-    clauses: tuple[Clause, ...] = plan.of(Match.NOT_MATCHED)
-    return new_rows(rows, plan, clauses)
+    rows = source.without(matched).alias(plan.source.alias)
+    return new_rows(rows, plan, plan.of(Match.NOT_MATCHED))
 
 
 def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:

@@ -5,27 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyroaring import BitMap64
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from rowmerge.plan.conditions import KeyPair
-from rowmerge.spark.types import schema_of
-from rowmerge.table.schema import Array, DataType, Decimal, Map, Primitive, Struct, arrow_type
+from rowmerge.spark.types import frame_of, has_collation, schema_of
+from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
 
 ORDINAL = "__rowmerge_source"
+LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
+"""A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
 COLLECTED_KEYS = 50_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
 BROADCAST_BYTES = 64 * 1024 * 1024
 """A source up to this estimated size is broadcast, so that the target is not shuffled."""
+
+_TEXTS = (Primitive("string"), Primitive("binary"))
+_PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string", "binary")
 
 
 @dataclass(frozen=True)
 class SourceKey:
     """The values that one key of the ON condition has in the source.
 
-    `values`: the distinct non-null ones, sorted; None when only the range is known. `low`, `high`: one-element arrays or None.
+    `values`: the distinct non-null ones, sorted; None when only the range is known, from `low` to `high`, or not even that.
     """
 
     pair: KeyPair
@@ -38,45 +45,103 @@ class SourceKey:
 
 @dataclass(frozen=True)
 class Source:
-    """The materialized rows, with an ordinal that is theirs for good."""
+    """The materialized rows, with an ordinal that is theirs for good. `local`: the same rows, when they are held by the driver."""
 
     frame: DataFrame
     schema: Struct
     rows: int
     keys: tuple[SourceKey, ...]
+    local: pa.Table | None = None
 
     @property
     def broadcastable(self) -> bool:
         """Whether it is small enough to send to every executor."""
         return self.rows * row_width(self.schema) <= BROADCAST_BYTES
 
+    def without(self, ordinals: BitMap64) -> DataFrame:
+        """The rows, less those with these ordinals."""
+        if not ordinals:
+            return self.frame
+        spark, gone = self.frame.sparkSession, pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
+        if self.local is not None:
+            rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=gone)))
+            return frame_of(spark, rows, _with_ordinal(self.schema))
+        known = F.broadcast(frame_of(spark, pa.table({"gone": gone})))
+        return self.frame.join(known, F.col(ORDINAL) == F.col("gone"), "left_anti")
+
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Source:
-    """Evaluate the source once, in one job, and tell how many rows and which keys it has.
+    """Evaluate the source once, and tell how many rows and which keys it has: in one job if the rows are few.
 
-    The rows are kept by the executors (localCheckpoint): what runs later reads them, and a nondeterministic source is not asked again.
+    Few rows come to the driver and are a relation of it from then on; others are kept by the executors (localCheckpoint). Either way, what
+    runs later reads them, and a nondeterministic source is not asked again.
     """
     schema = schema_of(frame)
     keys = [F.expr(pair.source).alias(_key(index)) for index, pair in enumerate(pairs)]
-    kept = frame.alias(alias).select("*", *keys, F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
-    asked = [F.count(F.lit(1)).alias("rows")]
-    for index in range(len(pairs)):
-        column = F.col(_key(index))
-        asked += [F.min(column).alias(f"low{index}"), F.max(column).alias(f"high{index}"), F.count(column).alias(f"known{index}")]
-    told = collect_arrow(kept.select(*[_key(i) for i in range(len(pairs))]).agg(*asked) if pairs else kept.agg(*asked))
-    rows = told["rows"][0].as_py()
     names = [_key(index) for index in range(len(pairs))]
-    values = collect_arrow(kept.select(*names)) if pairs and 0 < rows <= COLLECTED_KEYS else None
-    key_types = schema_of(kept.select(*names)) if pairs else Struct()
-    found = []
-    for index, pair in enumerate(pairs):
-        # Of nested values neither bounds nor kernels know an order: they prune nothing.
-        nested = isinstance(key_types.fields[index].type, Array | Map | Struct)
-        known = None if values is None or nested else _distinct(values[_key(index)])
-        low, high = told[f"low{index}"][0], told[f"high{index}"][0]
-        has_null = told[f"known{index}"][0].as_py() < rows
-        found.append(SourceKey(pair, key_types.fields[index].type, known, low, high, has_null))
-    return Source(kept.drop(*names), schema, rows, tuple(found))
+    kept = frame.alias(alias).select("*", *keys, F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
+    counted = Observation()
+    first = kept.observe(counted, F.count(F.lit(1)).alias("rows")).where(_among_the_first(schema))
+    held = _can_be_held(schema)
+    told = collect_arrow(first if held else first.select(*names, ORDINAL))
+    rows = int(counted.get["rows"])
+    if told.num_rows < rows:
+        return Source(kept.drop(*names), schema, rows, _keys_of(kept, pairs, rows))
+    found = tuple(_known(pair, type_, told[name]) for pair, name, type_ in zip(pairs, names, _types(kept, names), strict=True))
+    if not held:
+        return Source(kept.drop(*names), schema, rows, found)
+    local = told.drop_columns(names)
+    return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, local)
+
+
+def _among_the_first(schema: Struct) -> str:
+    """SQL for the rows that are brought to the driver: so many of each task, of so many tasks, and none with long texts.
+
+    `monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it.
+    """
+    texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS] if _can_be_held(schema) else []
+    short = f" and {' + '.join(texts)} <= {LOCAL_TEXT}" if texts else ""
+    return f"{ORDINAL} & {(1 << 33) - 1} < {LOCAL_ROWS} and shiftright({ORDINAL}, 33) < {LOCAL_TASKS}{short}"
+
+
+def _can_be_held(schema: Struct) -> bool:
+    """Whether rows come from Spark and go back as they are: each column has a name of its own and a plain type without a collation."""
+    plain = all(isinstance(f.type, Decimal) or (isinstance(f.type, Primitive) and f.type.name in _PLAIN) for f in schema)
+    return plain and len({f.name.lower() for f in schema}) == len(schema) and not has_collation(schema)
+
+
+def _with_ordinal(schema: Struct) -> Struct:
+    return Struct((*schema, Field(ORDINAL, Primitive("long"))))
+
+
+def _types(kept: DataFrame, names: Sequence[str]) -> list[DataType]:
+    return [field.type for field in schema_of(kept.select(*names))] if names else []
+
+
+def _known(pair: KeyPair, type_: DataType, column: pa.ChunkedArray) -> SourceKey:
+    """A key whose values are all here. Of nested ones neither bounds nor kernels know an order: they prune nothing."""
+    values = None if isinstance(type_, Array | Map | Struct) else _distinct(column)
+    return SourceKey(pair, type_, values, None, None, column.null_count > 0)
+
+
+def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int) -> tuple[SourceKey, ...]:
+    """The keys of many rows: their values when that is not too many, else their range."""
+    if not pairs:
+        return ()
+    names = [_key(index) for index in range(len(pairs))]
+    types = _types(kept, names)
+    if rows <= COLLECTED_KEYS:
+        values = collect_arrow(kept.select(*names))
+        return tuple(_known(pair, type_, values[name]) for pair, name, type_ in zip(pairs, names, types, strict=True))
+    asked = []
+    for name in names:
+        column = F.col(name)
+        asked += [F.min(column).alias(f"{name}_low"), F.max(column).alias(f"{name}_high"), F.count(column).alias(f"{name}_known")]
+    told = collect_arrow(kept.select(*names).agg(*asked))
+    return tuple(
+        SourceKey(pair, type_, None, told[f"{name}_low"][0], told[f"{name}_high"][0], told[f"{name}_known"][0].as_py() < rows)
+        for pair, name, type_ in zip(pairs, names, types, strict=True)
+    )
 
 
 def unevaluated(frame: DataFrame) -> Source:

@@ -61,6 +61,11 @@ def check_collations(schema: Struct, above: str = "") -> None:
             check_collations(inside, f"{path}.")
 
 
+def has_collation(schema: Struct) -> bool:
+    """Whether a column of texts has a collation: Arrow does not carry it."""
+    return any(_COLLATIONS in field.metadata for field in schema)
+
+
 def _structs(type_: DataType) -> list[Struct]:
     """The structs that are in a type, but not in another struct."""
     match type_:

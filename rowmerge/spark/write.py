@@ -6,7 +6,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -14,9 +14,10 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rowmerge.errors import StorageError
 from rowmerge.spark import data_files, fitting, partitions, sink
-from rowmerge.spark.data_files import HeldColumns, WriteSpec, filesystem_of
-from rowmerge.spark.distribution import Parts, distributed
+from rowmerge.spark.data_files import HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
+from rowmerge.spark.distribution import Gather, Parts, distributed
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.outcomes import moved_rows, outcome_columns
@@ -184,9 +185,9 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
 
 
 def write_outcomes(
-    outcomes: DataFrame, table: Writable, *, gather: bool, changes_to: str | None = None, may_repeat: bool = False
+    outcomes: DataFrame, table: Writable, *, gather: Gather, changes_to: str | None = None, may_repeat: bool = False
 ) -> Written:
-    """Run the job. With `gather`, few rows come together before they are written; see `distributed`.
+    """Run the job. `gather`: how rows come together before they are written; see `distributed`.
 
     `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
     which the first makes a change row. When the job fails, the files of its finished tasks are deleted.
@@ -194,13 +195,30 @@ def write_outcomes(
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     columns = outcome_columns(outcomes, len(table.schema))
     written = columns.after or columns.before
-    if changes_to is not None and may_repeat:
+    if changes_to is not None and may_repeat and gather is not Gather.ONE_TASK:
         # The rows of one target row must meet in one task; new rows may go anywhere.
         elsewhere = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
     elif written:
         outcomes = distributed(outcomes, table, written, gather=gather)
-    return _run(outcomes, spec, columns, None if changes_to is None else change_rows_spec(spec, changes_to))
+    changes = None if changes_to is None else change_rows_spec(spec, changes_to)
+    return _run_here(outcomes, spec, columns, changes) if gather is Gather.DRIVER else _run(outcomes, spec, columns, changes)
+
+
+def _run_here(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
+    """What the sink does, for few rows: without the latency of Python on an executor."""
+    rows = collect_arrow(outcomes)
+    task = sink.OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
+    try:
+        if rows.num_rows:
+            task.take(rows)
+        return _written(sink.message_fields(task.close()))
+    except (OSError, pa.ArrowException) as error:
+        task.abort()
+        raise StorageError(spec.root, str(error).splitlines()[0]) from error
+    except BaseException:
+        task.abort()
+        raise
 
 
 def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
@@ -217,7 +235,7 @@ def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: pa.Table, p
     spec = replace(write_spec(snapshot), attempt=str(uuid.uuid4()), target_file_size=target_size)
     outcomes = moved_rows(read_snapshot(spark, snapshot, files))
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes = distributed(outcomes, snapshot, columns.after, gather=False, parts=parts)
+    outcomes = distributed(outcomes, snapshot, columns.after, gather=Gather.NOT, parts=parts)
     return _run(outcomes, spec, columns, None)
 
 
@@ -288,19 +306,22 @@ def discard(files: Iterable[AddedFile]) -> None:
 def _together(messages: pa.Table) -> Written:
     total = Written()
     for payload in messages["message"].to_pylist():
-        message = pickle.loads(payload)
-        written = Written(
-            files=[_added(fields) for fields in message["files"]],
-            change_rows=[_added(fields) for fields in message["change_rows"]],
-            positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
-            reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
-            sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
-            repeated=message["repeated"],
-            updated=message["updated"],
-            inserted=message["inserted"],
-        )
-        total.add(written)
+        total.add(_written(pickle.loads(payload)))
     return total
+
+
+def _written(message: Mapping[str, Any]) -> Written:
+    """What a task's message says (see `sink.message_fields`)."""
+    return Written(
+        files=[_added(fields) for fields in message["files"]],
+        change_rows=[_added(fields) for fields in message["change_rows"]],
+        positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
+        reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
+        sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
+        repeated=message["repeated"],
+        updated=message["updated"],
+        inserted=message["inserted"],
+    )
 
 
 def _added(fields: Mapping[str, object]) -> AddedFile:
