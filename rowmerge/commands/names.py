@@ -19,6 +19,14 @@ class TableName:
     def __str__(self) -> str:
         return ".".join(quote(part) for part in self.parts)
 
+    @property
+    def reference(self) -> tuple[TableName, str] | None:
+        """What `db.orders.branch_audit` or `….tag_eod` means where no table is called so: the table, and the name of its branch or tag."""
+        kind, _, name = self.parts[-1].partition("_")
+        if len(self.parts) < 2 or kind.lower() not in ("branch", "tag") or not name:
+            return None
+        return TableName(self.parts[:-1]), name
+
 
 @dataclass(frozen=True)
 class SqlText:

@@ -59,6 +59,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     "rollback_to_timestamp": Procedure(
         {**_TABLE, "timestamp": Kind.TIME}, ("table", "timestamp"), instead="RESTORE TABLE {} TO TIMESTAMP AS OF"
     ),
+    "fast_forward": Procedure({**_TABLE, "branch": Kind.TEXT, "to": Kind.TEXT}, ("table", "branch", "to"), instead="RESTORE TABLE {}"),
     "set_current_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER, "ref": Kind.TEXT}, instead=_TO_VERSION),
 }
 

@@ -52,6 +52,10 @@ class DeltaSnapshot:
         return self._storage.location
 
     @property
+    def line(self) -> str:
+        return self.location
+
+    @property
     def version(self) -> int:
         return self.state.version
 

@@ -20,7 +20,7 @@ from rowmerge.delta.rules import rules_of
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.vacuum import Vacuum
 from rowmerge.delta.versions import read_state
-from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
+from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.changes import Bound, TableChanges
 from rowmerge.table.codecs import codec
@@ -83,6 +83,14 @@ class DeltaTable:
                 # The part of the log that was listed does not do; an older checkpoint may.
                 self._opened = self._open(list_log(self._storage), None, None)
             return self._opened.snapshot
+
+    def branch(self, name: str) -> DeltaTable:
+        """Raises PlanError: a Delta table has no branches."""
+        raise PlanError(f"{self._name} is no Iceberg table: it has no branch {name}. Name the table alone, or make an Iceberg table of it.")
+
+    def at(self, reference: str) -> DeltaSnapshot:
+        """Raises PlanError: a Delta table has no branches and tags."""
+        raise PlanError(f"{self._name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
         """A version by number or time. Raises VersionNotFound, and what `snapshot` raises."""

@@ -190,11 +190,12 @@ def unchanged(base: TableMetadata) -> tuple[TableRequirement, ...]:
 
 
 def _references(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
-    """That branches and tags are where they were, for updates that take snapshots away."""
+    """That branches and tags are where they were, for updates that take snapshots away; else of the one that is moved."""
+    others: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items() if name != "main"}
     if not any(isinstance(update, RemoveSnapshotsUpdate | RemoveSnapshotRefUpdate) for update in updates):
-        return ()
-    others = ((name, ref.snapshot_id) for name, ref in base.refs.items() if name != "main")
-    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot_id) for name, snapshot_id in others)
+        moved = {update.ref_name for update in updates if isinstance(update, SetSnapshotRefUpdate)}
+        others = {name: others.get(name) for name in moved - {"main"}}
+    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot_id) for name, snapshot_id in others.items())
 
 
 def creating(metadata: TableMetadata) -> tuple[TableUpdate, ...]:

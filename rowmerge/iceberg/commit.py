@@ -26,7 +26,7 @@ from rowmerge.iceberg.live_files import LiveFiles, live_files
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.snapshot_files import SnapshotFiles
-from rowmerge.iceberg.snapshot_updates import MAIN, main_at, new_snapshot
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, head_of, new_snapshot
 from rowmerge.iceberg.winners import winners
 from rowmerge.storage.store import Put
 from rowmerge.table.files import Positions
@@ -77,14 +77,16 @@ class Commit:
             newest = self.operations.current()
             if newest is None:
                 return Conflicted(MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone"))
+            if self.branch not in newest.metadata.refs and self.branch != MAIN:
+                return Conflicted(MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.branch} is gone"))
             if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
                 return Committed(self.snapshot_id, rebases)
             conflict, rebased = self._against(head, newest)
             if conflict is not None:
                 return Conflicted(conflict)
             rebases += rebased
-            if newest.metadata.current_snapshot_id != head.metadata.current_snapshot_id:
-                live = live_files(self.operations.storage, newest.metadata.current_snapshot(), live.unpartitioned)
+            if self._id(newest.metadata) != self._id(head.metadata):
+                live = live_files(self.operations.storage, head_of(newest.metadata, self.branch), live.unpartitioned)
                 if (conflict := self._gone(live, newest.metadata)) is not None:
                     return Conflicted(conflict)
             head = newest
@@ -94,10 +96,10 @@ class Commit:
     def _against(self, head: Current, newest: Current) -> tuple[CommitConflict | None, int]:
         """The conflict with what came between, and how many of these snapshots deleted other rows in files that we mark too."""
         if what := _what_changed(head.metadata, newest.metadata):
-            return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "a commit", what), 0
-        since = winners(self.operations.storage, newest.metadata, head.metadata.current_snapshot_id)
+            return MetadataChanged(self.table, self._id(newest.metadata) or 0, "a commit", what), 0
+        since = winners(self.operations.storage, newest.metadata, self._id(newest.metadata), self._id(head.metadata))
         if since is None:
-            return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "a commit", "its history is another one"), 0
+            return MetadataChanged(self.table, self._id(newest.metadata) or 0, "a commit", "its history is another one"), 0
         rebased = 0
         for winner in since:
             ours = self._ours
@@ -111,7 +113,16 @@ class Commit:
         """A file that we change and that is not there, whatever the snapshots between tell: a writer may leave a manifest out unsaid."""
         touched = self._ours.touched
         gone = touched - live.by_path(touched).keys()
-        return ConcurrentDeleteDelete(self.table, newest.current_snapshot_id or 0, "a commit", min(gone)) if gone else None
+        return ConcurrentDeleteDelete(self.table, self._id(newest) or 0, "a commit", min(gone)) if gone else None
+
+    @property
+    def branch(self) -> str:
+        return self.base.branch
+
+    def _id(self, metadata: TableMetadata) -> int | None:
+        """The newest snapshot of the branch that the change was planned on."""
+        head = head_of(metadata, self.branch)
+        return None if head is None else head.snapshot_id
 
     @cached_property
     def _ours(self) -> Ours:
@@ -173,24 +184,24 @@ class Commit:
         if isinstance(change.restored, IcebergSnapshot):
             if head.metadata.snapshot_by_id(change.restored.version) is None:
                 raise VersionNotFound(f"The snapshot {change.restored.version} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-            return (main_at(head.metadata, change.restored.version),)
+            return (branch_at(head.metadata, self.branch, change.restored.version),)
         emptied = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if change.replace and head.metadata.current_snapshot_id is not None else ()
         if not self._makes_snapshot:
             return emptied
-        parent = None if change.replace else head.metadata.current_snapshot()
+        parent = None if change.replace else head_of(head.metadata, self.branch)
         sequence = head.metadata.next_sequence_number()
         before = LiveFiles(self.operations.storage) if change.replace else live
         removed = () if change.replace else change.files.removed
         made = self._files.produce(before, removed, change.files.deleted, parent.snapshot_id if parent else None, sequence)
         snapshot = new_snapshot(head.metadata, change, made, parent, self.snapshot_id, self._after.current_schema_id)
-        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), main_at(head.metadata, snapshot.snapshot_id))
+        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), branch_at(head.metadata, self.branch, snapshot.snapshot_id))
 
     def _version_after(self, head: Current) -> int:
         if isinstance(self.change.restored, IcebergSnapshot):
             return self.change.restored.version
         if self._makes_snapshot:
             return self.snapshot_id
-        return 0 if self.change.replace else head.metadata.current_snapshot_id or 0
+        return 0 if self.change.replace else self._id(head.metadata) or 0
 
 
 def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change) -> Outcome:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from pyiceberg.table.refs import SnapshotRefType
+from difflib import get_close_matches
+
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate, TableUpdate
 
 from rowmerge.errors import AlreadyExists, PlanError, VersionNotFound
+from rowmerge.iceberg.expiry import ancestors
 from rowmerge.iceberg.operations import Current
-from rowmerge.iceberg.snapshot_updates import MAIN
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, head_of
 from rowmerge.table.upkeep import SnapshotReference
 
 
@@ -55,6 +59,34 @@ def dropping(table: str, current: Current, name: str, *, tag: bool, if_exists: b
         told = known.snapshot_ref_type
         raise PlanError(f"{name} of {table} is a {told} and not a {kind}. Write DROP {told.upper()} {name}.")
     return (RemoveSnapshotRefUpdate(ref_name=name),)
+
+
+def forwarding(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[tuple[TableUpdate, ...], int | None, int]:
+    """The update that moves a branch to another branch or a tag that comes from it, and the snapshots before and after.
+
+    Raises as `SnapshotUpkeep.fast_forward` says.
+    """
+    goal = referred(table, metadata, to).snapshot_id
+    known = metadata.refs.get(branch)
+    if known is not None and known.snapshot_ref_type is SnapshotRefType.TAG:
+        raise PlanError(f"{branch} of {table} is a tag, and stays where it is. Name a branch to move.")
+    head = head_of(metadata, branch)
+    if head is not None and head.snapshot_id == goal:
+        return (), goal, goal
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    if head is not None and head.snapshot_id not in {snapshot.snapshot_id for snapshot in ancestors(by_id, goal)}:
+        advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
+        raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
+    return (branch_at(metadata, branch, goal),), None if head is None else head.snapshot_id, goal
+
+
+def referred(table: str, metadata: TableMetadata, name: str) -> SnapshotRef:
+    """The branch or tag of a name. Raises VersionNotFound with near names."""
+    if (found := metadata.refs.get(name)) is not None:
+        return found
+    near = get_close_matches(name, metadata.refs, n=2, cutoff=0.7)
+    told = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(sorted(metadata.refs)) or 'none'}."
+    raise VersionNotFound(f"{table} has no branch or tag {name}. {told}")
 
 
 def _kind(tag: bool) -> SnapshotRefType:

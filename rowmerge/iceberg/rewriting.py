@@ -23,7 +23,7 @@ from rowmerge.iceberg.metadata_commit import commit_updates
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.properties import whole_number
 from rowmerge.iceberg.snapshot_files import ENTRIES_OF_A_MANIFEST, Produced, SnapshotFiles
-from rowmerge.iceberg.snapshot_updates import main_at, new_snapshot
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, new_snapshot
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change
 from rowmerge.table.upkeep import RewrittenDeletes, RewrittenManifests
@@ -70,7 +70,7 @@ class Rewriting(ABC):
             return ()
         change = Change(self.operation, metrics=self.metrics, data_change=False)
         snapshot = new_snapshot(metadata, change, made, parent, snapshot_id, metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), main_at(metadata, snapshot_id)
+        return AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id)
 
     def _discard(self) -> None:
         if self._files is not None:

@@ -30,6 +30,8 @@ from rowmerge.iceberg.properties import (
     target_file_size,
     write_mode,
 )
+from rowmerge.iceberg.snapshot_updates import MAIN
+from rowmerge.iceberg.summary import APPLICATION, APPLICATION_VERSION
 from rowmerge.iceberg.types import columns_of
 from rowmerge.iceberg.widening import widens
 from rowmerge.storage.store import Storage, absolute_location
@@ -40,10 +42,6 @@ from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules, not_null_checks
 from rowmerge.table.schema import Array, DataType, Field, Map, Struct, held_types
 from rowmerge.table.snapshot import FileDifference, Snapshot, WriteMode
-
-APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
-"""Where a snapshot's summary says whose transaction it is."""
-
 
 _WRITES_UUIDS = 21
 """The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
@@ -60,8 +58,17 @@ class IcebergSnapshot:
     rows_stay_for = None
 
     def __init__(
-        self, storage: Storage, name: str, current: Current, at: IcebergVersion | None, schema: Schema, live: LiveFiles | None = None
+        self,
+        storage: Storage,
+        name: str,
+        current: Current,
+        at: IcebergVersion | None,
+        schema: Schema,
+        live: LiveFiles | None = None,
+        branch: str = MAIN,
     ) -> None:
+        """`branch`: the branch, or the tag, that this version was found by."""
+        self.branch = branch
         self._storage, self._name, self.current, self.at, self.iceberg_schema = storage, name, current, at, schema
         self._listings: dict[frozenset[str], pa.Table] = {}
         self._known = live
@@ -94,6 +101,10 @@ class IcebergSnapshot:
     @property
     def identity(self) -> str:
         return f"{self.metadata.table_uuid} {self.current.path} {self.version} {self.iceberg_schema.schema_id}"
+
+    @property
+    def line(self) -> str:
+        return self.location if self.branch == MAIN else f"{self.location}#{self.branch}"
 
     @cached_property
     def schema(self) -> Struct:
@@ -164,7 +175,7 @@ class IcebergSnapshot:
 
     def evolved(self, schema: Struct) -> IcebergSnapshot:
         changed, _ = changed_schema(self._name, self.metadata, schema)
-        return IcebergSnapshot(self._storage, self._name, self.current, self.at, changed, self.live)
+        return IcebergSnapshot(self._storage, self._name, self.current, self.at, changed, self.live, self.branch)
 
     @property
     def compression(self) -> str | None:

@@ -35,11 +35,19 @@ def new_snapshot(
     )
 
 
-def main_at(metadata: TableMetadata, snapshot_id: int) -> TableUpdate:
-    """The main branch at a snapshot; what it says of how long its snapshots are kept stays."""
-    before = metadata.refs.get(MAIN)
+def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
+    """The newest snapshot of a branch; None for one that is not there, or has none."""
+    if branch == MAIN:
+        return metadata.current_snapshot()
+    ref = metadata.refs.get(branch)
+    return None if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
+
+
+def branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> TableUpdate:
+    """A branch at a snapshot; what it says of how long its snapshots are kept stays."""
+    before = metadata.refs.get(branch)
     return SetSnapshotRefUpdate(
-        ref_name=MAIN,
+        ref_name=branch,
         type=SnapshotRefType.BRANCH,
         snapshot_id=snapshot_id,
         max_ref_age_ms=before.max_ref_age_ms if before else None,

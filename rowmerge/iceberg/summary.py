@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.iceberg.content import Content, Entry, Status
-from rowmerge.iceberg.snapshot import APPLICATION, APPLICATION_VERSION
 from rowmerge.iceberg.snapshot_files import Produced
 from rowmerge.table.snapshot import Change
 from rowmerge.version import __version__
 
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
 """Where the history finds the statement; the other figures are those of all engines."""
+APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
+"""Where a snapshot's summary says whose transaction it is."""
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),

@@ -9,14 +9,17 @@ from collections.abc import Mapping
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import update_table_metadata
 
-from rowmerge.errors import ChangesNotRecorded, TableNotFound, UnsupportedTableFeature, VersionNotFound
+from rowmerge.errors import ChangesNotRecorded, PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
 from rowmerge.iceberg.commit import Commit, creation
 from rowmerge.iceberg.definition import changing_updates, new_metadata, replacing_updates
 from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.references import referred
 from rowmerge.iceberg.snapshot import IcebergSnapshot
+from rowmerge.iceberg.snapshot_updates import MAIN, head_of
 from rowmerge.iceberg.summary import METRICS, OPERATION, PARAMETERS
 from rowmerge.iceberg.upkeep import IcebergUpkeep
 from rowmerge.iceberg.vacuum import Vacuum
@@ -40,8 +43,8 @@ class IcebergTable:
     May be used by several threads.
     """
 
-    def __init__(self, operations: TableOperations, name: str) -> None:
-        self._operations, self._name = operations, name
+    def __init__(self, operations: TableOperations, name: str, branch: str = MAIN) -> None:
+        self._operations, self._name, self._branch = operations, name, branch
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
 
@@ -57,11 +60,34 @@ class IcebergTable:
         with self._lock:
             current = self._current()
             if self._opened is None or self._opened.current is not current:
-                metadata = current.metadata
-                self._opened = IcebergSnapshot(
-                    self._operations.storage, self._name, current, metadata.current_snapshot(), metadata.schema()
-                )
+                self._opened = self._newest(current, self._branch)
             return self._opened
+
+    def branch(self, name: str) -> IcebergTable:
+        """Raises VersionNotFound for a branch that is not there, PlanError for a tag."""
+        if referred(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+            advice = f"Write to a branch: ALTER TABLE {self._name} CREATE BRANCH …."
+            raise PlanError(f"{name} of {self._name} is a tag: it means one snapshot, and takes no rows. {advice}")
+        return self if name == self._branch else IcebergTable(self._operations, self._name, name)
+
+    def at(self, reference: str) -> IcebergSnapshot:
+        """A branch with the columns that the table has now, a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
+        current = self._current()
+        found = referred(self._name, current.metadata, reference)
+        if found.snapshot_ref_type is SnapshotRefType.BRANCH:
+            return self.snapshot() if reference == self._branch else self._newest(current, reference)
+        at = current.metadata.snapshot_by_id(found.snapshot_id)
+        assert at is not None, "metadata was read with every snapshot that a reference names"
+        return IcebergSnapshot(
+            self._operations.storage, self._name, current, at, _schema_at(current.metadata, at), branch=f"tag {reference}"
+        )
+
+    def _newest(self, current: Current, branch: str) -> IcebergSnapshot:
+        metadata = current.metadata
+        if branch != MAIN:
+            referred(self._name, metadata, branch)
+        head = head_of(metadata, branch)
+        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch)
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
         """A snapshot by its id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
@@ -118,7 +144,8 @@ class IcebergTable:
             raise TypeError(f"{base!r} is no snapshot of an Iceberg table")
         if change.definition is None or not change.files.empty:
             base.check_writable()
-        return Commit(self._operations, self._name, base, change).run()
+        name = self._name if base.branch == MAIN else f"{self._name}.branch_{base.branch}"
+        return Commit(self._operations, name, base, change).run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """The snapshot that an application's transaction made."""

@@ -11,7 +11,7 @@ from rowmerge.errors import VersionNotFound
 from rowmerge.iceberg.expiry import ancestors
 from rowmerge.iceberg.metadata_commit import commit_updates, newest
 from rowmerge.iceberg.operations import Current, TableOperations
-from rowmerge.iceberg.references import dropping, setting
+from rowmerge.iceberg.references import dropping, forwarding, referred, setting
 from rowmerge.iceberg.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.vacuum import Vacuum
 from rowmerge.table.upkeep import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests, SnapshotReference
@@ -52,16 +52,24 @@ class IcebergUpkeep:
         raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
 
     def named(self, reference: str) -> int:
-        refs = newest(self.operations, self.table).metadata.refs
-        if reference not in refs:
-            raise VersionNotFound(f"{self.table} has no branch or tag {reference}. There are: {', '.join(sorted(refs)) or 'none'}.")
-        return refs[reference].snapshot_id
+        return referred(self.table, newest(self.operations, self.table).metadata, reference).snapshot_id
 
     def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
         def made(current: Current) -> tuple[TableUpdate, ...]:
             return setting(self.table, current, reference, create=create, replace=replace, if_not_exists=if_not_exists)
 
         commit_updates(self.operations, self.table, f"the reference {reference.name}", made)
+
+    def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
+        moved: list[tuple[int | None, int]] = []
+
+        def made(current: Current) -> tuple[TableUpdate, ...]:
+            updates, before, after = forwarding(self.table, current.metadata, branch, to)
+            moved.append((before, after))
+            return updates
+
+        commit_updates(self.operations, self.table, f"the reference {branch}", made)
+        return moved[-1]
 
     def drop_reference(self, name: str, *, tag: bool, if_exists: bool) -> None:
         def made(current: Current) -> tuple[TableUpdate, ...]:

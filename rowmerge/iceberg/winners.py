@@ -85,21 +85,23 @@ class Winner:
         return found
 
 
-def winners(storage: Storage, metadata: TableMetadata, since: int | None) -> list[Winner] | None:
-    """The snapshots after `since` (None: from the first on), oldest first; None when they do not all follow from it, as far as is kept.
+def winners(storage: Storage, metadata: TableMetadata, newest: int | None, since: int | None) -> list[Winner] | None:
+    """The snapshots after `since` (None: from the first on) up to `newest`, oldest first.
+
+    None when they do not all follow from it, as far as is kept.
 
     Raises CorruptLog, StorageError.
     """
-    chain = list(_ancestors(metadata, since))
+    chain = list(_ancestors(metadata, newest, since))
     if chain and (chain[-1] is None or (since is None and not _is_first(storage, chain[-1]))):
         return None
     return [_winner(storage, snapshot) for snapshot in reversed(chain) if snapshot is not None]
 
 
-def _ancestors(metadata: TableMetadata, since: int | None) -> Iterator[IcebergVersion | None]:
-    """The newest snapshot and its parents before `since`; ends with None when that is not reached."""
+def _ancestors(metadata: TableMetadata, newest: int | None, since: int | None) -> Iterator[IcebergVersion | None]:
+    """A snapshot and its parents before `since`; ends with None when that is not reached."""
     known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    at = metadata.current_snapshot_id
+    at = newest
     while at != since:
         snapshot = known.get(at) if at is not None else None
         yield snapshot

@@ -58,6 +58,22 @@ class Binder:
             raise SchemaNotFound(quote(schema), self._catalog.schemas())
         return self._catalog.open(schema, table)
 
+    def written(self, name: TableName) -> Table:
+        """The table that a statement writes to, as its branch has it where one is named (`db.orders.branch_audit`).
+
+        Raises as `table` does, VersionNotFound for a branch that is not there, PlanError for a tag.
+        """
+        found = self.reference_in(name)
+        return self.table(name) if found is None else self.table(found[0]).branch(found[1])
+
+    def reference_in(self, name: TableName) -> tuple[TableName, str] | None:
+        """A name's branch or tag (`TableName.reference`); None where a table or view has the whole of it for its name."""
+        if (found := name.reference) is None:
+            return None
+        parts = name.parts[1:] if len(name.parts) == 3 and name.parts[0].lower() in CATALOGS else name.parts
+        whole = len(parts) == 2 and self.relation(*parts) is not None
+        return None if whole else found
+
     def add_temporary(self, name: str, query: str) -> None:
         """CREATE TEMPORARY VIEW: the text is kept, so that each use sees the newest versions; Spark knows it too."""
         frame = self.query(query)
@@ -87,7 +103,7 @@ class Binder:
         `with_clause`: the WITH list before the statement, whose names can be read in all of it.
         """
         text = with_clause.text if with_clause is not None else ""
-        return Statement(self, pinned={target.location: target}, with_text=text, with_names=names_of_with(text) if text else frozenset())
+        return Statement(self, pinned={target.line: target}, with_text=text, with_names=names_of_with(text) if text else frozenset())
 
     def frame(self, snapshot: Snapshot) -> DataFrame:
         """The rows of a snapshot; made once a version."""
@@ -154,7 +170,7 @@ class Binder:
 class Statement:
     """The names of one statement: each is looked up once, so that it means one version everywhere in it.
 
-    `pinned`: snapshots by location that names must mean; `read`: locations of the tables that were read at their newest version, `newest`
+    `pinned`: snapshots by their line that names must mean; `read`: lines of the tables that were read at their newest version, `newest`
     what that is. `with_text`: a WITH list before the statement, `with_names` its names in lower case.
     """
 
@@ -194,6 +210,8 @@ class Statement:
             if timed:
                 raise PlanError(f"{parts[0]} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
             return None if text is None else self._view(f"temporary view {parts[0]}", text, self.binder.schema, ())
+        if len(parts) > 1 and (found := self.binder.reference_in(TableName(parts))) is not None:
+            return self._at_reference(*found, timed)
         if len(parts) > 2:
             return None
         schema, name = (self.schema or self.binder.schema, parts[0]) if len(parts) == 1 else parts
@@ -213,13 +231,25 @@ class Statement:
         elif reference.timestamp is not None:
             snapshot = table.snapshot_at(timestamp=self.binder.timestamp(reference.timestamp.text))
         elif reference.reference is not None:
-            if table.upkeep is None:
-                raise PlanError(f"{reference.name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
-            snapshot = table.snapshot_at(version=table.upkeep.named(reference.reference))
+            snapshot = self._read(table.at(reference.reference))
         else:
-            snapshot = self._newest(table)
-            self.read.add(table.location)
+            snapshot = self._read(self._newest(table))
         return self.binder.register_snapshot(snapshot)
+
+    def _at_reference(self, name: TableName, reference: str, timed: bool) -> str | None:
+        """A table at a branch or tag; None for a name that the catalog does not know."""
+        schema, table = self.binder.locate(name, self.schema)
+        relation = self.binder.relation(schema, table)
+        if relation is None or relation.kind == "view":
+            return None
+        if timed:
+            raise PlanError(f"{name} is read at {reference} already. Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
+        return self.binder.register_snapshot(self._read(self.binder.table(TableName((schema, table))).at(reference)))
+
+    def _read(self, snapshot: Snapshot) -> Snapshot:
+        """The newest snapshot of a table, a branch or a tag, as the statement has it."""
+        self.read.add(snapshot.line)
+        return self.newest.setdefault(snapshot.line, self.pinned.get(snapshot.line, snapshot))
 
     def _changes(self, arguments: tuple[SqlText, ...]) -> str:
         asked = changes_asked(self.binder.spark, arguments)
@@ -230,7 +260,7 @@ class Statement:
         newest = self._newest(table)
         changes = table.changes(newest, asked.first, asked.last)
         if changes.last == newest.version and (asked.last is None or asked.last.version != changes.last):
-            self.read.add(table.location)
+            self.read.add(newest.line)
         return self.binder.register_changes(changes)
 
     def _newest(self, table: Table) -> Snapshot:

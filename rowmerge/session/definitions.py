@@ -170,7 +170,7 @@ class Definitions:
             names = None if base is None else self.binder.statement(base)
             frame = self.binder.query(command.query.text, names)
             columns = columns or query_columns(frame)
-            rows = NewRows(frame, reads_table=base is not None and names is not None and base.location in names.read)
+            rows = NewRows(frame, reads_table=base is not None and names is not None and base.line in names.read)
         check_storable(columns)
         partitioned_by = partitioning(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)

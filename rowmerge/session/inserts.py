@@ -84,5 +84,5 @@ class InsertStatement:
             frame = frame.toDF(*(VALUE_COLUMN % at if names_.count(name) > 1 else frame.columns[at] for at, name in enumerate(names_)))
         partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
         evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
-        reads_table, exact = snapshot.location in names.read, case_sensitive(self.spark)
+        reads_table, exact = snapshot.line in names.read, case_sensitive(self.spark)
         return NewRows(frame, columns, command.by_name, partition, reads_table, evolves, alias, exact)

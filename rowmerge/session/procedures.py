@@ -67,6 +67,11 @@ class Procedures:
                 return self._at(table, table.upkeep.ancestor(snapshot_id=given["snapshot_id"]))
             case "rollback_to_timestamp":
                 return self._at(table, table.upkeep.ancestor(before=given["timestamp"]))
+            case "fast_forward":
+                before, after = table.upkeep.fast_forward(given["branch"], given["to"])
+                columns = {"branch_updated": Primitive("string"), "previous_ref": _LONG, "updated_ref": _LONG}
+                frame = answers.answer(self.spark, columns, [[given["branch"], before, after]])
+                return StatementResult(frame, "FAST FORWARD", None, table.snapshot().version)
             case "set_current_snapshot":
                 return self._at(table, _chosen(table.upkeep, given))
         raise AssertionError(command.procedure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.result import ChangeResult
@@ -29,6 +29,8 @@ from rowmerge.table.snapshot import Snapshot, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Command = TypeVar("Command", bound=RowCommand)
+
 
 @dataclass(frozen=True)
 class RowStatements:
@@ -47,16 +49,18 @@ class RowStatements:
         """The table that a command changes. Raises TableNotFound, TableError for a view."""
         if len(command.target.parts) == 1 and self.binder.is_temporary(command.target.parts[0]):
             raise TableError(f"{command.target} is a temporary view, which holds no rows to change. Name the table that it reads.")
-        return self.binder.table(command.target)
+        return self.binder.written(command.target)
 
     def planned(self, command: Merge | Update | Delete, snapshot: Snapshot) -> Planned:
         """The plan of a command on a version."""
+        command = self._without_branch(command)
         if isinstance(command, Merge):
             return MergePlanner(self.binder, command, case_sensitive(self.spark)).plan(snapshot)
         return self._target_plan(command, snapshot)
 
     def _run(self, command: RowCommand, options: CommitOptions) -> ChangeResult:
         table = self.table(command)
+        command = self._without_branch(command)
         match command:
             case Merge():
                 return change_rows(self.spark, table, MergePlanner(self.binder, command, case_sensitive(self.spark)).plan, options)
@@ -67,6 +71,11 @@ class RowStatements:
             case Truncate():
                 return truncate(self.spark, table, [(name, value.text) for name, value in command.partition], options)
 
+    def _without_branch(self, command: Command) -> Command:
+        """The command under the name of its table alone: what a branch is committed to, the opened table knows."""
+        found = self.binder.reference_in(command.target)
+        return command if found is None else replace(command, target=found[0])
+
     def _target_plan(self, command: Update | Delete, snapshot: Snapshot) -> Planned:
         command = replace(command, target=TableName(self.binder.locate(command.target)))
         names = self.binder.statement(snapshot, command.with_clause)
@@ -76,7 +85,7 @@ class RowStatements:
         else:
             update = replace(command, condition=condition, assignments=_bound_assignments(command.assignments, names))
             plan = plan_update(update, snapshot, case_sensitive=case_sensitive(self.spark))
-        return Planned(plan, None, snapshot.location in names.read)
+        return Planned(plan, None, snapshot.line in names.read)
 
 
 @dataclass
@@ -95,7 +104,7 @@ class MergePlanner:
         target = TableName(self.binder.locate(self.command.target))
         command = replace(self.command, target=target, on=_bound(self.command.on, names), clauses=clauses)
         frame = self.binder.query(source_query(command), names)
-        reads_table = snapshot.location in names.read
+        reads_table = snapshot.line in names.read
         if self._source is None or reads_table:
             self._source = SourceRowsOnce(frame, source_side(command, frame, self.binder).alias)
         # A source that is kept has the columns that it had, whatever became of its tables meanwhile.

@@ -64,6 +64,10 @@ class Snapshot(Protocol):
         """What no other state of the tables at this location has: a format's definition may change without a version."""
 
     @property
+    def line(self) -> str:
+        """What has versions one after the other: the table's location, with the branch when it is not the main one, or with the tag."""
+
+    @property
     def schema(self) -> Struct: ...
 
     @property
@@ -329,6 +333,18 @@ class Table(Protocol):
 
     def snapshot(self) -> Snapshot:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
+
+    def branch(self, name: str) -> Table:
+        """The table as a branch has it: its newest snapshot is the branch's, and what is committed moves the branch alone.
+
+        Raises VersionNotFound with near names, PlanError for a tag and for a format without branches.
+        """
+
+    def at(self, reference: str) -> Snapshot:
+        """The newest version of a branch, with the columns that the table has now, or a tag's version, with its own.
+
+        Raises VersionNotFound, PlanError for a format without branches and tags.
+        """
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
         """A version by number, or the newest one committed at or before a time (ms since the epoch). Raises VersionNotFound."""

@@ -90,5 +90,11 @@ class SnapshotUpkeep(Protocol):
     def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
         """Make or replace a branch or a tag. Raises AlreadyExists, VersionNotFound, PlanError for the main branch."""
 
+    def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
+        """Move a branch to where another branch or a tag is, which must come from it; a branch that is not there is made.
+
+        The snapshots before (None: there was no such branch) and after. Raises VersionNotFound, PlanError where the two went apart.
+        """
+
     def drop_reference(self, name: str, *, tag: bool, if_exists: bool) -> None:
         """Raises VersionNotFound for one that is not there, PlanError for the main branch and for a tag that is a branch."""

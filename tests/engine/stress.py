@@ -16,7 +16,7 @@ from pathlib import Path
 
 import rowmerge
 from rowmerge.delta.log import LOG
-from rowmerge.iceberg.snapshot import APPLICATION, APPLICATION_VERSION
+from rowmerge.iceberg.summary import APPLICATION, APPLICATION_VERSION
 
 KEYS = 200
 MODULUS = 1000

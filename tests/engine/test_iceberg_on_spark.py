@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from tests.engine.iceberg_on_spark import IcebergOnSpark
+from tests.golden.iceberg.tables import copied
 
 JAR = os.environ.get("ROWMERGE_ICEBERG_JAR", "")
 MODES = ("copy-on-write", "merge-on-read")
@@ -106,6 +107,23 @@ def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs:
     theirs.sql(MERGE.format(t=f"default.{name}").replace("(30, 'r'", "(31, 'r'"))
     found = assert_same(ours, theirs, name)
     assert len(found) == 10 and '{"id":5,"p":"q","v":"ours"}' in found and '{"id":31,"p":"r","v":"new"}' in found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs: IcebergOnSpark, warehouse: Path, mode: str) -> None:
+    name = f"fixed_{mode.replace('-', '_')}"
+    copied("uuid_and_fixed", warehouse / "default" / name)
+    ours.sql(f"alter table {name} set tblproperties ({modes(mode)})")
+    assert len(assert_same(ours, theirs, name)) == 2
+    key = "123e4567-e89b-12d3-a456-426614174000"
+    ours.sql(f"insert into {name} values (4, upper('{key}'), X'01020304')")
+    ours.sql(f"alter table {name} add partition field bucket(4, u)")
+    ours.sql(f"merge into {name} t using (select 1 as id, '{key}' as u) s on t.id = s.id when matched then update set u = s.u, fx = null")
+    assert len(assert_same(ours, theirs, name)) == 3
+    assert theirs.sql(f"select id from default.{name} where u = '{key}'") == ['{"id":1}', '{"id":4}']
+    theirs.sql(f"update default.{name} set fx = X'ffffffff' where u = '{key}'")
+    ours.sql(f"delete from {name} where id = 3")
+    assert len(assert_same(ours, theirs, name)) == 2
 
 
 def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:

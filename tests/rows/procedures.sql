@@ -121,3 +121,24 @@ select count(*), sum(id), count_if(v = 'b') from t;
 => 9 | 38 | 5
 update t set v = 'c' where id = 1;
 => 1
+
+--- a branch comes to the table when nothing came between
+create table t (id int) using iceberg;
+insert into t values (1);
+alter table t create branch audit;
+alter table t create tag eod;
+insert into t.branch_audit values (2);
+call system.fast_forward('t', 'main', 'audit');
+select id from t order by id;
+=> 1
+=> 2
+insert into t values (3);
+call system.fast_forward(table => 't', branch => 'main', to => 'audit');
+!> PlanError: has snapshots that audit does not come from
+call system.fast_forward('t', 'eod', 'main');
+!> PlanError: eod of default.t is a tag
+call system.fast_forward('t', 'main', 'audits');
+!> VersionNotFound: Did you mean audit?
+call system.fast_forward('t', 'audit', 'main');
+select max(id) from t.branch_audit;
+=> 3

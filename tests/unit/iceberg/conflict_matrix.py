@@ -17,7 +17,7 @@ from pyiceberg.table.update import RemoveSnapshotsUpdate
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.snapshot_updates import main_at
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
 from rowmerge.spark.data_files import PartitionedWriter
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Put, Storage
@@ -110,13 +110,13 @@ def _expire(race: Race) -> None:
 
 
 def _roll_back(race: Race) -> None:
-    _update(race, main_at(race.lake.table._operations.current().metadata, race.older))  # type: ignore[attr-defined]
+    _update(race, branch_at(race.lake.table._operations.current().metadata, MAIN, race.older))  # type: ignore[attr-defined]
 
 
 def _back_and_forward(race: Race) -> None:
     newest = race.lake.table.snapshot().version
     _roll_back(race)
-    _update(race, main_at(race.lake.table._operations.current().metadata, newest))  # type: ignore[attr-defined]
+    _update(race, branch_at(race.lake.table._operations.current().metadata, MAIN, newest))  # type: ignore[attr-defined]
 
 
 def _update(race: Race, *updates: object) -> None:

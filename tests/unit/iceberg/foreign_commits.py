@@ -16,7 +16,7 @@ from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from rowmerge.iceberg.operations import TableOperations
 from rowmerge.iceberg.position_deletes import _SCHEMA, FILE_PATH
-from rowmerge.iceberg.snapshot_updates import main_at
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
 from rowmerge.storage.store import Put, Storage
 
 Entries = Sequence[ContentFile]
@@ -64,7 +64,7 @@ def commit_files(
         summary=Summary(operation),
         schema_id=metadata.current_schema_id,
     )
-    assert operations.commit(current, (AddSnapshotUpdate(snapshot=snapshot), main_at(metadata, id_))) is Put.CREATED
+    assert operations.commit(current, (AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, id_))) is Put.CREATED
     return id_
 
 

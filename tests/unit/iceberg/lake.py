@@ -18,7 +18,7 @@ from rowmerge.iceberg.manifests import read_manifest_list
 from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.reachable import file_key, needed_files
 from rowmerge.iceberg.snapshot_files import SnapshotFiles
-from rowmerge.iceberg.snapshot_updates import main_at, new_snapshot
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, new_snapshot
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, TableDefinition
@@ -79,7 +79,7 @@ class Lake:
         before = read_manifest_list(self.storage, parent.manifest_list)
         produced = made.listed([*manifests, *before], entries, parent.snapshot_id, metadata.next_sequence_number())
         snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
-        self.update(AddSnapshotUpdate(snapshot=snapshot), main_at(metadata, snapshot_id))
+        self.update(AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id))
         return snapshot_id
 
     def shared_deletes(self, *ids: int) -> ContentFile:

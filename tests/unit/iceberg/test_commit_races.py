@@ -18,7 +18,7 @@ from rowmerge.errors import (
     TableNotFound,
     VersionNotFound,
 )
-from rowmerge.iceberg.snapshot_updates import main_at
+from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
 from rowmerge.plan.pruning import everything
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identities
@@ -51,7 +51,7 @@ def compact(lake: Lake, *ids: int) -> None:
 
 
 def back_to(lake: Lake, snapshot: int) -> None:
-    lake.update(main_at(lake.current.metadata, snapshot))
+    lake.update(branch_at(lake.current.metadata, MAIN, snapshot))
 
 
 # ------------------------------------------------------------------ compactions

@@ -1,0 +1,79 @@
+"""Commits to a branch: judged against what the branch has, whatever became of the table meanwhile, and the other way round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
+from rowmerge.plan.pruning import everything
+from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshot import Change, Committed
+from rowmerge.table.upkeep import SnapshotReference
+from tests.unit.changes.operations import written
+from tests.unit.delta.small_tables import live_rows
+from tests.unit.iceberg.lake import Lake
+from tests.unit.iceberg.races import conflict, deleting, keeping_out
+from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog
+
+
+@pytest.fixture(params=["directory", "sql"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
+    """The ids 0 to 9 in one file, and a branch `side` of them."""
+    made = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
+    made.create()
+    made.append(range(10))
+    made.table.upkeep.set_reference(SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False)
+    return made
+
+
+def ids(lake: Lake, branch: str = "side") -> list[int]:
+    return sorted(live_rows(lake.table.at(branch))["id"].to_pylist())
+
+
+def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
+    side = lake.table.branch("side")
+    base, main = side.snapshot(), lake.table.snapshot()
+    assert isinstance(lake.table.commit(main, deleting(lake, main, 1)), Committed)
+    assert isinstance(side.commit(base, deleting(lake, base, 1, 2)), Committed)
+    assert isinstance(lake.table.commit(main, Change("WRITE", files=FileChanges(written(main, [30])))), Committed)
+    assert (lake.ids(), ids(lake)) == ([0, *range(2, 10), 30], [0, *range(3, 10)])
+    assert lake.current.metadata.refs["side"].min_snapshots_to_keep == 3
+
+
+def test_commits_to_one_branch_are_judged_by_its_snapshots(lake: Lake) -> None:
+    side = lake.table.branch("side")
+    base = side.snapshot()
+    assert isinstance(side.commit(base, Change("WRITE", files=FileChanges(written(base, [20])))), Committed)
+    assert isinstance(side.commit(base, deleting(lake, base, 4)), Committed)
+    assert conflict(side.commit(base, keeping_out(lake, base, 7, everything))) is ConcurrentAppend
+    assert conflict(side.commit(base, deleting(lake, base, 4))) is ConcurrentDeleteDelete
+    assert (lake.ids(), ids(lake)) == (list(range(10)), [0, 1, 2, 3, 5, 6, 7, 8, 9, 20])
+
+
+def test_a_branch_that_was_dropped_or_made_anew_meanwhile_is_a_conflict(lake: Lake) -> None:
+    side = lake.table.branch("side")
+    base = side.snapshot()
+    lake.append([50])
+    lake.table.upkeep.set_reference(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
+    assert isinstance(side.commit(base, Change("WRITE", files=FileChanges(written(base, [20])))), Committed)
+    assert ids(lake) == [*range(10), 20, 50, 60]
+    lake.table.upkeep.drop_reference("side", tag=False, if_exists=False)
+    assert conflict(side.commit(base, Change("WRITE", files=FileChanges(written(base, [21]))))) is MetadataChanged
+    with pytest.raises(VersionNotFound, match="has no branch or tag side"):
+        side.snapshot()
+
+
+def test_a_branch_is_forwarded_to_what_comes_from_it_alone(lake: Lake) -> None:
+    side, upkeep = lake.table.branch("side"), lake.table.upkeep
+    base = side.snapshot()
+    assert isinstance(side.commit(base, deleting(lake, base, 1)), Committed)
+    assert upkeep.fast_forward("main", "side") == (base.version, side.snapshot().version)
+    assert upkeep.fast_forward("main", "side") == (side.snapshot().version, side.snapshot().version)
+    assert lake.ids() == ids(lake) == [0, *range(2, 10)]
+    lake.append([70])
+    with pytest.raises(PlanError, match="has snapshots that side does not come from"):
+        upkeep.fast_forward("main", "side")
+    assert upkeep.fast_forward("new", "main") == (None, lake.table.snapshot().version)
+    assert ids(lake, "new") == [0, *range(2, 10), 70]
