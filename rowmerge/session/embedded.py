@@ -1,9 +1,10 @@
-"""The Spark that runs inside this process when the user brings none."""
+"""The Spark that runs inside this process, or the one that a Spark Connect server runs, when the user brings no session."""
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -17,12 +18,16 @@ from pyspark.sql import SparkSession
 from rowmerge.errors import ConfigurationError
 
 OLDEST_SPARK = (3, 5)
+ANSWER_SECONDS = 15
+"""How long a Spark Connect server may take to answer; PySpark itself would try for many minutes."""
 
 
 def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
-    """The process's Spark session, made when there is none: local[*], no user interface, no Hive, quiet.
+    """A Spark session of this process: local[*], no user interface, no Hive, quiet; or with `spark.remote` one of a Spark Connect server.
 
-    `config` is Spark configuration and wins over our defaults. Raises ConfigurationError when there is no Java, or PySpark is too old.
+    `config` is Spark configuration and wins over our defaults. Where Spark runs in this process already, its session is used, or a new one
+    beside it with the settings that differ. Raises ConfigurationError when there is no Java or no answer, PySpark is too old, or a setting
+    cannot be changed any more.
     """
     check_pyspark(pyspark_version)
     given = {key: _text(value) for key, value in (config or {}).items()}
@@ -31,18 +36,21 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
             raise ConfigurationError(
                 f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'. Write 'spark.{key}' if that is meant."
             )
-    if not given.get("spark.remote"):
-        _check_java()
-    # Workers run the interpreter that runs us, not whatever python3 the PATH has.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if not logging.getLogger("SQLQueryContextLogger").handlers:
         # PySpark prints each SQL error as a JSON line before it raises it: the error itself is enough.
         logging.getLogger("SQLQueryContextLogger").disabled = True
+    remote = given.pop("spark.remote", None) or os.environ.get("SPARK_REMOTE")
+    if remote:
+        return _remote_session(remote, given)
+    running = active_session()
+    if running is not None:
+        return _session_beside(running, given)
+    _check_java()
+    # Workers run the interpreter that runs us, not whatever python3 the PATH has.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rowmerge")
-    for key, value in ({} if given.get("spark.remote") else _defaults(given)).items():
-        builder = builder.config(key, value)
-    for key, value in given.items():
+    for key, value in (_defaults(given) | given).items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
@@ -50,6 +58,87 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
         raise ConfigurationError(
             f"Spark did not start: {str(error).splitlines()[0]}. Check Java (17 or newer) with `java -version`, and spark_config."
         ) from error
+
+
+def active_session() -> SparkSession | None:
+    """The session that this process has already, classic or Connect, if there is one."""
+    try:
+        return SparkSession.active()
+    except (PySparkException, RuntimeError):
+        return None
+
+
+def is_remote(session: SparkSession) -> bool:
+    """Whether a session is one of Spark Connect."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
+def _session_beside(running: SparkSession, given: Mapping[str, str]) -> SparkSession:
+    """The running session if it has these settings, else a new one with them over the same Spark."""
+    differing = {key: value for key, value in given.items() if _setting(running, key) != value}
+    if not differing:
+        return running
+    _check_changeable(running, differing, "Spark runs in this process already")
+    session = running.newSession()
+    for key in given:
+        session.conf.set(key, given[key])
+    return session
+
+
+def _remote_session(remote: str, given: Mapping[str, str]) -> SparkSession:
+    """A new session of a Spark Connect server. No message holds the address: it may hold a token."""
+    running = active_session()
+    if running is not None and not is_remote(running):
+        raise ConfigurationError(
+            "Spark runs in this process already, and PySpark takes no Spark Connect session beside it. "
+            "Use one of both in a process: start another process, or stop the running session first."
+        )
+    try:
+        if remote.startswith("local"):
+            session = SparkSession.builder.remote(remote).getOrCreate()
+        else:
+            _check_answers(remote)
+            session = SparkSession.builder.remote(remote).create()
+        version = session.version
+    except ImportError as error:
+        raise ConfigurationError(f"{error}. Spark Connect needs more packages: pip install 'dbt-rowmerge[connect]'.") from error
+    except PySparkException as error:
+        reason = re.sub(r"=[^;'\"\s]+", "=…", str(error).splitlines()[0])
+        raise ConfigurationError(f"There is no session of the Spark Connect server: {reason} Check its address, and the token.") from None
+    check_pyspark(version)
+    _check_changeable(session, given, "A Spark Connect server has its own Spark")
+    for key, value in given.items():
+        session.conf.set(key, value)
+    return session
+
+
+def _check_answers(remote: str) -> None:
+    """Raises ConfigurationError when nobody answers at an address."""
+    import grpc  # type: ignore[import-untyped]
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    builder = DefaultChannelBuilder(remote)
+    channel = builder.toChannel()
+    try:
+        grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
+    except grpc.FutureTimeoutError as error:
+        raise ConfigurationError(
+            f"No Spark Connect server answers at {builder.endpoint}. Check host and port, whether it wants use_ssl=true, and that it runs "
+            f"(sbin/start-connect-server.sh of a Spark distribution starts one)."
+        ) from error
+    finally:
+        channel.close()
+
+
+def _check_changeable(session: SparkSession, settings: Mapping[str, str], why: str) -> None:
+    fixed = [key for key in settings if not session.conf.isModifiable(key)]
+    if fixed:
+        raise ConfigurationError(f"{why}: spark_config cannot set {', '.join(fixed)} any more. Set it where Spark is started.")
+
+
+def _setting(session: SparkSession, key: str) -> str | None:
+    value: str | None = session.conf.get(key, None)
+    return value
 
 
 def check_pyspark(version: str) -> None:

@@ -99,6 +99,8 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return MissingDataFile(table, parameters.get("path") or "")
     if of_file := _of_file(message, table):
         return of_file
+    if raised := re.search(r"exception was thrown from the Python worker.*?\nTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
+        return SparkFailed(f"A Python function that Spark ran raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
     if isinstance(error, AnalysisException):
         return SparkFailed(f"Spark does not accept the statement: {_first_line(message)}")
     return SparkFailed(f"Spark stopped the statement: {_first_line(message)} Nothing was written.")

@@ -50,7 +50,9 @@ def outcome_rows(
     if before:
         columns += [f"{_as_it_was(plan, field)} as {old_column(position)}" for position, field in enumerate(plan.schema)]
     if not writing:
-        return rows.selectExpr(*columns)
+        deleted = rows.selectExpr(*columns)
+        assert len(deleted.columns) == len(columns)  # Spark Connect analyses no sooner than it must
+        return deleted
     # Where every row that is left is the one clause's, there is nothing to choose; a value must not be computed for any other row.
     chosen = len(cases) == 1 and not ordinals
     rows, writing = _drawn(rows, writing)

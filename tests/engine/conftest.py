@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,6 +24,8 @@ have room for 48 MB of code, which Spark's generated classes fill in minutes; fr
 
 @pytest.fixture(scope="session")
 def spark() -> SparkSession:
+    if remote := os.environ.get("ROWMERGE_REMOTE"):
+        return SparkSession.builder.remote(remote).getOrCreate()
     return start_spark({"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": SHORT_LIVED})
 
 

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dbt.adapters.rowmerge.cursor import Handle
+from dbt.adapters.rowmerge.python_models import line_of_model
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.sessions import session_for
 from rowmerge.errors import RowmergeError
@@ -97,6 +98,6 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
 
 def _text(error: Exception) -> str:
-    """The error's sentences without the stack of the JVM."""
+    """The error's sentences without the stack of the JVM, with the line of a Python model that is to blame."""
     message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
-    return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip()
+    return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip() + line_of_model(error)

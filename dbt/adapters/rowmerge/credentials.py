@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from typing import Any, ClassVar, Dict, Optional, Tuple
+from urllib.parse import quote
 
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
@@ -14,6 +15,9 @@ from dbt_common.exceptions import DbtRuntimeError
 from dbt.adapters.rowmerge.table_format import CHOICES, FORMATS
 
 HIDDEN = "********"
+METHODS = ("session", "connect", "existing")
+CONNECT_PORT = 15002
+_ADDRESS = ("host", "port", "token", "remote")
 _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
 
 
@@ -22,23 +26,30 @@ _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|
 class RowmergeCredentials(Credentials):
     """A profile: `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
 
+    `method` says which Spark works: `session` one inside this process, `connect` a Spark Connect server at `host` and `port` (with a
+    `token`) or at `remote` (`sc://…`), `existing` the session that the process has already.
     `catalog` is what pyiceberg takes. `file_format` is that of models which name none: Delta, in a catalog Iceberg.
     `spark_config` is given to Spark as it is. `storage_options` are the engine's options for object stores; they are never shown.
     """
 
     database: Optional[str] = None
     schema: Optional[str] = None
+    method: str = "session"
+    host: Optional[str] = None
+    port: Optional[int] = None
+    token: Optional[str] = field(default=None, repr=False)
+    remote: Optional[str] = field(default=None, repr=False)
     warehouse: Optional[str] = None
     catalog: Dict[str, Any] = field(default_factory=dict, repr=False)
     file_format: Optional[str] = None
     spark_config: Dict[str, Any] = field(default_factory=dict, repr=False)
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
 
-    # dbt-spark's macros ask for these two; nothing else does.
-    method: ClassVar[str] = "session"
+    # dbt-spark's macros ask for it; nothing else does.
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
+        self.method = self.method.lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
         self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
         self.storage_options = {str(key): as_text(value) for key, value in self.storage_options.items()}
@@ -63,6 +74,7 @@ class RowmergeCredentials(Credentials):
         for key in ("spark_config", "storage_options", "catalog"):
             if data.get(key) is not None and not isinstance(data[key], dict):
                 raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
+        _check_method(data)
         super().validate(data)
 
     @property
@@ -73,14 +85,29 @@ class RowmergeCredentials(Credentials):
     def unique_field(self) -> str:
         return str(self.warehouse or self.catalog.get("uri") or self.catalog.get("type"))
 
+    @property
+    def address(self) -> Optional[str]:
+        """Where the Spark Connect server is, as PySpark takes it; it may hold a token. None without one."""
+        if self.method != "connect":
+            return None
+        if self.remote:
+            return self.remote
+        token = f"/;token={quote(self.token, safe='')}" if self.token else ""
+        host = f"[{self.host}]" if ":" in str(self.host) and not str(self.host).startswith("[") else self.host
+        return f"sc://{host}:{self.port or CONNECT_PORT}{token}"
+
     def _connection_keys(self) -> Tuple[str, ...]:
-        return ("warehouse", "catalog", "schema", "file_format", "spark_config")
+        return ("method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "spark_config")
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """What `dbt debug` prints; with aliases, what `target` holds in Jinja. Values that look like secrets are hidden in both."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             if key == "spark_config":
                 value = {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
+            if key == "remote" and value is not None:
+                value = value.partition("/;")[0].rpartition("@")[2]
+            if key in ("host", "port", "remote") and value is None and not with_aliases:
+                continue
             if key == "catalog":
                 value = {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
             if key in ("spark_config", "catalog") and not value and not with_aliases:
@@ -88,8 +115,35 @@ class RowmergeCredentials(Credentials):
             yield key, value
         if with_aliases:
             yield "database", self.database
-            yield "method", self.method
             yield "endpoint", self.endpoint
+
+
+def _check_method(data: Any) -> None:
+    """Raise DbtRuntimeError for a method that there is not, and for keys that do not go with it."""
+    method = str(data.get("method") or "session").lower()
+    if method not in METHODS:
+        raise DbtRuntimeError(
+            f"`method` in the profile is {data['method']!r}. Set it to `session` (Spark inside dbt's process, the default), "
+            f"`connect` (a Spark Connect server) or `existing` (the Spark session that the process has already)."
+        )
+    given = [key for key in _ADDRESS if data.get(key)]
+    if method != "connect":
+        if given:
+            raise DbtRuntimeError(f"The profile has `{given[0]}`, which belongs to `method: connect`. Set the method, or remove it.")
+        if method == "existing" and data.get("spark_config"):
+            raise DbtRuntimeError("`spark_config` is nothing for `method: existing`. Configure Spark where its session is made.")
+        return
+    if ("host" in given) == ("remote" in given):
+        raise DbtRuntimeError(
+            "`method: connect` needs the address of a Spark Connect server: either `host` (with `port` and `token`), or all of it as "
+            "`remote: sc://host:port/;token=…`."
+        )
+    if given[0] != "host" and given != ["remote"]:
+        raise DbtRuntimeError(f"`{given[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
+    if "remote" in given and not str(data["remote"]).startswith(("sc://", "local")):
+        raise DbtRuntimeError("`remote` in the profile is no address of a Spark Connect server. Write `sc://host:port`.")
+    if "host" in given and ("//" in str(data["host"]) or ";" in str(data["host"])):
+        raise DbtRuntimeError("`host` in the profile is the name of a machine. Write a whole address as `remote: sc://host:port` instead.")
 
 
 def _is_harmless(name: str, text: str) -> bool:

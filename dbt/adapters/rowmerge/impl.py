@@ -29,7 +29,7 @@ from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.constraints import Constraint, table_contract
 from dbt.adapters.rowmerge.incremental import IncrementalModels
 from dbt.adapters.rowmerge.model_config import RowmergeConfig
-from dbt.adapters.rowmerge.python_models import frame_of_model
+from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model
 from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of, quote
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
@@ -69,7 +69,11 @@ class RowmergeAdapter(IncrementalModels, SparkAdapter):
     @property
     def session(self) -> Any:
         """The engine's session; opens this thread's connection when it is not open yet."""
-        return self.connections.get_thread_connection().handle.session
+        return self._handle.session
+
+    @property
+    def _handle(self) -> Any:
+        return self.connections.get_thread_connection().handle
 
     @available
     @classmethod
@@ -198,7 +202,7 @@ class RowmergeAdapter(IncrementalModels, SparkAdapter):
         """
         wanted = {name.lower(): type_ for name, type_ in column_types.items()}
         guessed = [self.convert_type(rows, index) for index in range(len(rows.column_names))]
-        with self.connections.exception_handler(f"seed {relation}"):
+        with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark
             data: Any = arrow_table(rows, guessed, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
             names = list(data.column_names)
@@ -211,17 +215,19 @@ class RowmergeAdapter(IncrementalModels, SparkAdapter):
             return self._replace(relation, data, names, **definition)
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
-    def write_python_model(self, relation: BaseRelation, compiled_code: str, **definition: Any) -> AdapterResponse:
+    def write_python_model(self, relation: BaseRelation, compiled_code: str, config: Any, **definition: Any) -> AdapterResponse:
         """Create or replace a table with the rows that a Python model returns, in one commit. `definition`: see `_replace`."""
-        with self.connections.exception_handler(f"python model {relation}"):
+        check_python_config(config)
+        with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
             frame = frame_of_model(compiled_code, str(relation.identifier), self.session)
             return self._replace(relation, frame, frame.columns, **definition)
 
     @available.parse(lambda relation, *a, **k: relation)
-    def python_model_view(self, relation: BaseRelation, compiled_code: str) -> RowmergeRelation:
+    def python_model_view(self, relation: BaseRelation, compiled_code: str, config: Any) -> RowmergeRelation:
         """The rows that a Python model returns, as a temporary view of a name of its own; drop it after use."""
+        check_python_config(config)
         name = self.temporary_name(str(relation.identifier))
-        with self.connections.exception_handler(f"python model {relation}"):
+        with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
             frame_of_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
         return self.Relation.create(identifier=name, type="view").include(schema=False)
 

@@ -8,6 +8,8 @@ import threading
 from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 import rowmerge
 from dbt.adapters.rowmerge.credentials import RowmergeCredentials
@@ -21,7 +23,10 @@ def session_for(credentials: RowmergeCredentials) -> Any:
 
     Raises DbtRuntimeError when the warehouse cannot be one, and rowmerge.errors.RowmergeError when the engine does not start.
     """
+    existing = _existing_session() if credentials.method == "existing" else None
     key = (
+        None if existing is None else existing.conf.get("spark.app.id"),
+        credentials.address,
         credentials.warehouse,
         credentials.schema,
         credentials.file_format,
@@ -34,12 +39,25 @@ def session_for(credentials: RowmergeCredentials) -> Any:
             warehouse = credentials.warehouse
             if warehouse is not None and os.path.isfile(warehouse):
                 raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
+            remote = {"spark.remote": credentials.address} if credentials.address else {}
             _sessions[key] = rowmerge.connect(
                 warehouse,
                 catalog=credentials.catalog or None,
-                spark_config=credentials.spark_config or None,
+                spark=existing,
+                spark_config={**credentials.spark_config, **remote} or None,
                 schema=credentials.schema,
                 default_format=credentials.file_format,
                 storage_options=credentials.storage_options or None,
             )
         return _sessions[key]
+
+
+def _existing_session() -> Any:
+    """The session of the program that runs dbt. Raises DbtRuntimeError when there is none."""
+    try:
+        return SparkSession.active()
+    except (PySparkException, RuntimeError) as error:
+        raise DbtRuntimeError(
+            "The profile says `method: existing`, and this process has no Spark session. Make one before dbt is called from Python "
+            "(dbtRunner), or set the method to `session` or `connect`."
+        ) from error

@@ -25,7 +25,11 @@ def credentials(**more):
         ("warehous", "Did you mean `warehouse`?"),
         ("Warehouse", "Did you mean `warehouse`?"),
         ("storage_option", "Did you mean `storage_options`?"),
-        ("host", "The keys are: `schema`, `warehouse`, `catalog`, `file_format`, `spark_config`, `storage_options`."),
+        (
+            "cluster",
+            "The keys are: `schema`, `method`, `host`, `port`, `token`, `remote`, `warehouse`, `catalog`, `file_format`, `spark_config`, "
+            "`storage_options`.",
+        ),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_ones(key, hint):
@@ -105,7 +109,48 @@ def test_the_sample_profile_is_a_good_profile():
 def test_every_answer_to_dbt_init_is_a_key_of_the_profile():
     with open(f"{PACKAGE_PATH}/profile_template.yml") as file:
         template = yaml.safe_load(file)
-    answers = {key: prompt["default"] for key, prompt in template["prompts"].items()}
-    assert click.types.convert_type(int)(answers.pop("threads")) == 4
+    methods = template["prompts"].pop("_choose_method")
+    assert [choice["_fixed_method"] for choice in methods.values()] == ["session", "connect"]
+    for choice in methods.values():
+        fixed = {"method": choice.pop("_fixed_method")}
+        answers = {key: prompt["default"] for key, prompt in (template["prompts"] | choice).items()}
+        assert click.types.convert_type(int)(answers.pop("threads")) == 4
+        RowmergeCredentials.validate(fixed | answers)
     assert template["fixed"] == {"type": "rowmerge"}
-    RowmergeCredentials.validate(answers)
+
+
+@pytest.mark.parametrize(
+    ("profile", "complaint"),
+    [
+        ({"method": "thrift"}, "`method` in the profile is 'thrift'. Set it to `session`"),
+        ({"method": "connect"}, "needs the address of a Spark Connect server: either `host`"),
+        ({"method": "connect", "host": "spark", "remote": "sc://spark"}, "either `host`"),
+        ({"method": "connect", "remote": "sc://spark", "port": 1}, "`port` in the profile goes with `host`"),
+        ({"method": "connect", "remote": "spark:15002/;token=hush"}, "Write `sc://host:port`"),
+        ({"method": "connect", "host": "sc://spark/;token=hush"}, "`host` in the profile is the name of a machine"),
+        ({"host": "spark"}, "`host`, which belongs to `method: connect`"),
+        ({"method": "existing", "spark_config": {"spark.a": 1}}, "`spark_config` is nothing for `method: existing`"),
+    ],
+)
+def test_a_method_and_keys_that_do_not_go_together_are_refused(profile, complaint):
+    with pytest.raises(DbtRuntimeError) as error:
+        RowmergeCredentials.validate(GOOD | profile)
+    assert complaint in str(error.value)
+    assert "hush" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("profile", "address"),
+    [
+        ({"host": "spark"}, "sc://spark:15002"),
+        ({"host": "spark", "port": 1, "token": "hush;=1"}, "sc://spark:1/;token=hush%3B%3D1"),
+        ({"host": "::1"}, "sc://[::1]:15002"),
+        ({"remote": "sc://spark:1/;use_ssl=true;token=hush"}, "sc://spark:1/;use_ssl=true;token=hush"),
+    ],
+)
+def test_an_address_has_its_token_and_does_not_show_it(profile, address):
+    made = credentials(method="connect", **profile)
+    assert made.address == address
+    shown = str(list(made.connection_info())) + str(list(made.connection_info(with_aliases=True))) + repr(made)
+    assert "hush" not in shown
+    assert ("sc://spark:1" in shown) == ("remote" in profile)

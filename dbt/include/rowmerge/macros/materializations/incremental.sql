@@ -76,7 +76,7 @@
   {% if model['language'] != 'python' %}
     {{ return(caller(adapter.query_relation(target_relation, compiled_code))) }}
   {% endif %}
-  {% set source = adapter.python_model_view(target_relation, compiled_code) %}
+  {% set source = adapter.python_model_view(target_relation, compiled_code, config) %}
   {% do caller(source) %}
   {% do adapter.drop_relation(source) %}
 {% endmacro %}

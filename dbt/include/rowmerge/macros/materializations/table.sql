@@ -32,7 +32,7 @@
 {% macro build_table(existing_relation, target_relation) %}
   {% call(relation) rowmerge_replace_table(existing_relation, target_relation) %}
     {% if model['language'] == 'python' %}
-      {% set response = adapter.write_python_model(relation, compiled_code, **rowmerge_table_definition()) %}
+      {% set response = adapter.write_python_model(relation, compiled_code, config, **rowmerge_table_definition()) %}
       {% do store_result('main', response=response, agate_table=none) %}
     {% else %}
       {% call statement('main') -%}

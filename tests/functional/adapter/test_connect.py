@@ -1,0 +1,123 @@
+"""Spark Connect: the engine and the adapter on the sessions of a server, in processes of their own.
+
+A process that has a Spark inside takes no Connect session beside it, so each test starts one. All of the engine's tests run on a server
+with `ROWMERGE_REMOTE=sc://host:port pytest tests/engine`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+STATEMENTS = (
+    "clauses_of_every_kind or delete-aliases_and_whole_names or update-subqueries_in_values or change-insert_overwrite_of_dynamic "
+    "or a_merge_is_held_against or change_feed-insert_overwrite_deletes"
+)
+RUN = """
+import sys
+from dbt.cli.main import dbtRunner
+for command in ("seed", "run", "run", "test"):
+    result = dbtRunner().invoke([command, "--quiet", "--project-dir", sys.argv[1], "--profiles-dir", sys.argv[1]])
+    assert result.success, (command, result.exception, [each.message for each in result.result or ()])
+"""
+SHOW = """
+import json, sys, rowmerge
+session = rowmerge.connect(sys.argv[1], spark_config={"spark.remote": sys.argv[2], "spark.sql.shuffle.partitions": 2})
+tables = [relation.name for relation in session.relations("main")]
+print(json.dumps({name: sorted(map(list, session.table(f"main.{name}").collect())) for name in tables}))
+"""
+MODELS = {
+    "view.sql": "{{ config(materialized='view') }} select id, v || '!' as v from {{ ref('given') }}",
+    "merged.sql": """
+        {{ config(materialized='incremental', unique_key='id', incremental_strategy='merge') }}
+        select id, v, {{ is_incremental() }} as again from {{ ref('view') }} {% if is_incremental() %} where id > 1 {% endif %}
+    """,
+    "iceberg.sql": """
+        {{ config(materialized='incremental', unique_key='id', incremental_strategy='delete+insert', file_format='iceberg') }}
+        select id, v, {{ is_incremental() }} as again from {{ ref('view') }} {% if is_incremental() %} where id > 1 {% endif %}
+    """,
+    "from_python.py": """
+def model(dbt, session):
+    import polars as pl
+    rows = dbt.ref('merged').where('id > 1').toArrow()
+    return pl.from_arrow(rows).select('id')
+""",
+    "models.yml": "models: [{name: merged, columns: [{name: id, data_tests: [unique, not_null]}]}]",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """The address of a Spark Connect server that lives as long as the module's tests."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = Path(pyspark.__file__).parent
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "localhost",
+    }
+    command = [str(home / "bin/spark-submit"), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += ["--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    command += [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
+    folder = tmp_path_factory.mktemp("server")
+    with open(folder / "log", "w") as log:
+        environment = os.environ | {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}
+        process = subprocess.Popen([*command, "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        until = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < until:
+            if "Spark Connect server started" in (folder / "log").read_text():
+                break
+            time.sleep(0.2)
+        else:
+            pytest.fail((folder / "log").read_text()[-2000:])
+        yield f"sc://localhost:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def python(*arguments: str, **environment: str) -> str:
+    """Run a Python of its own; what it prints."""
+    variables = os.environ | {"PYTHONPATH": str(ROOT), **environment}
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_statements_of_all_kinds_run_on_a_server(server):
+    chosen = ["tests/engine/test_rows.py", "-k", f"({STATEMENTS}) and not copy"]
+    told = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, ROWMERGE_REMOTE=server)
+    assert " passed" in told
+
+
+def test_models_of_all_kinds_are_built_on_a_server(server, tmp_path):
+    host, port = server.removeprefix("sc://").split(":")
+    target = {"type": "rowmerge", "method": "connect", "host": host, "port": int(port), "schema": "main", "threads": 2}
+    target |= {"warehouse": str(tmp_path / "warehouse"), "spark_config": {"spark.sql.shuffle.partitions": 2}}
+    (tmp_path / "profiles.yml").write_text(yaml.safe_dump({"p": {"target": "dev", "outputs": {"dev": target}}}))
+    (tmp_path / "dbt_project.yml").write_text("{name: p, version: '1.0.0', profile: p, flags: {send_anonymous_usage_stats: false}}")
+    for name, text in MODELS.items():
+        (tmp_path / "models").mkdir(exist_ok=True)
+        (tmp_path / "models" / name).write_text(text)
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds/given.csv").write_text("id,v\n1,a\n2,b\n3,c\n")
+    python("-c", RUN, str(tmp_path))
+    tables = json.loads(python("-c", SHOW, str(tmp_path / "warehouse"), server).splitlines()[-1])
+    twice = [[1, "a!", False], [2, "b!", True], [3, "c!", True]]
+    assert (tables["merged"], tables["iceberg"], tables["from_python"]) == (twice, twice, [[2], [3]])
