@@ -13,6 +13,7 @@ from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.merge_config import MergeConfig, aliases_of, keys_of, merge_config, newest_first
 from dbt.adapters.rowmerge.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
 from dbt.adapters.rowmerge.relation import quote
+from dbt.adapters.rowmerge.schema_changes import SchemaChanges, needed_properties, schema_changes
 from dbt.adapters.rowmerge.strategy_config import STRATEGIES, ChangeStream, change_stream, problems_of, strategy_of
 
 
@@ -106,15 +107,32 @@ class IncrementalModels(metaclass=AdapterMeta):
         if not partitioning:
             raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
-    @available.parse(lambda *a, **k: {"drop": False, "type": False})
-    def changes_in_place(self, relation: BaseRelation) -> Dict[str, bool]:
-        """Whether a table's columns may be dropped, and get wider types, without a rewrite: Iceberg's may, Delta's by its properties."""
+    @available.parse_none
+    def schema_changes(self, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
+        """What would make the table's columns those of a model."""
+        with self.connections.exception_handler(f"columns of {source}"):
+            model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
+        return schema_changes(model, table)
+
+    @available
+    def dropping(self, paths: List[str]) -> SchemaChanges:
+        return SchemaChanges(dropped=tuple(paths))
+
+    @available
+    def retyping(self, path: str, type_: str) -> SchemaChanges:
+        return SchemaChanges(retyped=((path, type_),))
+
+    @available.parse(lambda *a, **k: {})
+    def properties_for(self, relation: BaseRelation, changes: SchemaChanges, said: Dict[str, Any]) -> Dict[str, str]:
+        """The properties that a table needs before its columns are changed so: Iceberg's none. `said` are those of the model.
+
+        Raises CompilationError where the model says that the table is not to have them.
+        """
+        if not (changes.dropped or changes.retyped):
+            return {}
         with self.connections.exception_handler(f"describe {relation}"):
             description = self.session.describe(relation.schema, relation.identifier)
-        named = description.properties.get("delta.columnMapping.mode", "none") != "none"
-        widens = description.properties.get("delta.enableTypeWidening", "false").lower() == "true"
-        iceberg = description.relation.format == "iceberg"
-        return {"drop": iceberg or named, "type": iceberg or widens}
+        return needed_properties(changes, description.properties, said) if description.relation.format == "delta" else {}
 
 
 def _refuse(problems: List[str]) -> None:

@@ -25,40 +25,71 @@
 {% endmacro %}
 
 
-{#- Types first, dropped columns then: what the table refuses is refused before another step is made that is hard to undo. -#}
-{% macro rowmerge__sync_column_schemas(on_schema_change, target_relation, schema_changes_dict) %}
-  {% set removed = [] %}
-  {% if on_schema_change == 'sync_all_columns' %}
-    {% for change in schema_changes_dict['new_target_types'] %}
-      {% do alter_column_type(target_relation, change['column_name'], change['new_type']) %}
-    {% endfor %}
-    {% set removed = schema_changes_dict['target_not_in_source'] %}
+{#-
+  Makes the table's columns the model's, at any depth, before its rows are written: each step is a commit, and leaves a table that is
+  right as it is. Types first, dropped columns then: what the table refuses is refused before another step is made that is hard to undo.
+-#}
+{% macro rowmerge__process_schema_changes(on_schema_change, source_relation, target_relation) %}
+  {% if on_schema_change == 'ignore' %}
+    {{ return({}) }}
   {% endif %}
-  {% do alter_relation_add_remove_columns(target_relation, schema_changes_dict['source_not_in_target'], removed) %}
+  {% set changes = adapter.schema_changes(source_relation, target_relation) %}
+  {% if on_schema_change == 'fail' and changes %}
+    {% do exceptions.raise_compiler_error(
+        'The columns of ' ~ target_relation.render() ~ ' differ from the model\'s: ' ~ changes
+        ~ '. Set on_schema_change to append_new_columns or sync_all_columns, or run the model with --full-refresh.'
+    ) %}
+  {% endif %}
+  {% if on_schema_change == 'sync_all_columns' %}
+    {% do rowmerge_set_properties(target_relation, adapter.properties_for(target_relation, changes, config.get('tblproperties') or {})) %}
+    {% for path, type in changes.retyped %}
+      {% call statement() -%}
+        alter table {{ target_relation.render() }} alter column {{ path }} type {{ type }}
+      {%- endcall %}
+    {% endfor %}
+    {% do rowmerge_drop_columns(target_relation, changes.dropped) %}
+  {% endif %}
+  {% if on_schema_change != 'fail' %}
+    {% do rowmerge_add_columns(target_relation, changes.added) %}
+  {% endif %}
+  {{ return(adapter.get_columns_in_relation(source_relation)) }}
 {% endmacro %}
 
 
 {% macro rowmerge__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
-  {% if remove_columns and adapter.changes_in_place(relation)['drop'] %}
-    {% call statement() -%}
-alter table {{ relation.render() }} drop columns ({{ remove_columns | map(attribute='quoted') | join(', ') }})
-    {%- endcall %}
-  {% elif remove_columns and execute %}
-    {% do exceptions.raise_compiler_error(
-        'Columns cannot be dropped from ' ~ relation.render() ~ ' in place: ' ~ remove_columns | map(attribute='name') | join(', ')
-        ~ '. Run the model with --full-refresh, or set on_schema_change to append_new_columns to keep them.'
-    ) %}
+  {% if remove_columns %}
+    {% set paths = remove_columns | map(attribute='quoted') | list %}
+    {% do rowmerge_set_properties(relation, adapter.properties_for(relation, adapter.dropping(paths), {})) %}
+    {% do rowmerge_drop_columns(relation, paths) %}
   {% endif %}
   {% do create_columns(relation, add_columns or []) %}
 {% endmacro %}
 
 
 {% macro rowmerge__create_columns(relation, columns) %}
-  {% if columns %}
+  {% set added = [] %}
+  {% for column in columns %}
+    {% do added.append((column.quoted, column.data_type)) %}
+  {% endfor %}
+  {% do rowmerge_add_columns(relation, added) %}
+{% endmacro %}
+
+
+{% macro rowmerge__alter_column_type(relation, column_name, new_column_type) %}
+  {% set path = adapter.quote(column_name) %}
+  {% do rowmerge_set_properties(relation, adapter.properties_for(relation, adapter.retyping(path, new_column_type), {})) %}
+  {% call statement() -%}
+    alter table {{ relation.render() }} alter column {{ path }} type {{ new_column_type }}
+  {%- endcall %}
+{% endmacro %}
+
+
+{% macro rowmerge_add_columns(relation, added) %}
+  {% if added %}
     {% call statement() -%}
 alter table {{ relation.render() }} add columns (
-      {%- for column in columns -%}
-        {{ column.quoted }} {{ column.data_type }}{{ ', ' if not loop.last }}
+      {%- for path, type in added -%}
+        {{ path }} {{ type }}{{ ', ' if not loop.last }}
       {%- endfor -%}
 )
     {%- endcall %}
@@ -66,15 +97,23 @@ alter table {{ relation.render() }} add columns (
 {% endmacro %}
 
 
-{% macro rowmerge__alter_column_type(relation, column_name, new_column_type) %}
-  {% if adapter.changes_in_place(relation)['type'] %}
+{% macro rowmerge_drop_columns(relation, dropped) %}
+  {% if dropped %}
     {% call statement() -%}
-alter table {{ relation.render() }} alter column {{ adapter.quote(column_name) }} type {{ new_column_type }}
+alter table {{ relation.render() }} drop columns ({{ dropped | join(', ') }})
     {%- endcall %}
-  {% elif execute %}
-    {% do exceptions.raise_compiler_error(
-        'The type of ' ~ column_name ~ ' in ' ~ relation.render() ~ ' cannot become ' ~ new_column_type
-        ~ ' in place. Cast the column in the model to the type that it has, or run the model with --full-refresh.'
-    ) %}
+  {% endif %}
+{% endmacro %}
+
+
+{% macro rowmerge_set_properties(relation, properties) %}
+  {% if properties %}
+    {% call statement() -%}
+alter table {{ relation.render() }} set tblproperties (
+      {%- for key, value in properties.items() -%}
+        {{ adapter.literal(key) }} = {{ adapter.literal(value) }}{{ ', ' if not loop.last }}
+      {%- endfor -%}
+)
+    {%- endcall %}
   {% endif %}
 {% endmacro %}

@@ -1,0 +1,138 @@
+"""What strategies and configs do to rows, on tables of both formats: one project, built once and changed once."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.util import run_dbt
+
+FORMATS = ("delta", "iceberg")
+MODEL = "{{{{ config(materialized='incremental', file_format='{format}', {config}) }}}}\n"
+ROWS = """
+{{% if is_incremental() %}}{later}
+{{% else %}}{first}
+{{% endif %}}
+"""
+
+# name: (configs, first query, later query)
+MODELS = {
+    "changes": (
+        "incremental_strategy='cdc', unique_key='id', cdc_operation_column='op', cdc_order_by=['at', 'seq']",
+        "select * from values ('c', 1, 1, 1, 'a'), ('u', 1, 2, 1, 'b'), ('c', 2, 1, 1, 'a'), ('d', 2, 1, 2, 'x'), ('r', 3, 9, 1, 'late'),"
+        " ('I', 4, 1, 1, 'gone'), ('update_preimage', 5, 9, 9, 'x') as v (op, id, at, seq, name)",
+        "select * from values ('d', 4, 2, 1, null), ('u', 3, 8, 7, 'older'), ('u', 1, 2, 2, 'c'), ('update', 1, 2, 1, 'b'),"
+        " ('c', 2, 1, 3, 'new'),"
+        " ('d', 6, 1, 1, 'never') as v (op, id, at, seq, name)",
+    ),
+    "kept": (
+        "incremental_strategy='cdc', unique_key='id', cdc_operation_column='op', cdc_order_by='at', cdc_keep_deletes=true,"
+        " cdc_operations={'delete': ['X']}",
+        "select * from values ('c', 1, 1, 'a'), ('X', 2, 5, 'b') as v (op, id, at, name)",
+        "select * from values ('X', 1, 2, 'y'), ('c', 2, 4, 'late'), ('X', 3, 1, 'z') as v (op, id, at, name)",
+    ),
+    "erased": (
+        "incremental_strategy='delete', unique_key=['id', 'part'], on_schema_change='sync_all_columns'",
+        "select * from values (1, 'a', 10), (1, 'b', 11), (2, 'a', 20), (cast(null as int), 'a', 0) as v (id, part, amount)",
+        "select * from values (1, 'a'), (1, 'a'), (null, 'a'), (3, 'c') as v (id, part)",
+    ),
+    "replaced": (
+        "incremental_strategy='replace_where', replace_where=\"day >= 'tue'\"",
+        "select * from values (1, 'mon'), (2, 'tue') as v (id, day)",
+        "select * from values (3, 'tue'), (4, 'wed') as v (id, day)",
+    ),
+    "newest": (
+        "unique_key='id', merge_deduplicate_by=['at', 'name asc']",
+        "select * from values (1, 1, 'a'), (1, 2, 'b') as v (id, at, name)",
+        "select * from values (1, 3, 'd'), (1, 3, 'c'), (null, 1, 'x'), (null, 2, 'y'), (2, null, 'z'), (2, 0, 'w') as v (id, at, name)",
+    ),
+    "clauses": (
+        "unique_key='id', merge_clauses={'when_matched': [{'action': 'do_nothing', 'condition': 'DBT_INTERNAL_SOURCE.amount is null'},"
+        " {'action': 'delete', 'condition': 'DBT_INTERNAL_SOURCE.amount < 0'}, {'action': 'update', 'update': {'exclude': ['id'],"
+        " 'set_expressions': {'visits': 'DBT_INTERNAL_DEST.visits + 1'}}}], 'when_not_matched': [{'action': 'insert', 'mode': 'by_name'},"
+        " {'action': 'update', 'by': 'source', 'set_expressions': {'amount': '0'}}]}",
+        "select * from values (1, 10, 1), (2, 20, 1), (3, 30, 1), (4, 40, 1) as v (id, amount, visits)",
+        "select * from values (1, 11), (2, -1), (3, null), (5, 50) as v (id, amount)",
+    ),
+    "own": (
+        "incremental_strategy='fill_gaps', unique_key='id'",
+        "select 1 as id, 'old' as name",
+        "select * from values (1, 'new'), (2, 'new') as v (id, name)",
+    ),
+    "synced": (
+        "on_schema_change='sync_all_columns', sql_header='create or replace temporary view {format}_header as select 9 as nine;'",
+        "select 1 as id, named_struct('a', 1, 'gone', 2) as s, 'x' as old",
+        f"select {2**40} as id, named_struct('a', {2**40}, 'b', array(named_struct('c', 1))) as s, nine from {{format}}_header",
+    ),
+    "appended": (
+        "on_schema_change='append_new_columns', unique_key='id'",
+        "select 1 as id, named_struct('a', 1) as s, 'x' as old",
+        "select 2 as id, named_struct('a', 2, 'b', 3) as s, 4 as new",
+    ),
+    "kept_as_is": (
+        "full_refresh=false",
+        "select 1 as id",
+        "select 2 as id",
+    ),
+}
+EXPECTED = {
+    "changes": ("id, at, seq, name", [(1, 2, 2, "c"), (2, 1, 3, "new"), (3, 9, 1, "late")]),
+    "kept": ("op, id, at, name", [("X", 1, 2, "a"), ("X", 2, 5, "b"), ("X", 3, 1, "z")]),
+    "erased": ("id, part, amount", [(1, "b", 11), (2, "a", 20)]),
+    "replaced": ("id, day", [(1, "mon"), (3, "tue"), (4, "wed")]),
+    "newest": ("id, at, name", [(1, 3, "c"), (2, 0, "w"), (None, 2, "y")]),
+    "clauses": ("id, amount, visits", [(1, 11, 2), (3, 30, 1), (4, 0, 1), (5, 50, None)]),
+    "own": ("id, name", [(1, "old"), (2, "new")]),
+    "synced": ("id, s.a, s.b[0].c, nine", [(1, 1, None, None), (2**40, 2**40, 1, 9)]),
+    "appended": ("id, s.a, s.b, old, new", [(1, 1, None, "x", None), (2, 2, 3, None, 4)]),
+    "kept_as_is": ("id", [(1,), (2,)]),
+}
+MACROS = """
+{% macro get_incremental_fill_gaps_sql(arg_dict) %}
+  {{ return(adapter.dispatch('get_incremental_fill_gaps_sql')(arg_dict)) }}
+{% endmacro %}
+
+{% macro rowmerge__get_incremental_fill_gaps_sql(arg_dict) %}
+  insert into {{ arg_dict['target_relation'] }}
+  select new.* from {{ arg_dict['temp_relation'] }} as new
+  left anti join {{ arg_dict['target_relation'] }} as old on new.{{ arg_dict['unique_key'] }} = old.id
+{% endmacro %}
+"""
+
+
+def one_commit_each(name):
+    """Columns are changed by commits before that of the rows."""
+    return name not in ("synced", "appended")
+
+
+class TestStrategies:
+    @pytest.fixture(scope="class")
+    def macros(self):
+        return {"fill_gaps.sql": MACROS}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{format}_{name}.sql": MODEL.format(format=format, config=config.format(format=format) if "{format}" in config else config)
+            + ROWS.format(first=first, later=later.format(format=format) if "{format}" in later else later)
+            for format in FORMATS
+            for name, (config, first, later) in MODELS.items()
+        }
+
+    def test_rows_are_what_each_strategy_says_and_come_in_one_commit(self, project):
+        def versions(relation):
+            return len(project.run_sql(f"describe history {{schema}}.{relation}", fetch="all"))
+
+        run_dbt(["run"])
+        relations = [(f"{format}_{name}", name) for format in FORMATS for name in MODELS]
+        before = {relation: versions(relation) for relation, name in relations if one_commit_each(name)}
+        # A model that says so is not built anew.
+        run_dbt(["run", "--full-refresh", "--select", *(f"{format}_kept_as_is" for format in FORMATS)])
+        run_dbt(["run", "--exclude", *(f"{format}_kept_as_is" for format in FORMATS)])
+        for relation, name in relations:
+            columns, rows = EXPECTED[name]
+            found = project.run_sql(f"select {columns} from {{schema}}.{relation}", fetch="all")
+            assert sorted(found, key=repr) == rows, relation
+            assert not one_commit_each(name) or versions(relation) == before[relation] + 1, relation
+        with project.adapter.connection_named("test"):
+            for format in FORMATS:
+                described = project.adapter.session.describe(project.test_schema, f"{format}_changes")
+                assert [field.name for field in described.columns] == ["id", "at", "seq", "name"]
