@@ -12,12 +12,16 @@ import pyarrow.compute as pc
 
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
+from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.rows import Delete
 from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
 from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
+from rowmerge.plan.planner import plan_delete
 from rowmerge.spark.data_files import WriteSpec
 from rowmerge.spark.distribution import Parts
 from rowmerge.spark.failures import translated
 from rowmerge.spark.scan import deleted_rows, files_where
+from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.write import Rewrite, rewrite_files, rewrite_in_order
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, Snapshot, Table
@@ -77,8 +81,8 @@ class Compacted:
 
 @dataclass
 class Compaction:
-    """One OPTIMIZE or REORG. `condition` is about partition columns, None for the whole table; `target`: bytes of a file, None for what the
-    table says."""
+    """One OPTIMIZE or REORG. `condition` is about partition columns, None for the whole table; with `by_bounds` it may be about any, and
+    files go that may hold a row for which it is true. `target`: bytes of a file, None for what the table says."""
 
     spark: SparkSession
     table: Table
@@ -87,6 +91,7 @@ class Compaction:
     condition: str | None
     options: CommitOptions = AS_THE_TABLE_SAYS
     target: int | None = None
+    by_bounds: bool = False
     timings: Timings = field(default_factory=Timings)
     compacted: Compacted = field(default_factory=Compacted)
 
@@ -151,11 +156,23 @@ class Compaction:
         except UnknownColumn as error:
             if snapshot.schema.find(error.name.rsplit(".", 1)[-1]) is None:
                 raise
+            if self.by_bounds:
+                return self._holding(snapshot, self.condition)
             partition = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
             raise PlanError(
                 f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{error.name}` is no partition column "
                 f"(there are: {partition}). Leave WHERE out, or name partition columns only."
             ) from error
+
+    def _holding(self, snapshot: Snapshot, condition: str) -> pa.Table:
+        """The files that may hold a row for which a condition is true, by their bounds."""
+        name = TableName(tuple(snapshot.name.split(".")[-1:]))
+        with translated(condition, snapshot.name):
+            # For Spark to judge: a plan leaves out no file for what it does not understand.
+            schema_of(empty_frame(self.spark, snapshot.schema).alias(name.parts[0]).where(condition))
+        plan = plan_delete(Delete(name, None, SqlText(condition)), snapshot)
+        files = snapshot.files(plan.bound_columns)
+        return files.filter(pc.fill_null(plan.files(files), True))
 
     def _parameters(self) -> dict[str, object]:
         predicate: dict[str, object] = {"predicate": [] if self.condition is None else [self.condition]}
@@ -170,14 +187,17 @@ def optimize(
     condition: str | None,
     options: CommitOptions = AS_THE_TABLE_SAYS,
     wishes: Wishes = _NO_WISHES,
+    *,
+    by_bounds: bool = False,
 ) -> tuple[ChangeResult, Compacted]:
-    """OPTIMIZE: small files and files with many deleted rows are written together."""
+    """OPTIMIZE: small files and files with many deleted rows are written together. `by_bounds`: see `Compaction`."""
     snapshot = table.snapshot()
     if snapshot.clustered_by:
         columns = ", ".join(snapshot.clustered_by)
         advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
-    return Compaction(spark, table, "OPTIMIZE", partial(bins_to_compact, wishes=wishes), condition, options, wishes.target).run()
+    choose = partial(bins_to_compact, wishes=wishes)
+    return Compaction(spark, table, "OPTIMIZE", choose, condition, options, wishes.target, by_bounds).run()
 
 
 def purge(

@@ -24,11 +24,16 @@ class Bin:
 @dataclass(frozen=True)
 class Wishes:
     """What a user may want of a compaction. `target`: bytes of a file, None for what the table says; `everything`: all files are written
-    again; `least`: how many small files of a partition it takes."""
+    again; `least`: how many small files of a partition it takes; `smallest`, `largest`: files of fewer or more bytes are written again,
+    None for fewer than the target; `worn`: so are those with a greater share of deleted rows; `most`: so many files at most."""
 
     target: int | None = None
     everything: bool = False
     least: int = 2
+    smallest: int | None = None
+    largest: int | None = None
+    worn: float = DELETED_RATIO
+    most: int | None = None
 
 
 def bins_to_compact(files: pa.Table, target: int, wishes: Wishes) -> list[Bin]:
@@ -39,9 +44,11 @@ def bins_to_compact(files: pa.Table, target: int, wishes: Wishes) -> list[Bin]:
     """
 
     def must(row: Mapping[str, Any]) -> bool:
-        return wishes.everything or _worn(row) or _divided_otherwise(row)
+        large = wishes.largest is not None and row["size"] > wishes.largest
+        return wishes.everything or large or _worn(row, wishes.worn) or _divided_otherwise(row)
 
-    chosen = [row for row in _rows(files) if row["size"] < target or must(row)]
+    small = target if wishes.smallest is None else wishes.smallest
+    chosen = [row for row in _rows(files) if row["size"] < small or must(row)][: wishes.most]
     return [_bin(packed) for packed in _packed(chosen, target) if len(packed) >= wishes.least or any(map(must, packed))]
 
 
@@ -55,8 +62,8 @@ def _rows(files: pa.Table) -> list[dict[str, Any]]:
     return rows
 
 
-def _worn(row: Mapping[str, Any]) -> bool:
-    return bool(row["deleted"]) and (row["records"] is None or row["deleted"] > row["records"] * DELETED_RATIO)
+def _worn(row: Mapping[str, Any], share: float) -> bool:
+    return bool(row["deleted"]) and (row["records"] is None or row["deleted"] > row["records"] * share)
 
 
 def _divided_otherwise(row: Mapping[str, Any]) -> bool:

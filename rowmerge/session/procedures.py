@@ -12,10 +12,10 @@ from rowmerge.changes.restore import restore
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.procedures import PROCEDURES, Call, Kind
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.plan.bins import Wishes
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.results import StatementResult
+from rowmerge.session.rewrite_options import wishes_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.schema import DataType, Primitive
@@ -107,7 +107,8 @@ class Procedures:
         if given.get("strategy", "binpack").lower() not in ("binpack", "sort"):
             raise PlanError(f"rewrite_data_files has no strategy {given['strategy']!r}. Leave it out: a table's order is kept anyway.")
         before = table.snapshot().version
-        result, compacted = optimize(self.spark, table, given.get("where"), self.options, _wishes(given.get("options", {})))
+        wishes = wishes_of(given.get("options", {}))
+        result, compacted = optimize(self.spark, table, given.get("where"), self.options, wishes, by_bounds=True)
         counts: dict[str, tuple[DataType, int]] = {
             "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
@@ -178,18 +179,3 @@ def _chosen(upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> int:
     if ("snapshot_id" in given) == ("ref" in given):
         raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
     return given["snapshot_id"] if "snapshot_id" in given else upkeep.named(given["ref"])
-
-
-def _wishes(options: Mapping[str, str]) -> Wishes:
-    """Raises PlanError for an option that there is not, or that is no number."""
-    numbers: dict[str, int | None] = {"target-file-size-bytes": None, "min-input-files": 2}
-    everything = False
-    for name, value in options.items():
-        if name == "rewrite-all" and value.lower() in ("true", "false"):
-            everything = value.lower() == "true"
-        elif name in numbers and value.isdecimal() and int(value) > 0:
-            numbers[name] = int(value)
-        else:
-            known = "target-file-size-bytes and min-input-files (numbers above 0), rewrite-all (true or false)"
-            raise PlanError(f"rewrite_data_files takes no option {name} of {value!r}. There are: {known}.")
-    return Wishes(numbers["target-file-size-bytes"], everything, numbers["min-input-files"] or 2)

@@ -67,8 +67,48 @@ call system.rewrite_data_files(table => 't', where => 'p = "a"');
 select p, count(distinct f) from (select p, input_file_name() as f from t) group by p order by p;
 => a | 1
 => b | 2
-call system.rewrite_data_files(table => 't', where => 'id = 1');
-!> PlanError: `id` is no partition column
+call system.rewrite_data_files(table => 't', where => 'nothing = 1');
+!> UnknownColumn: nothing
+
+--- data files that may hold rows of a condition, by their bounds
+create table t (id int, v string) using iceberg tblproperties ({mode});
+insert into t values (1, 'a'), (5, 'e');
+insert into t values (2, 'b'), (6, 'f');
+insert into t values (100, 'x');
+insert into t values (101, 'y');
+call system.rewrite_data_files(table => 't', where => 't.id between 3 and 7 and length(v) = 1');
+select count(distinct f), count(distinct if(id < 50, f, null)), sum(id) from (select id, input_file_name() as f from t);
+=> 3 | 1 | 215
+call system.rewrite_data_files(table => 't', where => 'id = "');
+!> Unparsable
+call system.rewrite_data_files(table => 't', where => 'id + nothing > 3');
+!> UnknownColumn: nothing
+call system.rewrite_data_files(table => 't', where => 'id > 99', options => map('min-input-files', '2', 'max-concurrent-file-group-rewrites', '5'));
+select count(distinct f), sum(id) from (select id, input_file_name() as f from t);
+=> 2 | 215
+
+--- options say which data files are written again
+create table t (id int, v string) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+insert into t select /*+ coalesce(1) */ id, 'a' from range(100);
+insert into t select /*+ coalesce(1) */ id + 100, 'b' from range(100);
+delete from t where id = 3;
+call system.rewrite_data_files(table => 't', options => map('min-file-size-bytes', '1', 'min-input-files', '1'));
+=> 0 | 0 | 0 | 0 | 0
+call system.rewrite_data_files(table => 't', options => map('min-file-size-bytes', '1', 'delete-ratio-threshold', '0.5'));
+=> 0 | 0 | 0 | 0 | 0
+call system.rewrite_data_files(table => 't', options => map('delete-file-threshold', '1', 'min-file-size-bytes', '1', 'rewrite-job-order', 'none'));
+select count(distinct f), sum(id) from (select id, input_file_name() as f from t);
+=> 2 | 19897
+call system.rewrite_data_files(table => 't', options => map('delete-file-threshold', '1', 'min-file-size-bytes', '1'));
+=> 0 | 0 | 0 | 0 | 0
+call system.rewrite_data_files(table => 't', options => map('delete-file-threshold', '2'));
+!> PlanError: or choose by the share of deleted rows with delete-ratio-threshold
+call system.rewrite_data_files(table => 't', options => map('delete-ratio-threshold', '2'));
+!> PlanError: The option delete-ratio-threshold of rewrite_data_files is '2'. Set it to a number from 0 to 1.
+call system.rewrite_data_files(table => 't', options => map('max-file-size-byte', '2'));
+!> PlanError: takes no option max-file-size-byte. Did you mean max-file-size-bytes?
+call system.rewrite_data_files(table => 't', options => map('min-input-files', 'x'));
+!> PlanError: The option min-input-files of rewrite_data_files is 'x'. Set it to a whole number above 0.
 
 --- manifests are written together
 create table t (id int) using iceberg;
