@@ -56,6 +56,11 @@ def read_with_duckdb_iceberg(location: str, order_by: Sequence[str] | str = (), 
     return _query_duckdb(_ICEBERG, f"select * from iceberg_scan(?{snapshot})", _folder(newest_metadata(location)), order_by)
 
 
+def read_lineage_with_duckdb(location: str) -> pa.Table:
+    """The rows of an Iceberg table of format version 3, with `_row_id` and `_last_updated_sequence_number`."""
+    return _query_duckdb(_ICEBERG, "select *, _row_id, _last_updated_sequence_number from iceberg_scan(?)", newest_metadata(location), ())
+
+
 def newest_metadata(location: str) -> str:
     """The newest `v<N>.metadata.json`, compressed or not, in the folder of a table; a metadata file as it is.
 

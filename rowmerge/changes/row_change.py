@@ -26,7 +26,7 @@ from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
 from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
-from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.files import FileChanges, Lineage, Positions
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
 
 if TYPE_CHECKING:
@@ -144,6 +144,12 @@ class RowChange:
         if feature is not None and any(clause.effect is Effect.UPDATE for clause in self.plan.clauses):
             raise RowsMustStay(self.plan.table, feature, "update rows of")
 
+    @cached_property
+    def _lineage(self) -> Lineage | None:
+        """What rows that the command writes anew take along."""
+        updates = any(clause.effect is Effect.UPDATE for clause in self.plan.clauses)
+        return self.snapshot.lineage if updates else None
+
     @property
     def _changes_to(self) -> str | None:
         """Where change rows go: nowhere when the table keeps none, or when the files alone tell what a pure insert did."""
@@ -196,10 +202,10 @@ class RowChange:
             return self._and_new_rows(self._run_target_alone(files), source)
         join = choose_join(self.plan, source)
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
-        target = read_snapshot(self.spark, self.snapshot, files, addresses=True)
+        target = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=self._lineage is not None)
         check_visibility(self.plan, target, source)
         joined = joined_rows(self.plan, join, target, source)
-        outcomes = merge_outcomes(self.plan, join, joined, before=self._changes_to is not None)
+        outcomes = merge_outcomes(self.plan, join, joined, before=self._changes_to is not None, lineage=self._lineage is not None)
         written = Written()
         everything_unmatched = files.num_rows == 0
         if not everything_unmatched and (source.rows or self.plan.of(Match.NOT_MATCHED_BY_SOURCE)):
@@ -231,19 +237,27 @@ class RowChange:
         return written
 
     def _run_target_alone(self, files: pa.Table) -> Written:
-        rows = read_snapshot(self.spark, self.snapshot, files, addresses=True).alias(self.plan.target.alias)
+        kept = self._lineage is not None
+        rows = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=kept).alias(self.plan.target.alias)
         (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
         if clause.condition is not None:
             # A filter, not a CASE: before 4.0 Spark takes IN and EXISTS subqueries nowhere else.
             rows = rows.where(boolean(clause.condition))
         cases = [("true", replace(clause, condition=None))]
-        outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=self._changes_to is not None)
+        before = self._changes_to is not None
+        outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=before, lineage=kept)
         return self._write(outcomes, files) if files.num_rows else Written()
 
     def _write(self, outcomes: DataFrame, files: pa.Table) -> Written:
-        may_repeat = self.plan.duplicates_allowed
         gather = Gather.ONE_TASK if _are_small(files) else Gather.BY_SIZE
-        written = write_outcomes(outcomes, self.table_after, gather=gather, changes_to=self._changes_to, may_repeat=may_repeat)
+        written = write_outcomes(
+            outcomes,
+            self.table_after,
+            gather=gather,
+            changes_to=self._changes_to,
+            may_repeat=self.plan.duplicates_allowed,
+            origins=None if self._lineage is None else (self._lineage, self.snapshot.row_origins(files["path"].to_pylist())),
+        )
         if not written.touched:
             # Nothing but new rows: the files that come in tell it.
             discard(written.change_rows)

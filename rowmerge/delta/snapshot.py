@@ -25,7 +25,7 @@ from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
 from rowmerge.table.codecs import codec
-from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
+from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, identities
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
@@ -136,6 +136,8 @@ class DeltaSnapshot:
     def change_rows_location(self) -> str | None:
         return f"{self.location}/{CHANGE_ROWS}" if keeps_change_rows(self.protocol, self.metadata) else None
 
+    lineage = None
+
     @property
     def rows_stay_for(self) -> str | None:
         return ROW_TRACKING_FEATURE if keeps_ids(self.protocol, self.metadata) else None
@@ -190,6 +192,9 @@ class DeltaSnapshot:
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         return (FileLayout(tuple(paths), self.stored_schema, self.by_field_id, self.partition_columns),)
+
+    def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
+        return {}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         vectors = self.state.files["deletionVector"]

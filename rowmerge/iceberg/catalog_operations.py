@@ -44,11 +44,11 @@ from pyiceberg.table.update import (
     TableRequirement,
     TableUpdate,
     UpgradeFormatVersionUpdate,
-    update_table_metadata,
 )
 
 from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs import CatalogClient
+from rowmerge.iceberg.metadata_updates import updated
 from rowmerge.iceberg.operations import Current
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.snapshot import Unknown
@@ -66,6 +66,8 @@ _NOT_FINAL = (408, 409, 419, 425, 429)
 class CatalogOperations:
     """Implements `rowmerge.iceberg.operations.TableOperations`. The catalog writes metadata files; where, is its own affair."""
 
+    newest_format = 2  # pyiceberg writes no other
+
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""
         self._client, self._identifier, self._storage = client, (namespace, table), storage
@@ -80,7 +82,7 @@ class CatalogOperations:
         if loaded is None:
             self._known = None
         elif self._known is None or self._known.path != loaded.metadata_location or self._known.metadata != loaded.metadata:
-            self._known = Current(loaded.metadata, loaded.metadata_location)
+            self._known = Current(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
         return self._known
 
     def create(self, metadata: TableMetadata) -> Put | Unknown:
@@ -101,7 +103,7 @@ class CatalogOperations:
         def done(newest: TableMetadata) -> bool:
             if added:
                 return newest.table_uuid == base.metadata.table_uuid and all(newest.snapshot_by_id(each) is not None for each in added)
-            return _content(newest) == _content(update_table_metadata(base.metadata, updates))
+            return _content(newest) == _content(updated(base.metadata, updates))
 
         return self._send(table, (*unchanged(base.metadata), *_references(base.metadata, updates)), updates, done)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import (
     AddSnapshotUpdate,
     RemoveSnapshotRefUpdate,
     TableUpdate,
-    update_table_metadata,
 )
 
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, RowmergeError, VersionNotFound
@@ -23,9 +23,10 @@ from rowmerge.iceberg.content import UNASSIGNED, Entry
 from rowmerge.iceberg.definition import changing_updates, replacing_updates
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
+from rowmerge.iceberg.metadata_updates import ROW_LINEAGE, updated
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
-from rowmerge.iceberg.snapshot_files import SnapshotFiles
+from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, head_of, new_snapshot
 from rowmerge.iceberg.winners import winners
 from rowmerge.storage.store import Put
@@ -160,17 +161,17 @@ class Commit:
         return ()
 
     @cached_property
-    def _after(self) -> TableMetadata:
+    def after(self) -> TableMetadata:
         """The table as the snapshot's files find it."""
-        return update_table_metadata(self.base.metadata, self._definition) if self._definition else self.base.metadata
+        return updated(self.base.metadata, self._definition) if self._definition else self.base.metadata
 
     @cached_property
     def _files(self) -> SnapshotFiles:
         change, at = self.change, self.base.at
         # Rows that were only moved are as old as the snapshot they were read in: equality deletes that came since apply to them.
-        moved = not change.data_change and bool(change.files.removed) and at is not None and self._after.format_version > 1
+        moved = not change.data_change and bool(change.files.removed) and at is not None and self.after.format_version > 1
         age = at.sequence_number if moved and at is not None else None
-        return SnapshotFiles(self.operations.storage, self._after, self.snapshot_id, change.files.added, UNASSIGNED if age is None else age)
+        return SnapshotFiles(self.operations.storage, self.after, self.snapshot_id, change.files.added, UNASSIGNED if age is None else age)
 
     @property
     def _makes_snapshot(self) -> bool:
@@ -189,12 +190,16 @@ class Commit:
         if not self._makes_snapshot:
             return emptied
         parent = None if change.replace else head_of(head.metadata, self.branch)
-        sequence = head.metadata.next_sequence_number()
         before = LiveFiles(self.operations.storage) if change.replace else live
         removed = () if change.replace else change.files.removed
-        made = self._files.produce(before, removed, change.files.deleted, parent.snapshot_id if parent else None, sequence)
-        snapshot = new_snapshot(head.metadata, change, made, parent, self.snapshot_id, self._after.current_schema_id)
+        made = self._files.produce(before, removed, change.files.deleted, self._place(head.metadata, parent))
+        snapshot = new_snapshot(head.metadata, change, made, parent, self.snapshot_id, self.after.current_schema_id)
         return (*emptied, AddSnapshotUpdate(snapshot=snapshot), branch_at(head.metadata, self.branch, snapshot.snapshot_id))
+
+    def _place(self, head: TableMetadata, parent: IcebergVersion | None) -> Place:
+        place = Place.after(head, parent)
+        upgrades = place.first_row_id is None and self.after.format_version >= ROW_LINEAGE
+        return replace(place, first_row_id=0) if upgrades else place
 
     def _version_after(self, head: Current) -> int:
         if isinstance(self.change.restored, IcebergSnapshot):
@@ -210,7 +215,7 @@ def creation(operations: TableOperations, table: str, metadata: TableMetadata, c
     base = IcebergSnapshot(operations.storage, table, current, None, metadata.schema())
     commit = Commit(operations, table, base, change)
     updates = commit._snapshot_updates(current, LiveFiles(operations.storage))
-    complete = update_table_metadata(metadata, updates) if updates else metadata
+    complete = updated(metadata, updates) if updates else metadata
     try:
         put = operations.create(complete)
     except RowmergeError:

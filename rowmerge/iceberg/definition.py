@@ -26,6 +26,7 @@ from pyiceberg.table.update import (
 )
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
+from rowmerge.iceberg.metadata_updates import updated
 from rowmerge.iceberg.partition_values import FIRST_ID, order_of, ordering_of, partitioning_of, spec_of
 from rowmerge.iceberg.properties import DISTRIBUTION, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.types import SchemaBuilder, columns_of, fresh
@@ -49,7 +50,7 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
     schema = builder.schema(fresh(checked.columns))
     spec = spec_of(checked.partitioning, schema, (), FIRST_ID - 1)
     order = order_of(checked.ordering, schema, ())
-    return TableMetadataV2(
+    metadata = TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
         last_updated_ms=time.time_ns() // 1_000_000,
@@ -63,6 +64,7 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         default_sort_order_id=order.order_id,
         properties=checked.properties,
     )
+    return updated(metadata, tuple(_upgrade(table, metadata, checked.asked_version)))
 
 
 def replacing_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
@@ -78,6 +80,7 @@ def replacing_updates(table: str, metadata: TableMetadata, definition: TableDefi
     updates = list(_schema_updates(metadata, schema))
     updates += _spec_updates(metadata, schema, checked.partitioning)
     updates += _order_updates(metadata, schema, checked.ordering)
+    updates += _upgrade(table, metadata, checked.asked_version)
     return (*updates, *_property_updates(metadata.properties, checked.properties))
 
 
@@ -136,6 +139,7 @@ class _Checked:
     partitioning: tuple[PartitionField, ...]
     ordering: tuple[SortField, ...]
     properties: Mapping[str, str]
+    asked_version: str | None
 
     @classmethod
     def of(cls, table: str, definition: TableDefinition) -> _Checked:
@@ -145,14 +149,12 @@ class _Checked:
         _check_columns(table, definition.schema)
         properties = dict(definition.properties or {})
         check_properties(properties)
-        version = properties.pop(FORMAT_VERSION, "2")
-        if version != "2":
-            raise UnsupportedTableFeature(
-                table, f"format-version {version}", action="create", advice="Leave format-version out, or set it to 2."
-            )
+        asked = properties.pop(FORMAT_VERSION, None)
+        if asked == "1":
+            raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
         if definition.description:
             properties[COMMENT] = definition.description
-        return cls(definition.schema, definition.partitioning or (), definition.ordering or (), properties)
+        return cls(definition.schema, definition.partitioning or (), definition.ordering or (), properties, asked)
 
 
 def _refuse_checks(table: str, definition: TableDefinition) -> None:
@@ -246,8 +248,6 @@ def _upgrade(table: str, metadata: TableMetadata, asked: str | None) -> Iterator
         return
     if int(asked) < metadata.format_version:
         raise ConfigurationError(f"{table} has format version {metadata.format_version}, which cannot become {asked}. Leave it out.")
-    if asked != "2":
-        raise UnsupportedTableFeature(table, f"format-version {asked}", action="change", advice="Leave format-version out, or set it to 2.")
     yield UpgradeFormatVersionUpdate(format_version=int(asked))
 
 

@@ -131,10 +131,11 @@ def write_manifest_list(
     sequence_number: int,
     format_version: int = 2,
     first_row_id: int | None = None,
-) -> None:
+) -> int | None:
     """Write the manifest list of a snapshot to an absolute path; UNASSIGNED sequence numbers become the snapshot's. Raises StorageError.
 
-    `first_row_id`: from format version 3 on, the table's next row id; data manifests without one get theirs from it.
+    `first_row_id`: from format version 3 on, the table's next row id; data manifests without one get theirs from it. What is given back
+    is the next row id after them.
     """
     metadata = {
         "snapshot-id": str(snapshot_id),
@@ -151,6 +152,7 @@ def write_manifest_list(
         records.append(record_of_manifest(manifest, sequence_number))
     holder, below = located(storage, path)
     holder.put(below, write_avro(manifest_list_schema(format_version), records, metadata))
+    return first_row_id
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:

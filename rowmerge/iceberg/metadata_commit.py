@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.errors import CommitStateUnknown, MetadataChanged, TableNotFound, UnsupportedTableFeature
-from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.errors import CommitStateUnknown, MetadataChanged, TableNotFound
+from rowmerge.iceberg.operations import Current, TableOperations, check_format_version
 from rowmerge.iceberg.properties import retry_policy
 from rowmerge.storage.store import Put
 from rowmerge.table.snapshot import Unknown
@@ -52,7 +52,5 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
 
 
 def check_writable(table: str, current: Current) -> None:
-    """Raises UnsupportedTableFeature for a format version that we do not write."""
-    if current.metadata.format_version > 2:
-        advice = "Write it with Iceberg on Spark, or make a table of format version 2 of its rows."
-        raise UnsupportedTableFeature(table, f"format-version {current.metadata.format_version}", action="write", advice=advice)
+    """Raises UnsupportedTableFeature for a format version that the table's catalog cannot keep."""
+    check_format_version(table, current.metadata.format_version, current.newest_format)

@@ -13,10 +13,11 @@ from typing import Protocol
 import zstandard
 from pyiceberg.exceptions import ValidationError
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
-from pyiceberg.table.update import TableUpdate, update_table_metadata
+from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import CorruptLog, StorageError, TableNotFound, UnsupportedTableFeature
 from rowmerge.iceberg.metadata_log import known_log, left_the_log
+from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
@@ -30,13 +31,19 @@ _WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between looks at a store that failed."""
 
 
+NEWEST_FORMAT = 3
+"""The highest format version that is read and written."""
+
+
 @dataclass(frozen=True)
 class Current:
-    """A table's metadata as of one moment. `path`: the absolute path of its file; `version`: the number in its name, if it has one."""
+    """A table's metadata as of one moment. `path`: the absolute path of its file; `version`: the number in its name, if it has one;
+    `newest_format`: the highest format version that its catalog can keep."""
 
     metadata: TableMetadata
     path: str
     version: int | None = None
+    newest_format: int = NEWEST_FORMAT
 
     @cached_property
     def location(self) -> str:
@@ -50,6 +57,10 @@ class TableOperations(Protocol):
     @property
     def storage(self) -> Storage:
         """Of the table's own folder."""
+
+    @property
+    def newest_format(self) -> int:
+        """The highest format version that the catalog can keep."""
 
     def current(self) -> Current | None:
         """The newest metadata, None when there is no such table. Raises CorruptLog, StorageError."""
@@ -69,6 +80,8 @@ class DirectoryOperations:
 
     The hint is only one: whoever reads it goes on from there until there is no next version.
     """
+
+    newest_format = NEWEST_FORMAT
 
     def __init__(self, storage: Storage, table: str) -> None:
         self._storage, self._table = storage, table
@@ -101,7 +114,7 @@ class DirectoryOperations:
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         assert base.version is not None
-        metadata = update_table_metadata(base.metadata, updates, metadata_location=base.path)
+        metadata = updated(base.metadata, updates, location=base.path)
         metadata = metadata.model_copy(update={"snapshot_log": known_log(base.metadata.snapshot_log, metadata)})
         version = base.version + 1
         put = self._put(version, metadata)
@@ -225,22 +238,24 @@ class DirectoryOperations:
             return
 
 
+def check_format_version(table: str, version: int, newest: int) -> None:
+    """Raises UnsupportedTableFeature for a format version that a catalog cannot keep."""
+    if version > newest:
+        advice = f"Its catalog keeps tables of format version {newest} and below: make one of its rows, or keep the table in a folder."
+        raise UnsupportedTableFeature(table, f"format-version {version}", action="write", advice=advice)
+
+
 def parsed(data: bytes, path: str, table: str) -> TableMetadata:
     """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3."""
     try:
         plain = _plain(data)
         content = json.loads(plain)
         version = content.get("format-version")
-        if isinstance(version, int) and version > 3:
+        if isinstance(version, int) and version > NEWEST_FORMAT:
             raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice="Read it in an engine that knows it.")
         return TableMetadataUtil.parse_raw(plain.decode())
     except (ValueError, AttributeError, KeyError, OSError, EOFError, zstandard.ZstdError, ValidationError) as error:
         raise CorruptLog(path, f"it is no table metadata ({str(error).splitlines()[0]})") from error
-
-
-def serialized(metadata: TableMetadata) -> bytes:
-    """The bytes of a metadata file."""
-    return metadata.model_dump_json(exclude_none=True, by_alias=True).encode()
 
 
 def _plain(data: bytes) -> bytes:

@@ -22,7 +22,7 @@ from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, read_m
 from rowmerge.iceberg.metadata_commit import commit_updates
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.properties import whole_number
-from rowmerge.iceberg.snapshot_files import ENTRIES_OF_A_MANIFEST, Produced, SnapshotFiles
+from rowmerge.iceberg.snapshot_files import ENTRIES_OF_A_MANIFEST, Place, Produced, SnapshotFiles
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, new_snapshot
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change
@@ -39,7 +39,7 @@ class Rewriting(ABC):
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
-    def produce(self, files: SnapshotFiles, parent: IcebergVersion, sequence_number: int) -> Produced | None:
+    def produce(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> Produced | None:
         """Write the files of the snapshot that follows `parent`; None when nothing is to be done."""
 
     @property
@@ -65,7 +65,7 @@ class Rewriting(ABC):
             return ()
         snapshot_id = uuid.uuid4().int >> 65
         self._files = SnapshotFiles(self.operations.storage, metadata, snapshot_id, ())
-        made = self.produce(self._files, parent, metadata.next_sequence_number())
+        made = self.produce(self._files, parent, Place.after(metadata, parent))
         if made is None:
             return ()
         change = Change(self.operation, metrics=self.metrics, data_change=False)
@@ -88,7 +88,7 @@ class ManifestRewriting(Rewriting):
     def metrics(self) -> dict[str, int]:
         return {"numManifestsReplaced": self.done.rewritten, "numManifestsCreated": self.done.added}
 
-    def produce(self, files: SnapshotFiles, parent: IcebergVersion, sequence_number: int) -> Produced | None:
+    def produce(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> Produced | None:
         target = max(1, whole_number(files.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024))
         groups: dict[tuple[ManifestContent, int], list[Manifest]] = defaultdict(list)
         for manifest in read_manifest_list(files.storage, parent.manifest_list):
@@ -104,7 +104,7 @@ class ManifestRewriting(Rewriting):
             rewritten += len(group)
             added += _divided(files, group, content, spec_id, pieces)
         self.done = RewrittenManifests(rewritten, len(added))
-        return files.listed([*added, *kept], (), parent.snapshot_id, sequence_number) if rewritten else None
+        return files.listed([*added, *kept], (), place) if rewritten else None
 
 
 @dataclass
@@ -121,7 +121,7 @@ class DeleteRewriting(Rewriting):
     def metrics(self) -> dict[str, int]:
         return {"numDeleteFilesRemoved": self.done.rewritten, "numDeleteFilesAdded": self.done.added}
 
-    def produce(self, files: SnapshotFiles, parent: IcebergVersion, sequence_number: int) -> Produced | None:
+    def produce(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> Produced | None:
         unpartitioned = frozenset(spec.spec_id for spec in files.metadata.partition_specs if not spec.fields)
         live = live_files(files.storage, parent, unpartitioned)
         own = {key_of_delete(delete): delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES}
@@ -146,7 +146,7 @@ class DeleteRewriting(Rewriting):
         kept, changed = files.without(live.manifests, frozenset(), leaving)
         new = files.delete_manifests(written)
         entries = [*changed, *(entry for manifest in new for entry in read_manifest(files.storage, manifest))]
-        return files.listed([*new, *kept], entries, parent.snapshot_id, sequence_number, [file.path for file in written])
+        return files.listed([*new, *kept], entries, place, [file.path for file in written])
 
 
 def _divided(files: SnapshotFiles, group: Sequence[Manifest], content: ManifestContent, spec_id: int, pieces: int) -> list[Manifest]:

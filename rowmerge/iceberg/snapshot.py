@@ -17,8 +17,9 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.definition import COMMENT, changed_schema
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
+from rowmerge.iceberg.metadata_updates import ROW_LINEAGE
 from rowmerge.iceberg.name_mapping import layouts
-from rowmerge.iceberg.operations import Current
+from rowmerge.iceberg.operations import Current, check_format_version
 from rowmerge.iceberg.partition_values import ordering_of, partitioning_of
 from rowmerge.iceberg.properties import (
     COMPRESSION,
@@ -36,13 +37,15 @@ from rowmerge.iceberg.types import columns_of
 from rowmerge.iceberg.widening import widens
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.codecs import codec
-from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
+from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules, not_null_checks
-from rowmerge.table.schema import Array, DataType, Field, Map, Struct, held_types
+from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Primitive, Struct, held_types
 from rowmerge.table.snapshot import FileDifference, Snapshot, WriteMode
 
+ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
+"""The field ids of the columns of row lineage (Iceberg spec, Reserved Field IDs)."""
 _WRITES_UUIDS = 21
 """The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
 _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
@@ -222,6 +225,23 @@ class IcebergSnapshot:
         ordinary = FileLayout((), self.stored_schema, True, identities)
         return layouts(self._storage, self._name, self.live.by_path(paths), held_types(self.schema), ordinary, mapping, self.spec.spec_id)
 
+    @property
+    def lineage(self) -> Lineage | None:
+        """The two columns of the spec's Row Lineage. Readers find them by id; no other column of a file may have their names."""
+        if self.metadata.format_version < ROW_LINEAGE:
+            return None
+        taken = {name.lower() for name in self.stored_schema.names}
+        row_id, changed_in = (
+            Field(f"{name}_{id_}" if name in taken else name, Primitive("long"), True, {FIELD_ID: id_})
+            for name, id_ in (("_row_id", ROW_ID), ("_last_updated_sequence_number", LAST_UPDATED_SEQUENCE_NUMBER))
+        )
+        return Lineage(row_id, changed_in)
+
+    def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
+        """Files from before the table had row ids give none, until a snapshot takes them up."""
+        entries = self.live.by_path(paths).items()
+        return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
+
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         return self.live.deleted_positions(list(self.live.by_path(paths).values()))
 
@@ -271,9 +291,7 @@ class IcebergSnapshot:
 
     def check_writable(self) -> None:
         _check_uuids(self._name, self.iceberg_schema)
-        if self.metadata.format_version > 2:
-            advice = "Write it with Iceberg on Spark, or make a table of format version 2 of its rows."
-            raise UnsupportedTableFeature(self._name, f"format-version {self.metadata.format_version}", action="write", advice=advice)
+        check_format_version(self._name, self.metadata.format_version, self.current.newest_format)
 
 
 def _check_uuids(table: str, schema: Schema) -> None:

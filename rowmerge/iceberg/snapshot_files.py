@@ -10,13 +10,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import StorageError
 from rowmerge.iceberg.added_files import content_file
 from rowmerge.iceberg.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
+from rowmerge.iceberg.deletion_vectors import write_deletion_vectors
 from rowmerge.iceberg.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest, schema_of_spec, write_manifest, write_manifest_list
+from rowmerge.iceberg.metadata_updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.metrics import metrics_modes
 from rowmerge.iceberg.position_deletes import write_position_deletes
 from rowmerge.iceberg.properties import whole_number
@@ -33,11 +36,27 @@ _Marking = tuple[str, frozenset[str]]
 
 @dataclass(frozen=True)
 class Produced:
-    """What a snapshot is made of. `entries` are those that it adds or removes."""
+    """What a snapshot is made of. `entries` are those that it adds or removes; `row_ids`: the first id that it gives to rows, and how
+    many, from format version 3 on."""
 
     manifest_list: str
     manifests: tuple[Manifest, ...]
     entries: tuple[Entry, ...]
+    row_ids: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a snapshot goes: its parent's id, its sequence number, and the table's next row id (None before format version 3)."""
+
+    parent: int | None
+    sequence_number: int
+    first_row_id: int | None = None
+
+    @classmethod
+    def after(cls, metadata: TableMetadata, parent: IcebergVersion | None) -> Place:
+        """That of the next snapshot of a table."""
+        return cls(None if parent is None else parent.snapshot_id, metadata.next_sequence_number(), next_row_id(metadata))
 
 
 @dataclass
@@ -59,9 +78,7 @@ class SnapshotFiles:
     _deletes: dict[_Marking, ContentFile | None] = field(default_factory=dict)
     _attempts: int = 0
 
-    def produce(
-        self, live: LiveFiles, removed: Iterable[str], deleted: Mapping[str, Positions], parent: int | None, sequence_number: int
-    ) -> Produced:
+    def produce(self, live: LiveFiles, removed: Iterable[str], deleted: Mapping[str, Positions], place: Place) -> Produced:
         """The snapshot that follows `live`: files leave, rows of files that stay are deleted, the added files come in.
 
         Raises StorageError, CorruptLog, ValueError for a path that `live` does not have.
@@ -78,17 +95,26 @@ class SnapshotFiles:
         new = self._added_manifests + self.delete_manifests(marked)
         manifests = self._merged([*new, *kept])
         entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.storage, manifest))]
-        return self.listed(manifests, entries, parent, sequence_number, [file.path for file in marked])
+        return self.listed(manifests, entries, place, [file.path for file in marked])
 
-    def listed(
-        self, manifests: Sequence[Manifest], entries: Sequence[Entry], parent: int | None, sequence_number: int, deletes: Sequence[str] = ()
-    ) -> Produced:
+    def listed(self, manifests: Sequence[Manifest], entries: Sequence[Entry], place: Place, deletes: Sequence[str] = ()) -> Produced:
         """The snapshot that is made of these manifests; `deletes`: the paths of new delete files in them. Raises StorageError."""
         path = f"{self._folder}/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._wrote(path)
-        write_manifest_list(self.storage, path, manifests, snapshot_id=self.snapshot_id, parent_id=parent, sequence_number=sequence_number)
+        first = place.first_row_id
+        following = write_manifest_list(
+            self.storage,
+            path,
+            manifests,
+            snapshot_id=self.snapshot_id,
+            parent_id=place.parent,
+            sequence_number=place.sequence_number,
+            format_version=self._format_version,
+            first_row_id=first,
+        )
         self._used = frozenset([path, *(manifest.path for manifest in manifests), *deletes])
-        return Produced(path, tuple(manifests), tuple(entries))
+        row_ids = None if first is None or following is None else (first, following - first)
+        return Produced(path, tuple(manifests), tuple(entries), row_ids)
 
     def discard(self) -> None:
         """Delete all files that were written: no version refers to them."""
@@ -107,6 +133,11 @@ class SnapshotFiles:
     def _folder(self) -> str:
         return f"{self.storage.location}/metadata"
 
+    @property
+    def _format_version(self) -> int:
+        """Of manifests: older tables are written as the version that names every field."""
+        return max(self.metadata.format_version, 2)
+
     def _wrote(self, path: str) -> None:
         self._written.append(path)
 
@@ -122,12 +153,14 @@ class SnapshotFiles:
             if path in emptied:
                 continue
             applying = live.position_deletes_of(entry)
+            # A deletion vector stands for everything; a delete file of several data files stays, and need not be said again.
             alone = [delete for delete in applying if scope_of(delete) is not None]
             key = (path, frozenset(map(key_of_delete, alone)))
             own[key] = alone
             if key not in self._deletes:
                 known = before.get(path, Positions())
-                shared = Positions() if len(alone) == len(applying) else known - _positions_of(live, alone, entry)
+                whole = self._vectors or len(alone) == len(applying)
+                shared = Positions() if whole else known - _positions_of(live, alone, entry)
                 asked[key] = (entry, everything[path] - shared)
         self._deletes |= dict(zip(asked, self.delete_files(list(asked.values())), strict=True))
         files = [made for key in own if (made := self._deletes[key]) is not None]
@@ -135,7 +168,12 @@ class SnapshotFiles:
         return files, superseded, emptied
 
     def delete_files(self, asked: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        """Write a delete file for each of these data files, several at a time; None where no row is to be deleted. Raises StorageError."""
+        """Write a delete file for each of these data files, several at a time; None where no row is to be deleted. Raises StorageError.
+
+        From format version 3 on all are deletion vectors in one file.
+        """
+        if self._vectors:
+            return self._deletion_vectors(asked)
         if len(asked) < 2:
             return [self._delete_file(*rows) for rows in asked]
         with ThreadPoolExecutor(min(_WRITERS, len(asked))) as writers:
@@ -145,12 +183,26 @@ class SnapshotFiles:
         """The delete file lies beside its data file, or in the table's folder when that lies elsewhere."""
         if not positions:
             return None
-        folder = plain_path(entry.file.path).rpartition("/")[0]
-        if not f"{folder}/".startswith(f"{self.storage.location}/"):
-            folder = f"{self.storage.location}/data"
-        path = f"{folder}/00000-{uuid.uuid4()}-deletes.parquet"
+        path = f"{self._folder_of(entry)}/00000-{uuid.uuid4()}-deletes.parquet"
         self._wrote(path)
         return write_position_deletes(self.storage, path, entry.file, positions)
+
+    def _folder_of(self, entry: Entry) -> str:
+        folder = plain_path(entry.file.path).rpartition("/")[0]
+        return folder if f"{folder}/".startswith(f"{self.storage.location}/") else f"{self.storage.location}/data"
+
+    @property
+    def _vectors(self) -> bool:
+        return self.metadata.format_version >= ROW_LINEAGE
+
+    def _deletion_vectors(self, asked: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
+        deleted = [(entry.file, positions) for entry, positions in asked if positions]
+        if not deleted:
+            return [None] * len(asked)
+        path = f"{self.storage.location}/data/00000-{uuid.uuid4()}-deletes.puffin"
+        self._wrote(path)
+        written = iter(write_deletion_vectors(self.storage, path, deleted))
+        return [next(written) if positions else None for _, positions in asked]
 
     def without(self, manifests: Sequence[Manifest], gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
         """The manifests of before, those anew in which a file leaves; and the entries that leave."""
@@ -198,7 +250,16 @@ class SnapshotFiles:
         path = f"{self._folder}/{self.commit_id}-m{len(self._written)}.avro"
         self._wrote(path)
         spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
-        return write_manifest(self.storage, path, entries, content=content, spec=spec, schema=schema, snapshot_id=self.snapshot_id)
+        return write_manifest(
+            self.storage,
+            path,
+            entries,
+            content=content,
+            spec=spec,
+            schema=schema,
+            snapshot_id=self.snapshot_id,
+            format_version=self._format_version,
+        )
 
     def _merged(self, manifests: list[Manifest]) -> list[Manifest]:
         """Small manifests put together where there are many (`commit.manifest.min-count-to-merge`), the newest first."""

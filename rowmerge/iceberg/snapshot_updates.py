@@ -32,6 +32,8 @@ def new_snapshot(
         manifest_list=made.manifest_list,
         summary=Summary(Operation(operation), **told),
         schema_id=schema_id,
+        first_row_id=None if made.row_ids is None else made.row_ids[0],
+        added_rows=None if made.row_ids is None else made.row_ids[1],
     )
 
 

@@ -66,13 +66,15 @@ def _figures(entry: Entry) -> dict[str, int]:
     file = entry.file
     added = entry.status is Status.ADDED
     verb = "added" if added else "removed"
-    figures = {f"{verb}-files-size": file.size}
+    vector = file.format.upper() == "PUFFIN"
+    figures = {f"{verb}-files-size": (file.content_size or 0) if vector else file.size}
     match file.content:
         case Content.DATA:
             figures["added-data-files" if added else "deleted-data-files"] = 1
             figures["added-records" if added else "deleted-records"] = file.records
         case Content.POSITION_DELETES:
-            figures |= {f"{verb}-delete-files": 1, f"{verb}-position-delete-files": 1, f"{verb}-position-deletes": file.records}
+            kind = "dvs" if vector else "position-delete-files"
+            figures |= {f"{verb}-delete-files": 1, f"{verb}-{kind}": 1, f"{verb}-position-deletes": file.records}
         case Content.EQUALITY_DELETES:
             figures |= {f"{verb}-delete-files": 1, f"{verb}-equality-delete-files": 1, f"{verb}-equality-deletes": file.records}
     return figures

@@ -11,12 +11,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
-from pyiceberg.table.update import update_table_metadata
 
 from rowmerge.errors import ChangesNotRecorded, PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
 from rowmerge.iceberg.commit import Commit, creation
 from rowmerge.iceberg.definition import changing_updates, new_metadata, replacing_updates
-from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.metadata_updates import updated
+from rowmerge.iceberg.operations import Current, TableOperations, check_format_version
 from rowmerge.iceberg.references import referred
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.snapshot_updates import MAIN, head_of
@@ -111,11 +111,12 @@ class IcebergTable:
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
         if base is None:
-            metadata = new_metadata(self._name, self.location, definition)
+            metadata = self._new_metadata(definition)
         else:
             assert isinstance(base, IcebergSnapshot)
             make = replacing_updates if replace else changing_updates
-            metadata = update_table_metadata(base.metadata, make(self._name, base.metadata, definition))
+            metadata = updated(base.metadata, make(self._name, base.metadata, definition))
+            check_format_version(self._name, metadata.format_version, self._operations.newest_format)
         after = IcebergSnapshot(self._operations.storage, self._name, Current(metadata, ""), None, metadata.schema())
         return TableShape(
             name=self._name,
@@ -136,16 +137,17 @@ class IcebergTable:
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:
         """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
-        return creation(self._operations, self._name, new_metadata(self._name, self.location, definition), change)
+        return creation(self._operations, self._name, self._new_metadata(definition), change)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
         if not isinstance(base, IcebergSnapshot):
             raise TypeError(f"{base!r} is no snapshot of an Iceberg table")
-        if change.definition is None or not change.files.empty:
-            base.check_writable()
+        base.check_writable()
         name = self._name if base.branch == MAIN else f"{self._name}.branch_{base.branch}"
-        return Commit(self._operations, name, base, change).run()
+        commit = Commit(self._operations, name, base, change)
+        check_format_version(name, commit.after.format_version, self._operations.newest_format)
+        return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """The snapshot that an application's transaction made."""
@@ -168,6 +170,11 @@ class IcebergTable:
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
         return Vacuum(self._operations, self._name, time.time_ns() // 1_000_000).run(options)
+
+    def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
+        metadata = new_metadata(self._name, self.location, definition)
+        check_format_version(self._name, metadata.format_version, self._operations.newest_format)
+        return metadata
 
     def _current(self) -> Current:
         current = self._operations.current()

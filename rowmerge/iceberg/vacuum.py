@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyiceberg.table.update import TableUpdate, update_table_metadata
+from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import PlanError
 from rowmerge.iceberg.expiry import check_collectable, expiring
 from rowmerge.iceberg.metadata_commit import check_writable, commit_updates, newest
+from rowmerge.iceberg.metadata_updates import updated
 from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.orphans import checksum_of, orphans
 from rowmerge.iceberg.properties import DATA_PATH, METADATA_PATH
@@ -98,7 +99,7 @@ class Vacuum:
         updates = expiring(self.table, current.metadata, options, self.now)
         if not updates:
             return (), current, {}
-        metadata = update_table_metadata(current.metadata, updates, metadata_location=current.path)
+        metadata = updated(current.metadata, updates, location=current.path)
         return updates, Current(metadata, current.path, current.version), only_expired(self.storage, current.metadata, metadata)
 
     def _expire(self, options: ExpiryOptions) -> dict[str, FileKind]:

@@ -17,6 +17,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from rowmerge.spark.fitting import conform, renamed
+from rowmerge.spark.lineage import FilesLineage
 from rowmerge.spark.partitions import PartitionKey, partition_path, split_by_partition
 
 
@@ -40,7 +41,8 @@ class WriteSpec:
     Iceberg has them, else as Delta does;
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
     `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order; `others`: files that hold
-    the columns in another way than new ones, by their paths.
+    the columns in another way than new ones, by their paths; `lineage`: of the files that rows are taken from, None where rows take
+    nothing along; else the hidden columns (see lineage.py) are the last two of `schema` and `stored`.
     """
 
     root: str
@@ -58,6 +60,7 @@ class WriteSpec:
     attempt: str = ""
     ordered: bool = False
     others: dict[str, HeldColumns] = field(default_factory=dict)
+    lineage: FilesLineage | None = None
 
 
 @dataclass
@@ -81,6 +84,7 @@ class PartitionedWriter:
     def __init__(self, spec: WriteSpec) -> None:
         self._spec = spec
         self.names = spec.names
+        self.lineage = spec.lineage
         self._open: dict[Any, RollingFile] = {}
         self._done: list[FileMessage] = []
 

@@ -77,13 +77,13 @@ def _check_alone(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> N
         raise
 
 
-def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False) -> DataFrame:
-    """The outcome rows of the join, with `before` the target rows as they were too."""
+def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False, lineage: bool = False) -> DataFrame:
+    """The outcome rows of the join, with `before` the target rows as they were too, with `lineage` the table's hidden columns."""
     cases: list[Guarded] = [(BOTH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched, before=before)
+    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched, before=before, lineage=lineage)
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:

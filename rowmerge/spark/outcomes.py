@@ -11,9 +11,10 @@ from pyspark.sql import functions as F
 from rowmerge.plan.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored, unchanged
+from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.rules import ruled
 from rowmerge.spark.scan import FILE, POSITION
-from rowmerge.spark.sink import INSERT, OutcomeColumns
+from rowmerge.spark.sink import MOVE, OutcomeColumns
 from rowmerge.spark.source import ORDINAL
 from rowmerge.spark.types import schema_of
 from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
@@ -26,10 +27,18 @@ Guarded = tuple[str, Clause]
 
 
 def outcome_rows(
-    rows: DataFrame, plan: RowPlan, cases: Sequence[Guarded], *, addresses: bool, ordinals: bool, before: bool = False
+    rows: DataFrame,
+    plan: RowPlan,
+    cases: Sequence[Guarded],
+    *,
+    addresses: bool,
+    ordinals: bool,
+    before: bool = False,
+    lineage: bool = False,
 ) -> DataFrame:
-    """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, ORDINAL with `ordinals`, the table's columns (see
-    `output_column`) when any clause writes, and with `before` the target row as it was (see `old_column`).
+    """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, the hidden columns of the table with `lineage`,
+    ORDINAL with `ordinals`, the table's columns (see `output_column`) when any clause writes, and with `before` the target row as it was
+    (see `old_column`).
 
     `rows` carry the aliases of the plan's sides. Rows for which no clause fires are left out unless their ordinals are wanted.
     Raises TypeMismatch; Spark's analysis errors pass through.
@@ -44,6 +53,8 @@ def outcome_rows(
     columns = [f"cast({action} as tinyint) as {ACTION}"]
     if addresses:
         columns += [FILE, POSITION]
+    if lineage:
+        columns += [ROW_ID, CHANGED_IN]
     if ordinals:
         columns.append(ORDINAL)
     writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
@@ -97,7 +108,8 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
     def row(column: Callable[[int], str]) -> tuple[str, ...]:
         return tuple(column(position) for position in range(width)) if column(0) in there else ()
 
-    return OutcomeColumns(ACTION, found(FILE), found(POSITION), found(ORDINAL), row(output_column), row(old_column))
+    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in there else None
+    return OutcomeColumns(ACTION, found(FILE), found(POSITION), lineage, found(ORDINAL), row(output_column), row(old_column))
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataFrame:
@@ -105,10 +117,10 @@ def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataF
     return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False)
 
 
-def moved_rows(rows: DataFrame) -> DataFrame:
-    """Rows of the table, in the order of its columns, that are written as they are."""
-    columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(rows.columns)]
-    return rows.selectExpr(f"cast({INSERT} as tinyint) as {ACTION}", *columns)
+def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Rows of the table, whose columns have these names, that are written as they are; what else `rows` has comes along."""
+    columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(names)]
+    return rows.selectExpr(f"cast({MOVE} as tinyint) as {ACTION}", *rows.columns[len(names) :], *columns)
 
 
 def boolean(condition: str) -> str:

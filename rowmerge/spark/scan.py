@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
+from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.uuids import readable
-from rowmerge.table.files import EqualityDeletes, FileLayout, Positions
+from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
 from rowmerge.table.snapshot import Snapshot
 
@@ -36,16 +37,20 @@ _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 _URI_SAFE = "_-!.~'()*,;:$&+=@/"
 
 
-def read_snapshot(spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, addresses: bool = False) -> DataFrame:
+def read_snapshot(
+    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, addresses: bool = False, lineage: bool = False
+) -> DataFrame:
     """The live rows of a snapshot, or of some of its files (rows of `snapshot.files()`), columns in the table's order.
 
-    With `addresses`, two more columns: FILE, the file's path as Spark spells it (see `spark_path`), and POSITION, the row's index in it.
+    With `addresses`, two more columns: FILE, the file's path as Spark spells it (see `spark_path`), and POSITION, the row's index in it;
+    with `lineage` the two hidden columns besides, as files hold them, where the table has any.
     Raises MissingDataFile when a file is gone and Spark finds out while listing.
     """
     files = snapshot.files() if files is None else files
+    hidden = snapshot.lineage if lineage else None
     marked = pc.greater(files["deleted"], 0)
     frames = [
-        _read(spark, snapshot, layout, _of(layout, some), addresses, some_marked)
+        _read(spark, snapshot, layout, _of(layout, some), addresses, some_marked, hidden)
         for some, some_marked in ((files.filter(pc.invert(marked)), False), (files.filter(marked), True))
         for layout in (snapshot.layouts(some["path"].to_pylist()) if some.num_rows else ())
     ]
@@ -53,6 +58,8 @@ def read_snapshot(spark: SparkSession, snapshot: Snapshot, files: pa.Table | Non
         nothing = empty_frame(spark, snapshot.schema)
         if addresses:
             nothing = nothing.withColumns({FILE: F.lit("").cast("string"), POSITION: F.lit(0).cast("bigint")})
+        if hidden is not None:
+            nothing = nothing.withColumns({name: F.lit(None).cast("bigint") for name in (ROW_ID, CHANGED_IN)})
         return nothing
     return reduce(DataFrame.unionAll, frames)
 
@@ -83,10 +90,13 @@ def _of(layout: FileLayout, files: pa.Table) -> pa.Table:
     return files.filter(pc.is_in(files["path"], value_set=pa.array(layout.paths, pa.string())))
 
 
-def _read(spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: pa.Table, addresses: bool, marked: bool) -> DataFrame:
-    """The live rows of files of one layout, of which all are marked or none is."""
+def _read(
+    spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: pa.Table, addresses: bool, marked: bool, hidden: Lineage | None
+) -> DataFrame:
+    """The live rows of files of one layout, of which all are marked or none is. `hidden`: columns to read besides the table's."""
     hive = _follows_hive(snapshot, layout, files)
     pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if hive or pair[0].name not in layout.outside]
+    pairs += lineage_columns(hidden, layout)
     paths = files["path"].to_pylist()
     folders = snapshot.location if hive and layout.outside else None
     frame = read_files(spark, snapshot, layout, paths, pairs, addresses=addresses or marked or not hive, partition_folders=folders)
@@ -95,7 +105,17 @@ def _read(spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: pa
     if not hive:
         frame = _with_partition_values(spark, frame, snapshot, layout, files)
     wanted = [backquote(name) for name in snapshot.schema.names]
-    return frame.selectExpr(*wanted, FILE, POSITION) if addresses else frame.selectExpr(*wanted)
+    wanted += [FILE, POSITION] if addresses else []
+    return frame.selectExpr(*wanted, *([] if hidden is None else [ROW_ID, CHANGED_IN]))
+
+
+def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[tuple[Field, Field]]:
+    """The hidden columns, under our names and as files of a layout hold them; files that know no ids where others do have none."""
+    if lineage is None:
+        return []
+    fields = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
+    missing = FIELD_ID in lineage.row_id.metadata and not layout.by_field_id
+    return [(Field(name, held.type), Field(name, held.type) if missing else held) for name, held in fields]
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:

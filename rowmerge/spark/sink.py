@@ -19,9 +19,10 @@ from pyroaring import BitMap64
 
 from rowmerge.spark.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
 from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
+from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
 
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
-NONE, UPDATE, DELETE, INSERT = 0, 1, 2, 3
+NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 UNREADABLE = "rowmerge cannot read"
 
 
@@ -37,14 +38,16 @@ class UnreadableFile(Exception):
 class OutcomeColumns:
     """The columns of outcome rows by what they say.
 
-    `action` is an int8: 0 none, 1 update, 2 delete, 3 insert. The others may be missing from a frame: `file` and `position` of the target
-    row, the ordinal of its `source` row, and the table's columns in their order, `after` and `before` the change. Names of ours, not the
-    table's: PySpark cannot hand over columns whose names have dots or backquotes in them.
+    `action` is an int8: 0 none, 1 update, 2 delete, 3 insert, 4 written elsewhere as it is. The others may be missing from a frame:
+    `file` and `position` of the target row, what its file holds of its `lineage` (id, and version of its last change), the ordinal of its
+    `source` row, and the table's columns in their order, `after` and `before` the change. Names of ours, not the table's: PySpark cannot
+    hand over columns whose names have dots or backquotes in them.
     """
 
     action: str
     file: str | None = None
     position: str | None = None
+    lineage: tuple[str, str] | None = None
     source: str | None = None
     after: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
@@ -131,15 +134,25 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         low, high = np.searchsorted(gone, [start, start + batch.num_rows])
         keep = np.ones(batch.num_rows, dtype=bool)
         keep[gone[low:high] - start] = False
-        start += batch.num_rows
         # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
         rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id)
+        if spec.lineage is not None:
+            rows = _placed(spec.lineage, path, rows, start)
+        start += batch.num_rows
         for name in held.outside:
             column = spec.schema.field(name)
             rows = rows.set_column(
                 spec.schema.get_field_index(name), column, pa.repeat(pa.scalar(partition[name], column.type), rows.num_rows)
             )
         yield rows if high == low else rows.filter(pa.array(keep))
+
+
+def _placed(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.Table:
+    """Rows of a file from a position on, with all that they take along from there."""
+    paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
+    positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
+    held = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
+    return with_lineage(rows, *lineage.moved(paths, positions, held))
 
 
 def _batches(held: HeldColumns, path: str) -> Iterator[pa.RecordBatch]:
@@ -185,11 +198,12 @@ class OutcomeTask:
         inserts = pc.sum(pc.equal(action, INSERT)).as_py() or 0
         message.updated += updates
         message.inserted += inserts
-        if updates + inserts:
-            writing = pc.or_(pc.equal(action, UPDATE), pc.equal(action, INSERT))
+        moved = pc.sum(pc.equal(action, MOVE)).as_py() or 0
+        if written := updates + inserts + moved:
+            writing = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
             rows = table.select(columns.after)
-            named = rows.rename_columns(list(self._writer.names))
-            self._writer.write(named.filter(writing) if updates + inserts < table.num_rows else named)
+            named = self._with_lineage(rows.rename_columns(list(self._writer.names)), table, action)
+            self._writer.write(named.filter(writing) if written < table.num_rows else named)
             if self._changes is not None:
                 self._write_changes(rows, pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert"), writing)
 
@@ -232,6 +246,18 @@ class OutcomeTask:
                 chosen = chosen[index[np.isin(values, np.array(fresh.to_array(), dtype=np.uint64))]]
             first[indexes[chosen]] = True
         return pa.array(first)
+
+    def _with_lineage(self, rows: pa.Table, table: pa.Table, action: pa.Array) -> pa.Table:
+        """The rows with what they take along: rows that are updated their ids, rows that are only moved both."""
+        columns, files = self._columns, self._writer.lineage
+        if files is None:
+            return rows
+        assert columns.file is not None and columns.position is not None and columns.lineage is not None
+        held = tuple(table[name].combine_chunks() for name in columns.lineage)
+        ids, versions = files.moved(table[columns.file].combine_chunks(), table[columns.position].combine_chunks(), (held[0], held[1]))
+        nothing = pa.scalar(None, pa.int64())
+        kept = pc.is_in(action, value_set=pa.array([UPDATE, MOVE], action.type))
+        return with_lineage(rows, pc.if_else(kept, ids, nothing), pc.if_else(pc.equal(action, MOVE), versions, nothing))
 
     def _write_changes(self, rows: pa.Table, kind: pa.Array, chosen: pa.Array) -> None:
         """Rows of the table with the type of their change, under the name that stands last in the files."""

@@ -15,26 +15,27 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import StorageError
-from rowmerge.spark import data_files, fitting, partitions, sink
+from rowmerge.spark import data_files, fitting, lineage, partitions, sink
 from rowmerge.spark.data_files import HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
 from rowmerge.spark.distribution import Gather, Parts, distributed
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
+from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.spark.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.partitions import PartitionKey
-from rowmerge.spark.scan import FILE, POSITION, read_snapshot
+from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table import transforms, uuids
 from rowmerge.table.changes import CHANGE_TYPE
-from rowmerge.table.files import AddedFile, Positions
+from rowmerge.table.files import AddedFile, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
-from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Struct, arrow_schema, arrow_type, bare, held_types
+from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types
 from rowmerge.table.snapshot import Snapshot
 
 # Executors need not have rowmerge installed: what they run travels with the job.
-for module in (uuids, fitting, transforms, partitions, data_files, sink):
+for module in (uuids, fitting, transforms, partitions, lineage, data_files, sink):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _LEAST_ROW_GROUP = 1024 * 1024
@@ -184,15 +185,43 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
     return replace(spec, root=location, bounds=frozenset(), prefix="cdc", **columns)
 
 
+def _taking_along(spec: WriteSpec, columns: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
+    """With the hidden columns of what rows take along from files; `origins` are by path as the tasks know it."""
+    fields = ((ROW_ID, columns.row_id), (CHANGED_IN, columns.changed_in))
+    named, stored = (_optional(Struct(tuple(part))) for part in ((Field(n, f.type) for n, f in fields), (f for _, f in fields)))
+    schema, held = pa.schema([*spec.schema, *named]), pa.schema([*spec.stored, *stored])
+    return replace(
+        spec,
+        schema=schema,
+        stored=held,
+        lineage=FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()}),
+    )
+
+
+def _spelled(origins: Mapping[str, RowOrigin]) -> dict[str, RowOrigin]:
+    """By path as Spark spells it."""
+    return {spark_path(path): origin for path, origin in origins.items()}
+
+
 def write_outcomes(
-    outcomes: DataFrame, table: Writable, *, gather: Gather, changes_to: str | None = None, may_repeat: bool = False
+    outcomes: DataFrame,
+    table: Writable,
+    *,
+    gather: Gather,
+    changes_to: str | None = None,
+    may_repeat: bool = False,
+    origins: tuple[Lineage, Mapping[str, RowOrigin]] | None = None,
 ) -> Written:
     """Run the job. `gather`: how rows come together before they are written; see `distributed`.
 
-    `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
+    `origins`: the hidden columns, and what the files of target rows give to them by path, where rows are to take that along. `changes_to`:
+    the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
     which the first makes a change row. When the job fails, the files of its finished tasks are deleted.
     """
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
+    changes = None if changes_to is None else change_rows_spec(spec, changes_to)
+    if origins is not None:
+        spec = _taking_along(spec, origins[0], _spelled(origins[1]))
     columns = outcome_columns(outcomes, len(table.schema))
     written = columns.after or columns.before
     if changes_to is not None and may_repeat and gather is not Gather.ONE_TASK:
@@ -201,7 +230,6 @@ def write_outcomes(
         outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
     elif written:
         outcomes = distributed(outcomes, table, written, gather=gather)
-    changes = None if changes_to is None else change_rows_spec(spec, changes_to)
     return _run_here(outcomes, spec, columns, changes) if gather is Gather.DRIVER else _run(outcomes, spec, columns, changes)
 
 
@@ -233,7 +261,11 @@ def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, cha
 def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: pa.Table, parts: Parts, *, target_size: int) -> Written:
     """Write files (rows of `snapshot.files()`) again without their deleted rows, all of them in the table's order."""
     spec = replace(write_spec(snapshot), attempt=str(uuid.uuid4()), target_file_size=target_size)
-    outcomes = moved_rows(read_snapshot(spark, snapshot, files))
+    hidden = snapshot.lineage
+    if hidden is not None:
+        spec = _taking_along(spec, hidden, _spelled(snapshot.row_origins(files["path"].to_pylist())))
+    rows = read_snapshot(spark, snapshot, files, addresses=hidden is not None, lineage=True)
+    outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
     outcomes = distributed(outcomes, snapshot, columns.after, gather=Gather.NOT, parts=parts)
     return _run(outcomes, spec, columns, None)
@@ -255,6 +287,8 @@ def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewri
     """
     spec = write_spec(table)
     paths = [path for rewrite in rewrites for path in rewrite.deleted]
+    if table.lineage is not None:
+        spec = _taking_along(spec, table.lineage, table.row_origins(paths))
     spec = replace(spec, ordered=False, others=_others(table, spec, paths))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
@@ -276,7 +310,8 @@ def _others(table: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str,
     found: dict[str, HeldColumns] = {}
     for layout in table.layouts(paths):
         if layout.by_field_id != spec.by_field_id:
-            held = Struct(tuple(h for field, h in zip(table.schema, layout.stored, strict=True) if field.name in spec.schema.names))
+            stored = [h for field, h in zip(table.schema, layout.stored, strict=True) if field.name in spec.schema.names]
+            held = Struct((*stored, *(hidden for _, hidden in lineage_columns(table.lineage, layout))))
             found |= dict.fromkeys(layout.paths, HeldColumns(_optional(held), layout.by_field_id, layout.outside))
     return found
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from rowmerge.table.schema import Struct
+from rowmerge.table.schema import Field, Struct
 
 Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
@@ -55,6 +55,24 @@ class FileLayout:
     stored: Struct
     by_field_id: bool
     outside: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The hidden columns in which data files hold what rows took along from other files, as `stored_schema` has columns: a row's id, and
+    the version that last changed it. A row for which they are null, or whose file has no such columns, has what its file gives
+    (`RowOrigin`)."""
+
+    row_id: Field
+    changed_in: Field
+
+
+class RowOrigin(NamedTuple):
+    """What a data file gives to its rows: to the row at position n the id `first_row_id` + n, no id when that is None, and to all of them
+    the version that last changed them."""
+
+    first_row_id: int | None
+    version: int
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.files import EqualityDeletes, FileChanges, FileLayout, Positions
+from rowmerge.table.files import EqualityDeletes, FileChanges, FileLayout, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.rules import Rules
@@ -176,6 +176,13 @@ class Snapshot(Protocol):
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         """How these data files hold the columns, those that do it alike together. Raises UnsupportedTableFeature, MissingDataFile."""
+
+    @property
+    def lineage(self) -> Lineage | None:
+        """The hidden columns of what rows take along when they are written to another file; None: they take nothing along."""
+
+    def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
+        """What these data files give to their rows, where `lineage` is not None."""
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
         """The rows of these files that are deleted by their positions, only of files that have any."""

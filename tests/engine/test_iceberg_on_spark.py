@@ -126,6 +126,33 @@ def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs
     assert len(assert_same(ours, theirs, name)) == 2
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session, theirs: IcebergOnSpark, mode: str) -> None:
+    name = f"lineage_{mode.replace('-', '_')}"
+
+    def lineage() -> list[str]:
+        assert_same(ours, theirs, name)
+        return theirs.sql(f"select id, _row_id as row, _last_updated_sequence_number as age from default.{name}")
+
+    ours.sql(f"create table {name} (id bigint, v string) using iceberg tblproperties ('format-version' = '3', {modes(mode)})")
+    ours.sql(f"insert into {name} select /*+ repartition(1) */ id, 'v' from range(6)")
+    assert lineage() == [f'{{"id":{id_},"row":{id_},"age":1}}' for id_ in range(6)]
+    ours.sql(f"delete from {name} where id = 1")
+    ours.sql(
+        f"merge into {name} t using (values (2)) s (id) on t.id = s.id when matched then update set v = 'u' "
+        "when not matched by source and t.id = 0 then delete"
+    )
+    theirs.sql(f"update default.{name} set v = 'theirs' where id = 3")
+    theirs.sql(f"delete from default.{name} where id = 5")
+    expected = [f'{{"id":{id_},"row":{id_},"age":{age}}}' for id_, age in ((2, 3), (3, 4), (4, 1))]
+    assert lineage() == expected
+    ours.sql(f"call system.rewrite_data_files(table => '{name}', options => map('rewrite-all', 'true'))")
+    assert lineage() == expected
+    theirs.sql(f"call w.system.rewrite_data_files(table => 'default.{name}', options => map('rewrite-all', 'true'))")
+    ours.sql(f"delete from {name} where id = 3")
+    assert lineage() == [expected[0], expected[2]]
+
+
 def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:
     ours.sql("create table passing using iceberg as select 1 as id")
     theirs.sql("drop table default.passing purge")

@@ -116,8 +116,10 @@ create table t (id int, g int generated always as (id + 1)) using iceberg;
 !> UnsupportedTableFeature: generated column g
 create table t (id int, constraint positive check (id > 0)) using iceberg;
 !> UnsupportedTableFeature: CHECK constraint positive
-create table t (id int) using iceberg tblproperties ('format-version' = '3');
-!> UnsupportedTableFeature: format-version 3
+create table t (id int) using iceberg tblproperties ('format-version' = '1');
+!> UnsupportedTableFeature: format-version 1
+create table t (id int) using iceberg tblproperties ('format-version' = '4');
+!> ConfigurationError: format-version
 create table t (id int) using iceberg tblproperties ('delta.appendOnly' = 'true');
 !> ConfigurationError: is Delta's
 create table t (id int) using iceberg tblproperties ('write.merge.mode' = 'sometimes');
@@ -129,6 +131,53 @@ create table t (id int) using iceberg tblproperties ('rowmerge.write.mod' = 'aut
 create table t (id int) using iceberg;
 select * from table_changes('t', 1);
 !> ChangesNotRecorded: no change rows
+
+--- tables of format version 3 take every statement
+create table t (id int, p string, v int) using iceberg partitioned by (p) tblproperties ('format-version' = '3', {mode});
+insert into t values (1, 'a', 10), (2, 'a', 20), (3, 'b', 30), (4, 'b', 40), (5, null, 50);
+delete from t where id = 1;
+=> 1
+delete from t where id = 2 and p = 'a';
+=> 1
+update t set v = v + 1 where id in (3, 5);
+=> 2
+merge into t using (values (3, 'b', 300), (6, 'c', 600)) s (id, p, v) on t.id = s.id when matched then update set * when not matched then insert * when not matched by source and t.id = 4 then delete;
+=> 3 | 1 | 1 | 1
+call system.rewrite_position_delete_files('t');
+optimize t;
+insert overwrite t partition (p = 'c') values (7, 700);
+alter table t add column w int;
+update t set w = v where id = 7;
+=> 1
+select id, p, v, w from t order by id;
+=> 3 | b | 300 | NULL
+=> 5 | NULL | 51 | NULL
+=> 7 | c | 700 | 700
+truncate table t;
+insert into t values (8, 'd', 8, 8);
+create or replace table t using iceberg as select id, w from t;
+alter table t set tblproperties ('format-version' = '2');
+!> ConfigurationError: has format version 3, which cannot become 2
+select * from t;
+=> 8 | 8
+
+--- a table is raised to format version 3, and its delete files become deletion vectors
+create table t (id int) using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read');
+insert into t select cast(id as int) from range(1, 7);
+delete from t where id in (1, 6);
+=> 2
+alter table t set tblproperties ('format-version' = '3');
+select count(*) from t;
+=> 4
+delete from t where id = 2;
+=> 1
+call system.rewrite_position_delete_files('t');
+update t set id = id * 10 where id < 4;
+=> 1
+select id from t order by id;
+=> 4
+=> 5
+=> 30
 
 --- small integers are int, and char and varchar plain strings, as in Iceberg on Spark
 create table t (a tinyint, b smallint, c char(3), v varchar(2)) using iceberg;

@@ -17,7 +17,7 @@ from rowmerge.iceberg.content import Content, ContentFile, Entry
 from rowmerge.iceberg.manifests import read_manifest_list
 from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.reachable import file_key, needed_files
-from rowmerge.iceberg.snapshot_files import SnapshotFiles
+from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, new_snapshot
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
@@ -77,7 +77,7 @@ class Lake:
         manifests = made.delete_manifests(files)
         entries = [Entry.added(file, snapshot_id) for file in files]
         before = read_manifest_list(self.storage, parent.manifest_list)
-        produced = made.listed([*manifests, *before], entries, parent.snapshot_id, metadata.next_sequence_number())
+        produced = made.listed([*manifests, *before], entries, Place.after(metadata, parent))
         snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
         self.update(AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id))
         return snapshot_id

@@ -21,7 +21,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 from rowmerge.iceberg.content import Content, ContentFile, Entry, ManifestContent, Status
 from rowmerge.iceberg.live_files import LiveFiles
 from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
-from rowmerge.iceberg.snapshot_files import SnapshotFiles
+from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
 from rowmerge.storage.store import Storage
 
 
@@ -54,7 +54,7 @@ def test_partition_values_of_a_dropped_column_stay(tmp_path: Path) -> None:
     write_manifest_list(storage, first, [manifest], snapshot_id=77, parent_id=None, sequence_number=1)
     manifests = read_manifest_list(storage, first)
     live = LiveFiles(storage, manifests, read_manifest(storage, manifests[0]))
-    made = SnapshotFiles(storage, without_its_column(before), 78, ()).produce(live, [files[0].path], {}, 77, 2)
+    made = SnapshotFiles(storage, without_its_column(before), 78, ()).produce(live, [files[0].path], {}, Place(77, 2))
     (again,) = read_manifest_list(storage, made.manifest_list)
     entries = [(entry.status, entry.file.partition) for entry in read_manifest(storage, again)]
     assert (again.spec_id, entries) == (0, [(Status.DELETED, ("Bonn",)), (Status.EXISTING, ("Ulm",))])

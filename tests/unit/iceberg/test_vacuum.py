@@ -17,7 +17,7 @@ from pyiceberg.table.update import (
     SetStatisticsUpdate,
 )
 
-from rowmerge.errors import CorruptLog, PlanError, UnsupportedTableFeature, VersionNotFound
+from rowmerge.errors import CorruptLog, PlanError, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.expiry import expiring
 from rowmerge.iceberg.vacuum import Vacuum
@@ -27,7 +27,6 @@ from rowmerge.table.snapshot import Vacuumed, VacuumOptions
 from rowmerge.table.upkeep import Expired, ExpiryOptions
 from tests.readers import read_with_pyiceberg
 from tests.unit.iceberg.lake import DAY, Lake, needed
-from tests.unit.iceberg.small_tables import data_file, table_of
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)
 
@@ -297,17 +296,21 @@ def test_a_table_whose_files_may_be_anothers_is_refused(lake: Lake) -> None:
     assert lake.on_disk() == before
 
 
-def test_of_format_version_3_only_orphans_are_taken(tmp_path: Path) -> None:
-    storage = Storage(str(tmp_path))
-    table_of(storage, [data_file(storage, 0, 3)], format_version=3)
+def test_a_file_of_deletion_vectors_stays_as_long_as_one_of_them_is_needed(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
-    kept, junk = lake.on_disk(), lake.junk("data/left.parquet")
+    lake.create({"format-version": "3"})
+    lake.append([1, 2, 3])
+    lake.append([4, 5, 6])
+    lake.delete(1, 4)
+    (vectors,) = {path for path in lake.on_disk() if path.endswith(".puffin")}
+    lake.delete(2)
     lake.aged(30)
-    with pytest.raises(UnsupportedTableFeature, match="format-version 3"):
-        lake.table.vacuum(VacuumOptions())
-    assert [path.rpartition("/")[2] for path in expiry(lake).remove_orphans(None, dry_run=False)] == ["left.parquet"]
-    assert lake.on_disk() == kept
-    assert junk
+    expiry(lake).expire(ExpiryOptions(older_than=2**62))
+    assert vectors in lake.on_disk() and lake.ids() == [3, 5, 6]
+    lake.delete(5)
+    lake.aged(30)
+    expiry(lake).expire(ExpiryOptions(older_than=2**62))
+    assert vectors not in lake.on_disk() and lake.ids() == [3, 6]
 
 
 def test_a_manifest_that_cannot_be_read_stops_it_before_anything_is_deleted(lake: Lake) -> None:

@@ -17,7 +17,7 @@ from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.sink import DELETE, INSERT, NONE, UPDATE, OutcomeColumns, outcome_sink
 from rowmerge.spark.write import change_rows_spec
 
-COLUMNS = OutcomeColumns("action", "file", "position", None, ("after_0", "after_1"), ("before_0", "before_1"))
+COLUMNS = OutcomeColumns("action", "file", "position", after=("after_0", "after_1"), before=("before_0", "before_1"))
 SCHEMA = pa.schema(
     [
         ("action", pa.int8()),
