@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog.iceberg_types import columns_of, iceberg_schema
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import CorruptLog, TableError
+from rowmerge.iceberg.view_schema import columns_of, iceberg_schema
 from rowmerge.table.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10

@@ -26,34 +26,40 @@ from rowmerge.table.schema import (
     sql_name,
 )
 
-_TO_ICEBERG: Mapping[str, t.IcebergType] = {
-    "boolean": t.BooleanType(),
-    "byte": t.IntegerType(),
-    "short": t.IntegerType(),
-    "integer": t.IntegerType(),
-    "long": t.LongType(),
-    "float": t.FloatType(),
-    "double": t.DoubleType(),
-    "date": t.DateType(),
-    "timestamp": t.TimestamptzType(),
-    "timestamp_ntz": t.TimestampType(),
-    "string": t.StringType(),
-    "binary": t.BinaryType(),
+TO_ICEBERG: Mapping[str, str] = {
+    "boolean": "boolean",
+    "byte": "int",
+    "short": "int",
+    "integer": "int",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+    "string": "string",
+    "binary": "binary",
 }
-_FROM_ICEBERG: Mapping[type[t.IcebergType], str] = {
-    t.BooleanType: "boolean",
-    t.IntegerType: "integer",
-    t.LongType: "long",
-    t.FloatType: "float",
-    t.DoubleType: "double",
-    t.DateType: "date",
-    t.TimestamptzType: "timestamp",
-    t.TimestampType: "timestamp_ntz",
-    t.StringType: "string",
-    t.BinaryType: "binary",
-    # As Iceberg on Spark has them; FIXED says how files hold them.
-    t.UUIDType: "string",
-    t.FixedType: "binary",
+"""The primitive types that tables have, by Spark's names, in the spec's text; view_schema.py knows what views may have besides."""
+FROM_ICEBERG: Mapping[str, str] = {
+    **{iceberg: name for name, iceberg in TO_ICEBERG.items() if name not in ("byte", "short")},
+    # As Iceberg on Spark has them; FIXED says how files hold them. `fixed[n]` is binary.
+    "uuid": "string",
+}
+_PRIMITIVES = {
+    str(type_): type_
+    for type_ in (
+        t.BooleanType(),
+        t.IntegerType(),
+        t.LongType(),
+        t.FloatType(),
+        t.DoubleType(),
+        t.DateType(),
+        t.TimestamptzType(),
+        t.TimestampType(),
+        t.StringType(),
+        t.BinaryType(),
+    )
 }
 
 
@@ -91,7 +97,9 @@ def _type(type_: t.IcebergType, column: str, table: str) -> DataType:
         case t.MapType():
             key, value = _type(type_.key_type, column, table), _type(type_.value_type, column, table)
             return Map(key, value, not type_.value_required)
-    name = _FROM_ICEBERG.get(type(type_))
+        case t.FixedType():
+            return Primitive("binary")
+    name = FROM_ICEBERG.get(str(type_))
     if name is None:
         raise UnsupportedTableFeature(
             table, f"type {type_} of the column {column}", action="read", advice="Read it in an engine that has this type."
@@ -176,13 +184,13 @@ class SchemaBuilder:
                     value_type=self._type(value, column, ids, f"{path}value."),
                     value_required=not value_contains_null,
                 )
-        found = _TO_ICEBERG.get(type_.name)
+        found = TO_ICEBERG.get(type_.name)
         if found is None:
             raise TypeMismatch(
                 f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
                 f"Choose another type."
             )
-        return found
+        return _PRIMITIVES[found]
 
 
 def fresh(columns: Struct) -> Struct:

@@ -1,4 +1,5 @@
-"""Column types in the Iceberg spec's JSON form, as a view's metadata holds them (Iceberg spec, Appendix C)."""
+"""The columns of views in the Iceberg spec's JSON form (Iceberg spec, Appendix C): of the types of tables, and those that a query may have
+besides. Ids are made anew each time: no file has them."""
 
 from __future__ import annotations
 
@@ -7,27 +8,18 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
+from rowmerge.iceberg.types import FROM_ICEBERG, TO_ICEBERG
 from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
-_TO_ICEBERG = {
-    "integer": "int",
-    "short": "int",
-    "byte": "int",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-    "void": "unknown",
-}
+_TO_ICEBERG = {**TO_ICEBERG, "void": "unknown", "variant": "variant"}
 _FROM_ICEBERG = {
-    "int": "integer",
-    "timestamptz": "timestamp",
-    "timestamp": "timestamp_ntz",
+    **FROM_ICEBERG,
     "timestamptz_ns": "timestamp",
     "timestamp_ns": "timestamp_ntz",
     "unknown": "void",
-    "uuid": "string",
     "time": "string",
+    "variant": "variant",
 }
-_SAME = ("boolean", "long", "float", "double", "date", "string", "binary", "variant")
 
 
 def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
@@ -58,7 +50,7 @@ def _fields(struct: Struct, ids: Iterator[int]) -> list[dict[str, Any]]:
 def _to_iceberg(type_: DataType, ids: Iterator[int]) -> Any:
     match type_:
         case Primitive(name):
-            return _TO_ICEBERG.get(name, name)
+            return _TO_ICEBERG[name]
         case Decimal(precision, scale):
             return f"decimal({precision}, {scale})"
         case Array(element, contains_null):
@@ -92,9 +84,9 @@ def _from_iceberg(value: Any) -> DataType:
             return Decimal(int(match[1]), int(match[2]))
         if value.startswith("fixed["):
             return Primitive("binary")
-        if value not in _FROM_ICEBERG and value not in _SAME:
+        if value not in _FROM_ICEBERG:
             raise ValueError(f"unknown Iceberg type {value!r}")
-        return Primitive(_FROM_ICEBERG.get(value, value))
+        return Primitive(_FROM_ICEBERG[value])
     match value.get("type"):
         case "struct":
             return columns_of(value)
