@@ -81,7 +81,7 @@ class CatalogOperations:
         loaded = self._client.load(*self._identifier)
         if loaded is None:
             self._known = None
-        elif self._known is None or self._known.path != loaded.metadata_location or self._known.metadata != loaded.metadata:
+        elif self._known is None or _differ(self._known, loaded):
             self._known = Current(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
         return self._known
 

@@ -49,20 +49,24 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
 
     Manifests read before are not read again, in the whole process.
     """
-    key = (manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id)
-    entries = _cache.get(key)
+    entries = _cache.get(_key(manifest))
     if entries is None:
         entries = _entries(storage, manifest)
-        _cache.put(key, entries, sum(_values(entry.file) for entry in entries))
+        _cache.put(_key(manifest), entries, sum(_values(entry.file) for entry in entries))
     return entries
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
     """The entries of each manifest, several read at a time. Raises what `read_manifest` does."""
-    if len(manifests) < 2:
+    unread = sum(_cache.get(_key(manifest)) is None for manifest in manifests)
+    if unread < 2:
         return [read_manifest(storage, manifest) for manifest in manifests]
-    with ThreadPoolExecutor(min(_READERS, len(manifests))) as readers:
+    with ThreadPoolExecutor(min(_READERS, unread)) as readers:
         return list(readers.map(lambda manifest: read_manifest(storage, manifest), manifests))
+
+
+def _key(manifest: Manifest) -> tuple[object, ...]:
+    return manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id
 
 
 def write_manifest(

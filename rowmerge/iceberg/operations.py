@@ -130,6 +130,7 @@ class DirectoryOperations:
         except StorageError as failure:
             return Unknown(failure.message)
         self._hint(version)
+        self._known = Current(metadata, f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", version)
         self._delete([path[len(self._storage.location) + 1 :] for path in left_the_log(base.metadata, metadata)])
         return put
 
