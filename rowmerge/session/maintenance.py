@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.compaction import optimize, purge
 from rowmerge.changes.restore import restore
+from rowmerge.changes.result import RowChanges
 from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
@@ -56,7 +57,8 @@ class Maintenance:
         done = table.vacuum(options)
         paths = done.paths if command.dry_run else (table.location,)
         frame = answers.answer(self.spark, {"path": Primitive("string")}, [(path,) for path in paths])
-        return StatementResult(frame, "VACUUM", None, done.version)
+        changes = None if command.dry_run else RowChanges(files_removed=len(done.paths))
+        return StatementResult(frame, "VACUUM", changes, done.version)
 
     def _compact(self, command: Optimize | Reorg) -> StatementResult:
         """The table's location, and what was written for what."""
@@ -65,7 +67,7 @@ class Maintenance:
         compact = optimize if isinstance(command, Optimize) else purge
         result, compacted = compact(self.spark, table, condition, self.options)
         frame = answers.compaction_of(self.spark, table.location, compacted)
-        return StatementResult(frame, type(command).__name__.upper(), result.changes, result.version, result.timings.seconds)
+        return StatementResult.of(frame, type(command).__name__.upper(), result)
 
     def _restore(self, command: Restore) -> StatementResult:
         """Delta's counts of files and bytes."""
@@ -76,7 +78,7 @@ class Maintenance:
         parameters = {"version": version, "timestamp": told}
         result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
         frame = answers.answer(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
-        return StatementResult(frame, "RESTORE", result.changes, result.version, result.timings.seconds)
+        return StatementResult.of(frame, "RESTORE", result)
 
     def _refer(self, command: SetReference | DropReference) -> StatementResult:
         """Branches and tags; nothing to answer."""

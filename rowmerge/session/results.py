@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class StatementResult:
     """The outcome of one statement.
 
-    `frame`: its rows (lazy for a query, small and local else); `changes`: None unless it may change rows; `version`: the table's version
-    afterwards, where one table was written; `seconds`: by stage (`plan`, `spark`, `commit`, `wait`), for statements that write.
+    `frame`: its rows (lazy for a query, small and local else); `changes`: None unless it may change rows or files; `version`: the table's
+    version afterwards, where one table was written; `seconds`: by stage (`plan`, `spark`, `commit`, `wait`), for statements that write.
     `attempts`: how often it was planned and run, more than once after lost races; `rebases`: commits that came first and changed other
     rows of the same files; `replayed`: it was done before under the same idempotency key, in `version`, and nothing now.
     """

@@ -29,8 +29,9 @@ from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.constraints import Constraint, table_contract
 from dbt.adapters.rowmerge.incremental import IncrementalModels
 from dbt.adapters.rowmerge.model_config import RowmergeConfig
+from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model
-from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of, quote
+from dbt.adapters.rowmerge.relation import RowmergeRelation, literal, location_of, quote
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
 from dbt.adapters.rowmerge.table_format import table_format
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import agate
 
 
-class RowmergeAdapter(IncrementalModels, SparkAdapter):
+class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     """dbt-spark's adapter with everything that touches the warehouse replaced."""
 
     Relation = RowmergeRelation
@@ -85,7 +86,7 @@ class RowmergeAdapter(IncrementalModels, SparkAdapter):
     @classmethod
     def literal(cls, text: Any) -> str:
         """A SQL string that means exactly this text."""
-        return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return literal(text)
 
     @available
     @classmethod

@@ -16,6 +16,11 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def literal(text: object) -> str:
+    """A SQL string that means exactly this text."""
+    return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def location_of(path: str) -> str:
     """A folder as the engine tells locations: with its scheme, no slash at the end."""
     return (path if "://" in path else f"file://{os.path.abspath(os.path.expanduser(path))}").rstrip("/")

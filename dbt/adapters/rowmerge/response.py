@@ -13,7 +13,7 @@ from dbt.adapters.contracts.connection import AdapterResponse
 class RowmergeResponse(AdapterResponse):
     """Counts of rows and files. `version` is the table's version after the statement, `seconds` the time that each stage of it took.
 
-    Fields that say nothing are None.
+    `retries`: how often the statement began again because somebody else changed the table first. Fields that say nothing are None.
     """
 
     rows_inserted: Optional[int] = None
@@ -24,6 +24,7 @@ class RowmergeResponse(AdapterResponse):
     files_removed: Optional[int] = None
     files_marked: Optional[int] = None
     bytes_added: Optional[int] = None
+    retries: Optional[int] = None
     seconds: Optional[Dict[str, float]] = None
 
 
@@ -33,7 +34,7 @@ def response_from(result: Any) -> RowmergeResponse:
     if changes is None:
         return RowmergeResponse(_message="OK", code=code, version=result.version)
     return RowmergeResponse(
-        _message=_sentence(code, changes, result.version),
+        _message=_sentence(code, changes, result.version, result.attempts - 1),
         code=code,
         rows_affected=changes.affected,
         rows_inserted=changes.inserted,
@@ -44,26 +45,43 @@ def response_from(result: Any) -> RowmergeResponse:
         files_removed=changes.files_removed,
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
+        retries=result.attempts - 1,
         seconds={stage: round(spent, 3) for stage, spent in result.seconds.items()} or None,
     )
 
 
-def _sentence(operation: str, changes: Any, version: int | None) -> str:
-    """`OK merge: 1,204 inserted, 310 updated, 3 files, 2 marked, version 7`: a marked file has a new deletion vector."""
+def _sentence(operation: str, changes: Any, version: int | None, retries: int) -> str:
+    """`OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`: a marked file has a new deletion vector."""
     verb = operation.split(" ", 1)[0].lower()
     if verb in ("create", "replace"):
-        parts = [_count(changes.inserted, "row")]
+        parts = [count(changes.inserted, "row")]
     else:
         counts = ((changes.inserted, "inserted"), (changes.updated, "updated"), (changes.deleted, "deleted"))
-        parts = [f"{count:,} {done}" for count, done in counts if count] or ["nothing to do"]
+        parts = [f"{number:,} {done}" for number, done in counts if number]
     if changes.files_added:
-        parts.append(_count(changes.files_added, "file"))
+        parts.append(f"{count(changes.files_added, 'file')} ({size(changes.bytes_added)})")
+    elif changes.files_removed and not changes.affected:
+        parts.append(f"{count(changes.files_removed, 'file')} removed")
     if changes.files_marked:
         parts.append(f"{changes.files_marked:,} marked")
+    parts = parts or ["nothing to do"]
     if version is not None:
         parts.append(f"version {version}")
+    if retries:
+        parts.append("1 retry" if retries == 1 else f"{retries:,} retries")
     return f"OK {verb}: {', '.join(parts)}"
 
 
-def _count(number: int, noun: str) -> str:
+def count(number: int, noun: str) -> str:
+    """`1 file`, `1,204 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: int) -> str:
+    """Bytes for a person, in powers of ten: `812 bytes`, `1.2 MB`."""
+    value = float(number)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 999.95:
+            return count(number, "byte") if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:,.1f} TB"

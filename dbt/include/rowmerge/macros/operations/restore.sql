@@ -1,0 +1,8 @@
+{#- dbt run-operation restore --args '{relation: orders, version: 3}': an older version becomes the newest, by metadata alone. -#}
+{% macro restore(relation=none, version=none, timestamp=none, reference=none, table=none) %}
+  {% do rowmerge_operation(
+      'restore',
+      {'relation': relation, 'table': table, 'version': version, 'timestamp': timestamp, 'reference': reference},
+      kwargs
+  ) %}
+{% endmacro %}

@@ -1,0 +1,128 @@
+"""Operations: the statement of each, whose table it is about, what is wrong with its arguments, and what a person reads."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.rowmerge.operations import place_of, statement, target_of, told
+from rowmerge import RowChanges, StatementResult
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "sql"),
+    [
+        ("optimize", {}, "optimize `s`.`t`"),
+        ("optimize", {"where": "day >= '2024-01-01'"}, "optimize `s`.`t` where day >= '2024-01-01'"),
+        ("vacuum", {"retain_hours": None, "dry_run": None}, "vacuum `s`.`t`"),
+        ("vacuum", {"retain_hours": "24", "dry_run": True}, "vacuum `s`.`t` retain 24 hours dry run"),
+        ("vacuum", {"retain_hours": 0, "dry_run": "false"}, "vacuum `s`.`t` retain 0 hours"),
+        ("history", {"limit": None}, "describe history `s`.`t`"),
+        ("history", {"limit": 3}, "describe history `s`.`t` limit 3"),
+        ("restore", {"version": 0}, "restore table `s`.`t` to version as of 0"),
+        ("restore", {"version": "7160331562364012345"}, "restore table `s`.`t` to version as of 7160331562364012345"),
+        ("restore", {"timestamp": datetime(2024, 5, 6, 7, 8)}, "restore table `s`.`t` to timestamp as of '2024-05-06 07:08:00'"),
+        ("restore", {"reference": "it's"}, "restore table `s`.`t` to version as of 'it\\'s'"),
+    ],
+)
+def test_an_operation_is_one_statement(operation, arguments, sql):
+    assert statement(operation, "`s`.`t`", arguments) == sql
+
+
+@pytest.mark.parametrize(
+    ("operation", "arguments", "problem"),
+    [
+        ("vacuum", {"retain_hours": "a week"}, "The argument 'retain_hours' of vacuum is 'a week'. Give a number of hours"),
+        ("vacuum", {"dry_run": "maybe"}, "The argument 'dry_run' of vacuum is 'maybe'. Give true or false."),
+        ("history", {"limit": 1.5}, "The argument 'limit' of history is 1.5. Give a whole number."),
+        ("restore", {}, "restore does not say to what. Give one of version, timestamp, and reference"),
+        ("restore", {"version": 1, "timestamp": "2024-01-01"}, "restore got 'version' and 'timestamp'. Give one of"),
+        ("restore", {"version": "first"}, "The argument 'version' of restore is 'first'. Give a whole number."),
+    ],
+)
+def test_what_is_wrong_with_an_argument_is_said(operation, arguments, problem):
+    with pytest.raises(CompilationError) as error:
+        statement(operation, "`s`.`t`", arguments)
+    assert problem in str(error.value)
+
+
+def test_a_table_must_be_named_and_once():
+    assert target_of("optimize", {"relation": None, "table": "orders"}) == "orders"
+    with pytest.raises(CompilationError, match="optimize needs the argument 'relation'"):
+        target_of("optimize", {"relation": None, "table": None})
+    with pytest.raises(CompilationError, match="'relation' and 'table', which say the same thing"):
+        target_of("optimize", {"relation": "a", "table": "b"})
+
+
+def test_unknown_arguments_are_named(adapter):
+    with pytest.raises(CompilationError, match="vacuum has no argument 'hours'. Its arguments are relation, retain_hours"):
+        adapter.run_operation("vacuum", {"relation": "orders", "retain_hours": None}, ["hours"], {})
+
+
+def node(name="orders", schema="sales", alias="orders", **more):
+    return {"resource_type": "model", "name": name, "schema": schema, "alias": alias, "config": {}, **more}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "place"),
+    [
+        ([], None),
+        ([node("customers")], None),
+        ([node(alias="orders_v7"), node("customers")], ("sales", "orders_v7")),
+        ([node(resource_type="test"), node(resource_type="snapshot")], ("sales", "orders")),
+        (
+            [node(alias="orders_v1", version=1, latest_version=2), node(alias="orders_v2", version=2, latest_version=2)],
+            ("sales", "orders_v2"),
+        ),
+    ],
+)
+def test_a_models_name_stands_for_its_table(nodes, place):
+    assert place_of("orders", nodes) == place
+
+
+def test_a_name_that_stands_for_no_table_or_for_two_is_an_error():
+    with pytest.raises(CompilationError, match=r"Name the table: a\.orders, b\.orders"):
+        place_of("orders", [node(schema="a"), node(schema="b")])
+    with pytest.raises(CompilationError, match="ephemeral"):
+        place_of("orders", [node(config={"materialized": "ephemeral"})])
+
+
+def result(version=None, removed=0):
+    return StatementResult(None, "X", RowChanges(files_removed=removed), version)
+
+
+def test_what_was_written_together_is_told_in_counts_and_sizes():
+    metrics = {
+        "numFilesRemoved": 12,
+        "totalConsideredFiles": 14,
+        "filesRemoved": {"totalFiles": 12, "totalSize": 3_240_000},
+        "filesAdded": {"totalFiles": 1, "totalSize": 812},
+        "deletionVectorStats": {"numDeletionVectorRowsRemoved": 1},
+    }
+    assert told("optimize", "t", {}, [{"metrics": metrics}], result(7)) == (
+        "optimize t: 12 files (3.2 MB) became 1 file (812 bytes), 1 deleted row left out, version 7"
+    )
+    assert told("optimize", "t", {}, [{"metrics": {**metrics, "numFilesRemoved": 0}}], result(7)) == (
+        "optimize t: nothing to do in 14 files, version 7"
+    )
+
+
+def test_a_vacuum_tells_how_many_files_went_or_which_would_go():
+    assert told("vacuum", "t", {}, [{"path": "file:///w/t"}], result(removed=3)) == "vacuum t: 3 files deleted"
+    assert told("vacuum", "t", {"dry_run": True}, [{"path": "b"}, {"path": "a"}], None) == "vacuum t: 2 files would be deleted\n  a\n  b"
+
+
+def test_a_history_is_a_table():
+    at = datetime(2024, 5, 6, 7, 8, 9)
+    rows = [
+        {"version": 10, "timestamp": at, "operation": "MERGE", "operationMetrics": {"numOutputRows": "2", "none": "0", "scanTimeMs": "5"}},
+        {"version": 9, "timestamp": at, "operation": "CREATE TABLE", "operationMetrics": None},
+    ]
+    assert told("history", "t", {}, rows, None).splitlines() == [
+        "history t: 2 versions, newest first",
+        "  version  timestamp            operation     metrics",
+        "  10       2024-05-06 07:08:09  MERGE         numOutputRows=2",
+        "  9        2024-05-06 07:08:09  CREATE TABLE",
+    ]
