@@ -10,14 +10,14 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 from pyroaring import BitMap64
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import StorageError
-from rowmerge.spark import data_files, fitting, lineage, partitions, sink
+from rowmerge.spark import sink
 from rowmerge.spark.data_files import HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
 from rowmerge.spark.distribution import Gather, Parts, distributed
+from rowmerge.spark.executors import shipped
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage
@@ -26,17 +26,12 @@ from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
-from rowmerge.table import transforms, uuids
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.files import AddedFile, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types
 from rowmerge.table.snapshot import Snapshot
-
-# Executors need not have rowmerge installed: what they run travels with the job.
-for module in (uuids, fitting, transforms, partitions, lineage, data_files, sink):
-    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _LEAST_ROW_GROUP = 1024 * 1024
 """In bytes of Arrow data: a smaller one tells a reader little for its place in the footer."""
@@ -251,7 +246,7 @@ def _run_here(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns
 
 def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
     try:
-        messages = collect_arrow(outcomes.mapInArrow(sink.outcome_sink(spec, columns, changes), "message binary"))
+        messages = collect_arrow(outcomes.mapInArrow(shipped(sink.outcome_sink, spec, columns, changes), "message binary"))
     except BaseException:
         discard_attempt(spec, changes)
         raise
@@ -302,7 +297,7 @@ def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewri
         }
     )
     frame = frame_of(spark, jobs).repartition(len(rewrites))
-    return _together(collect_arrow(frame.mapInArrow(sink.rewrite_sink(spec), "message binary")))
+    return _together(collect_arrow(frame.mapInArrow(shipped(sink.rewrite_sink, spec), "message binary")))
 
 
 def _others(table: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:

@@ -1,0 +1,42 @@
+"""What runs on executors needs no rowmerge there."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import cloudpickle
+
+from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.executors import shipped
+from rowmerge.spark.partitions import PartitionKey
+from rowmerge.spark.sink import INSERT, OutcomeColumns, outcome_sink
+
+EXECUTOR = """
+import pickle, sys
+import pyarrow as pa
+sys.modules["rowmerge"] = None
+run = pickle.load(open(sys.argv[1], "rb"))
+rows = pa.record_batch({"action": pa.array([3, 3], pa.int8()), "n": pa.array([7, 8], pa.int64()), "p": pa.array(["a", "b"])})
+(answer,) = run(iter([rows]))
+open(sys.argv[2], "wb").write(answer["message"][0].as_py())
+"""
+
+
+def test_an_executor_writes_files_without_rowmerge(tmp_path: Path) -> None:
+    columns = pa.schema([("n", pa.int64())])
+    key = PartitionKey("p", "p", ("p",), pa.string(), "identity")
+    spec = WriteSpec(tmp_path.as_uri(), ("n", "p"), columns, columns, False, (key,), False, frozenset({"n"}))
+    function, message = tmp_path / "function", tmp_path / "message"
+    function.write_bytes(cloudpickle.dumps(shipped(outcome_sink, spec, OutcomeColumns("action", after=("n", "p")), None)))
+    subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True)
+    told = pickle.loads(message.read_bytes())
+    assert told["inserted"] == 2 and INSERT == 3
+    assert sorted((file["partition"]["p"], pq.read_table(file["path"][len("file://") :])["n"][0].as_py()) for file in told["files"]) == [
+        ("a", 7),
+        ("b", 8),
+    ]
