@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rowmerge.catalog import IcebergCatalog, Relation
 from rowmerge.errors import AlreadyExists, CatalogFailed, ConfigurationError, MetadataChanged, SchemaNotFound, TableError, TableNotFound
 from rowmerge.table.schema import Array, Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, TableDefinition
+from tests.glue import needs_moto, serving_glue
 from tests.iceberg_rest_server import needs_jars, serving_with_java
 from tests.rest_catalog import ENDPOINTS, Answer, serving
 
@@ -26,11 +28,15 @@ def _sql(folder: Path) -> dict[str, str]:
     return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/elsewhere"}
 
 
-@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars)])
+@pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars), pytest.param("glue", marks=needs_moto)])
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:
     sql = _sql(tmp_path)
     if request.param == "sql":
         yield sql
+        return
+    if request.param == "glue":
+        with serving_glue() as glue:
+            yield {**glue, "warehouse": f"file://{tmp_path}/elsewhere"}
         return
     with serving_with_java(tmp_path) if request.param == "java" else serving(sql) as uri:
         yield {"type": "rest", "uri": uri}
@@ -87,6 +93,24 @@ def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, confi
     assert isinstance(outcome.conflict, MetadataChanged)
     assert "x" not in table.snapshot().properties
     assert table.snapshot().schema.names == ("id", "v", "n")
+
+
+def test_a_commit_of_others_at_the_same_instant_stops_ours(
+    catalog: IcebergCatalog, configuration: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(catalog)
+    base = table.snapshot()
+    commit_table = catalog._client.catalog.commit_table
+
+    def later(*arguments: Any) -> Any:
+        with load_catalog("default", **configuration).load_table("raw.t").update_schema() as change:
+            change.add_column("n", LongType())
+        return commit_table(*arguments)
+
+    monkeypatch.setattr(catalog._client.catalog, "commit_table", later)
+    outcome = table.commit(base, Change("ALTER TABLE", definition=TableDefinition(properties={**base.properties, "x": "1"})))
+    assert isinstance(outcome, Conflicted) and isinstance(outcome.conflict, MetadataChanged)
+    assert "x" not in table.snapshot().properties and table.snapshot().schema.names == ("id", "v", "n")
 
 
 def test_a_dropped_table_leaves_no_files(catalog: IcebergCatalog, tmp_path: Path) -> None:
@@ -151,7 +175,7 @@ def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, conf
     def put(sql: str, **more: Any) -> Any:
         return catalog.put_view("raw", "v", sql, **{"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more})
 
-    if configuration["type"] == "sql":
+    if configuration["type"] != "rest":
         with pytest.raises(TableError, match="keeps no views. Make a table, or use a REST catalog"):
             put("select 1")
         return
@@ -230,6 +254,18 @@ def test_secrets_are_in_no_message(tmp_path: Path) -> None:
             IcebergCatalog(configuration, str(tmp_path)).schemas()
         assert secret not in str(raised.value)
         assert raised.value.__cause__ is None and raised.value.__suppress_context__
+
+
+def test_a_metastore_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises((CatalogFailed, ConfigurationError)) as raised:
+        IcebergCatalog(
+            {"type": "hive", "uri": "thrift://127.0.0.1:1", "name": "metastore", "s3.secret-access-key": "s3cr3t"}, None
+        ).schemas()
+    assert "metastore" in str(raised.value) and "s3cr3t" not in str(raised.value)
+    if find_spec("thrift") is None:
+        assert "pyiceberg[hive]" in str(raised.value)
+    else:
+        assert isinstance(raised.value, CatalogFailed)
 
 
 def test_a_configuration_that_is_no_catalogs_is_refused(tmp_path: Path) -> None:
