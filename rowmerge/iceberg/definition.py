@@ -129,8 +129,22 @@ def changed_schema(table: str, metadata: TableMetadata, columns: Struct) -> tupl
             raise PlanError(f"The column {top.name} of {table} partitions or orders its files and cannot be dropped. {advice}")
     builder = SchemaBuilder(table, metadata.last_column_id)
     new = builder.schema(columns, _next_schema_id(metadata), frozenset(old.identifier_field_ids))
+    _check_partition_names(table, metadata, new)
     same = next((schema for schema in metadata.schemas if schema.as_struct() == new.as_struct()), None)
     return (same, metadata.last_column_id) if same is not None else (new, builder.last_id)
+
+
+def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
+    """Raises PlanError for a column with the name of a partition field of another one, in old specs too: Java opens no such table."""
+    ids = {name: schema.find_field(name).field_id for name in schema.column_names}
+    for spec in metadata.partition_specs:
+        for part in spec.fields:
+            if ids.get(part.name, part.source_id) != part.source_id and part.source_id in ids.values():
+                source = schema.find_column_name(part.source_id)
+                raise PlanError(
+                    f"{table} has, or had, a partition field {part.name} of the column {source}, and Iceberg's Java opens no table where "
+                    f"another column has its name. Choose another name."
+                )
 
 
 @dataclass(frozen=True)
@@ -219,7 +233,8 @@ def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUp
 
 def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[PartitionField, ...]) -> Iterator[TableUpdate]:
     known: tuple[PartitionSpec, ...] = tuple(metadata.partition_specs)
-    spec = spec_of(partitioning, schema, known, metadata.last_partition_id or FIRST_ID - 1)
+    places = metadata.spec() if metadata.format_version == 1 else None
+    spec = spec_of(partitioning, schema, known, metadata.last_partition_id or FIRST_ID - 1, places)
     if any(spec.spec_id == other.spec_id for other in known):
         yield SetDefaultSpecUpdate(spec_id=spec.spec_id)
     else:

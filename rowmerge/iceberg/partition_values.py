@@ -7,13 +7,14 @@ from pyiceberg import types as t
 from pyiceberg.partitioning import PartitionField as IcebergPartitionField
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
 from pyiceberg.table.sorting import SortField as IcebergSortField
-from pyiceberg.transforms import parse_transform
+from pyiceberg.transforms import VoidTransform, parse_transform
 
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.iceberg.types import columns_of
-from rowmerge.table.partitioning import PartitionField, SortField, Transform
+from rowmerge.table.partitioning import VOID, PartitionField, SortField, Transform
 from rowmerge.table.schema import arrow_type
 
 FIRST_ID = 1000
@@ -22,11 +23,13 @@ FIRST_ID = 1000
 
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
     """The fields of a spec in the engine's words. Raises UnsupportedTableFeature for a transform that is not known."""
-    return tuple(
-        PartitionField(_path(schema, part.source_id), _transform(str(part.transform), table), key_of(spec, schema, index))
-        for index, part in enumerate(spec.fields)
-        if schema.find_column_name(part.source_id) is not None
-    )
+    found = []
+    for index, part in enumerate(spec.fields):
+        if schema.find_column_name(part.source_id) is not None:
+            key = key_of(spec, schema, index)
+            called = "" if key == part.name else part.name
+            found.append(PartitionField(_path(schema, part.source_id), _transform(str(part.transform), table), key, called))
+    return tuple(found)
 
 
 def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField, ...]:
@@ -61,31 +64,67 @@ def value_type(schema: Schema, part: IcebergPartitionField) -> pa.DataType:
     return arrow_type(field.type)
 
 
-def spec_of(partitioning: tuple[PartitionField, ...], schema: Schema, known: tuple[PartitionSpec, ...], last_id: int) -> PartitionSpec:
+def spec_of(
+    partitioning: tuple[PartitionField, ...],
+    schema: Schema,
+    known: tuple[PartitionSpec, ...],
+    last_id: int,
+    places: PartitionSpec | None = None,
+) -> PartitionSpec:
     """The spec with these fields: a known one where there is one, else a new one. Fields that were there before keep their ids.
+
+    `places`: the spec before, in a table of format version 1, where a field is told by its place: one that goes stays there as void.
 
     Raises UnknownColumn, PlanError for a source that the transform does not take or a name that is used twice.
     """
     before = {(part.source_id, str(part.transform), part.name): part.field_id for spec in known for part in spec.fields}
     fields: list[IcebergPartitionField] = []
+    taken = {asked.own_name for asked in partitioning if asked.transform.name != VOID}
     for asked in partitioning:
+        if asked.transform.name == VOID and (places is not None or asked.own_name in taken):
+            continue
         source = _source(schema, asked.column)
         transform = parse_transform(str(asked.transform))
         if not transform.can_transform(source.field_type) or not isinstance(source.field_type, t.PrimitiveType):
             raise PlanError(f"PARTITIONED BY {asked.told}: {asked.transform.name} takes no {source.field_type}. Choose another transform.")
-        name = asked.name or default_name(asked)
+        name = asked.own_name or default_name(asked)
         if any(field.name == name for field in fields):
             raise PlanError(f"Two partition fields are named {name}. Give one of them another name: ADD PARTITION FIELD … AS name.")
-        if (clash := schema.find_column_name(_id(schema, name))) and not (asked.identity and asked.column == (name,)):
-            raise PlanError(f"The partition field {name} ({asked.told}) has the name of the column {clash}. Give it another name.")
         id_ = before.get((source.field_id, str(transform), name))
         if id_ is None:
+            if (clash := schema.find_column_name(_id(schema, name))) and not (asked.identity and asked.column == (name,)):
+                raise PlanError(f"The partition field {name} ({asked.told}) has the name of the column {clash}. Give it another name.")
             last_id += 1
             id_ = last_id
         fields.append(IcebergPartitionField(source_id=source.field_id, field_id=id_, transform=transform, name=name))
+    if places is not None:
+        fields = _in_place(fields, places)
     same = next((spec for spec in known if list(spec.fields) == fields), None)
     next_id = max((spec.spec_id for spec in known), default=-1) + 1
     return same if same is not None else PartitionSpec(*fields, spec_id=next_id)
+
+
+def _in_place(fields: list[IcebergPartitionField], before: PartitionSpec) -> list[IcebergPartitionField]:
+    """The fields of the spec before where they were, those that are gone as void; then the new ones, which may take a gone one's name."""
+    stay = {field.field_id: field for field in fields}
+    there = {part.field_id for part in before.fields}
+    added = [field for field in fields if field.field_id not in there]
+    taken = {field.name for field in fields if not isinstance(field.transform, VoidTransform)}
+    kept = []
+    for part in before.fields:
+        field = stay.get(part.field_id)
+        if field is None or isinstance(field.transform, VoidTransform):
+            name = f"{part.name}_{part.field_id}" if part.name in taken else part.name
+            field = IcebergPartitionField(source_id=part.source_id, field_id=part.field_id, transform=VoidTransform(), name=name)
+        kept.append(field)
+    return [*kept, *added]
+
+
+def undivided_specs(metadata: TableMetadata) -> frozenset[int]:
+    """The ids of the specs that divide nothing (Java's PartitionSpec.isUnpartitioned): their equality deletes hold for the whole table."""
+    return frozenset(
+        spec.spec_id for spec in metadata.partition_specs if all(isinstance(part.transform, VoidTransform) for part in spec.fields)
+    )
 
 
 def order_of(ordering: tuple[SortField, ...], schema: Schema, known: tuple[SortOrder, ...]) -> SortOrder:

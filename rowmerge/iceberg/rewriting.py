@@ -21,6 +21,7 @@ from rowmerge.iceberg.live_files import LiveFiles, key_of_delete, live_files, sc
 from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata_commit import commit_updates
 from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.partition_values import undivided_specs
 from rowmerge.iceberg.properties import whole_number
 from rowmerge.iceberg.snapshot_files import ENTRIES_OF_A_MANIFEST, Place, Produced, SnapshotFiles
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, new_snapshot
@@ -122,7 +123,7 @@ class DeleteRewriting(Rewriting):
         return {"numDeleteFilesRemoved": self.done.rewritten, "numDeleteFilesAdded": self.done.added}
 
     def produce(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> Produced | None:
-        unpartitioned = frozenset(spec.spec_id for spec in files.metadata.partition_specs if not spec.fields)
+        unpartitioned = undivided_specs(files.metadata)
         live = live_files(files.storage, parent, unpartitioned)
         own = {key_of_delete(delete): delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES}
         leaving, staying = set(own), set[str]()

@@ -20,7 +20,7 @@ from rowmerge.iceberg.live_files import LiveFiles, live_files
 from rowmerge.iceberg.metadata_updates import ROW_LINEAGE
 from rowmerge.iceberg.name_mapping import layouts
 from rowmerge.iceberg.operations import Current, check_format_version
-from rowmerge.iceberg.partition_values import ordering_of, partitioning_of
+from rowmerge.iceberg.partition_values import ordering_of, partitioning_of, undivided_specs
 from rowmerge.iceberg.properties import (
     COMPRESSION,
     DATA_PATH,
@@ -160,7 +160,8 @@ class IcebergSnapshot:
 
     @property
     def can_mark_deleted(self) -> bool:
-        return True
+        # Version 1 has no delete files: rows are copied, whatever the mode.
+        return self.metadata.format_version > 1
 
     def write_mode(self, operation: str) -> WriteMode:
         return write_mode(self.metadata.properties, operation)
@@ -193,7 +194,7 @@ class IcebergSnapshot:
         """The data files and delete files. Raises CorruptLog, StorageError."""
         if self._known is not None:
             return self._known
-        unpartitioned = frozenset(spec.spec_id for spec in self.metadata.partition_specs if not spec.fields)
+        unpartitioned = undivided_specs(self.metadata)
         return live_files(self._storage, self.at, unpartitioned)
 
     def files(self, columns: Collection[str] = ()) -> pa.Table:

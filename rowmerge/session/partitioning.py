@@ -8,7 +8,7 @@ from dataclasses import replace
 from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.sql import parse_partition_field
-from rowmerge.table.partitioning import IDENTITY, Distribution, PartitionField
+from rowmerge.table.partitioning import IDENTITY, VOID, Distribution, PartitionField
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Snapshot, TableDefinition
 
@@ -109,17 +109,19 @@ def _there(snapshot: Snapshot, asked: PartitionField) -> PartitionField:
         if [name.lower() for name in field.column] == path and field.transform == asked.transform:
             return field
     for field in snapshot.partitioning:
-        if asked.transform.name == IDENTITY and field.name.lower() == ".".join(path):
+        if asked.transform.name == IDENTITY and field.own_name.lower() == ".".join(path) and field.transform.name != VOID:
             return field
-    told = ", ".join(f"{quote(field.name)} ({field.told})" for field in snapshot.partitioning)
+    told = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in snapshot.partitioning if field.transform.name != VOID)
     there = f"There are: {told}. Name one of these." if told else "It is not partitioned."
     raise PlanError(f"{snapshot.name} has no partition field {asked.told}. {there}")
 
 
 def _check_new(snapshot: Snapshot, fields: list[PartitionField], new: PartitionField) -> None:
     for field in fields:
+        if field.transform.name == VOID:
+            continue
         if (field.column, field.transform) == (new.column, new.transform):
-            raise PlanError(f"{snapshot.name} is partitioned by {new.told} already, as {quote(field.name)}. Leave it as it is.")
-        if field.name.lower() == new.name.lower():
-            there = f"{snapshot.name} has a partition field {quote(field.name)} already ({field.told})"
+            raise PlanError(f"{snapshot.name} is partitioned by {new.told} already, as {quote(field.own_name)}. Leave it as it is.")
+        if field.own_name.lower() == new.name.lower():
+            there = f"{snapshot.name} has a partition field {quote(field.own_name)} already ({field.told})"
             raise PlanError(f"{there}. Give the new one a name with AS.")

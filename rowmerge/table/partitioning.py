@@ -52,11 +52,17 @@ class Distribution(Enum):
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One part of a table's partitioning. `column`: the source column, names from the top; `name`: what the value is called."""
+    """One part of a table's partitioning. `column`: the source column, names from the top; `name`: what the value is called; `called`: what
+    the field itself is called, where that is another name than its value's, which is the column's."""
 
     column: tuple[str, ...]
     transform: Transform = Transform()
     name: str = ""
+    called: str = ""
+
+    @property
+    def own_name(self) -> str:
+        return self.called or self.name
 
     @property
     def told(self) -> str:

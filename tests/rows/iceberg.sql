@@ -244,3 +244,35 @@ select id, d, n from t order by id;
 => 6 | NULL | 2
 insert overwrite t partition (d = date '2024-03-01') values (7, 7);
 !> PlanError: from before its partitioning was changed
+
+--- the name that a column got as a partition field is kept, and it goes by it
+create table t (id int, p string) using iceberg partitioned by (bucket(2, id)) tblproperties ({mode});
+insert into t values (1, 'a'), (2, 'b');
+alter table t add partition field p as shard;
+alter table t add partition field truncate(1, p) as initial;
+alter table t add partition field p;
+!> PlanError: is partitioned by p already, as shard
+insert into t values (3, 'a'), (4, 'c');
+update t set p = 'd' where p = 'c';
+=> 1
+alter table t rename column p to q;
+insert into t values (5, 'a');
+alter table t add column shard int;
+!> PlanError: default.t has, or had, a partition field shard of the column q
+alter table t rename column id to initial;
+!> PlanError: Choose another name
+alter table t add column n int;
+alter table t drop partition field initial;
+alter table t drop partition field nothing;
+!> PlanError: There are: id_bucket (bucket(2, id)), shard (q)
+insert into t values (6, 'e', 1);
+alter table t drop partition field shard;
+insert into t values (7, 'e', 2);
+select id, q from t order by id;
+=> 1 | a
+=> 2 | b
+=> 3 | a
+=> 4 | d
+=> 5 | a
+=> 6 | e
+=> 7 | e
