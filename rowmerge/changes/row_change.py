@@ -27,6 +27,7 @@ from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, fit, materialize
 from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
 from rowmerge.table.files import FileChanges, Lineage, Positions
+from rowmerge.table.partitioning import Distribution
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ class RowChange:
             changes_to = self._changes_to if written.touched else None
             few = Gather.BY_SIZE if source.broadcastable else Gather.NOT
             gather = few if source.local is None else Gather.DRIVER
-            written.add(write_outcomes(rows, self.table_after, gather=gather, changes_to=changes_to))
+            written.add(write_outcomes(rows, self.table_after, gather=gather, changes_to=changes_to, distribution=self._distribution))
         except BaseException:
             written.discard()
             raise
@@ -248,6 +249,10 @@ class RowChange:
         outcomes = outcome_rows(rows, self.plan, cases, addresses=True, ordinals=False, before=before, lineage=kept)
         return self._write(outcomes, files) if files.num_rows else Written()
 
+    @property
+    def _distribution(self) -> Distribution | None:
+        return self.snapshot.distribution_of(self.plan.operation)
+
     def _write(self, outcomes: DataFrame, files: pa.Table) -> Written:
         gather = Gather.ONE_TASK if _are_small(files) else Gather.BY_SIZE
         written = write_outcomes(
@@ -256,6 +261,7 @@ class RowChange:
             gather=gather,
             changes_to=self._changes_to,
             may_repeat=self.plan.duplicates_allowed,
+            distribution=self._distribution,
             origins=None if self._lineage is None else (self._lineage, self.snapshot.row_origins(files["path"].to_pylist())),
         )
         if not written.touched:

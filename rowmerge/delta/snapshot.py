@@ -24,7 +24,7 @@ from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
 from rowmerge.storage.store import Storage
-from rowmerge.table.codecs import codec
+from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, identities
 from rowmerge.table.retries import RetryPolicy
@@ -116,6 +116,9 @@ class DeltaSnapshot:
     def distribution(self) -> Distribution:
         return Distribution.HASH
 
+    def distribution_of(self, operation: str) -> Distribution | None:
+        return None
+
     @property
     def properties(self) -> Mapping[str, str]:
         return self.metadata.configuration
@@ -163,8 +166,8 @@ class DeltaSnapshot:
         return DeltaSnapshot(self._storage, self._name, state, self._timestamp)
 
     @property
-    def compression(self) -> str | None:
-        return codec(self.properties, COMPRESSION)
+    def parquet(self) -> ParquetSettings:
+        return ParquetSettings(codec(self.properties, COMPRESSION))
 
     @property
     def target_file_size(self) -> int | None:

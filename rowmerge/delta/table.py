@@ -23,7 +23,7 @@ from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.changes import Bound, TableChanges
-from rowmerge.table.codecs import codec
+from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import (
     Change,
@@ -128,7 +128,7 @@ class DeltaTable:
             metadata.mapping_mode == "id",
             rules_of(self._name, protocol, metadata),
             target_file_size=target_file_size(metadata.configuration),
-            compression=codec(metadata.configuration, COMPRESSION),
+            parquet=ParquetSettings(codec(metadata.configuration, COMPRESSION)),
         )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:

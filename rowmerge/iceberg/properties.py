@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.codecs import codec
+from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import WriteMode
@@ -17,9 +17,13 @@ SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
 FORMAT_VERSION = "format-version"
 DISTRIBUTION = "write.distribution-mode"
 COMPRESSION = "write.parquet.compression-codec"
+LEVEL = "write.parquet.compression-level"
+ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
+_LEVELS_OF = {"zstd": (1, 22), "gzip": (1, 9)}
+"""The least and the highest level of codecs that have levels."""
 _LEVELS = {"serializable": "serializable", "snapshot": "snapshot"}
 _RETRIES = ("num-retries", "min-wait-ms", "max-wait-ms")
 _OURS = frozenset((WRITE_MODE, SCHEMA_EVOLUTION, *(f"rowmerge.commit.retry.{name}" for name in _RETRIES)))
@@ -40,8 +44,10 @@ def check_properties(asked: Mapping[str, str]) -> None:
     if asked.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
         raise ConfigurationError(f"The table property {FORMAT_VERSION} is {asked[FORMAT_VERSION]!r}. Set it to 2.")
     distribution(asked)
+    for operation in ("MERGE", "UPDATE", "DELETE"):
+        distribution_of(asked, operation)
     target_file_size(asked)
-    codec(asked, COMPRESSION)
+    parquet_settings(asked)
     retry_policy(asked)
     evolves(asked)
 
@@ -86,11 +92,33 @@ def evolves(properties: Mapping[str, str]) -> bool:
 
 def distribution(properties: Mapping[str, str], *, ordered: bool = False) -> Distribution:
     """`write.distribution-mode`; where the table does not say, range if it has an order, else hash. Raises ConfigurationError."""
-    value = properties.get(DISTRIBUTION, "range" if ordered else "hash")
-    try:
-        return Distribution(value.strip().lower())
-    except ValueError as error:
-        raise ConfigurationError(f"The table property {DISTRIBUTION} is {value!r}. Set it to none, hash or range.") from error
+    return _distribution(properties, DISTRIBUTION, "range" if ordered else "hash")
+
+
+def distribution_of(properties: Mapping[str, str], operation: str) -> Distribution | None:
+    """`write.<operation>.distribution-mode`; where the table does not say, hash for UPDATE and DELETE, and for MERGE None: the table's.
+
+    These are the defaults of Iceberg on Spark. Raises ConfigurationError.
+    """
+    name = f"write.{operation.lower()}.distribution-mode"
+    if name not in properties and operation not in ("UPDATE", "DELETE"):
+        return None
+    return _distribution(properties, name, "hash")
+
+
+def parquet_settings(properties: Mapping[str, str]) -> ParquetSettings:
+    """`write.parquet.compression-codec`, `….compression-level` of codecs that have levels, `….row-group-size-bytes`.
+
+    Raises ConfigurationError.
+    """
+    name, level = codec(properties, COMPRESSION), None
+    least_and_most = _LEVELS_OF.get(name or "zstd")
+    if LEVEL in properties and least_and_most is not None:
+        least, most = least_and_most
+        level = whole_number(properties, LEVEL, least)
+        if not least <= level <= most:
+            raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to one of {least} to {most}.")
+    return ParquetSettings(name, level, _bytes(properties, ROW_GROUP_SIZE))
 
 
 def retry_policy(properties: Mapping[str, str]) -> RetryPolicy:
@@ -108,6 +136,14 @@ def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
     if not re.fullmatch(r"\s*\d+\s*", value):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number, 0 or more.")
     return int(value)
+
+
+def _distribution(properties: Mapping[str, str], name: str, default: str) -> Distribution:
+    value = properties.get(name, default)
+    try:
+        return Distribution(value.strip().lower())
+    except ValueError as error:
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to none, hash or range.") from error
 
 
 def _bytes(properties: Mapping[str, str], name: str) -> int | None:

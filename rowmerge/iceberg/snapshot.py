@@ -22,11 +22,12 @@ from rowmerge.iceberg.name_mapping import layouts
 from rowmerge.iceberg.operations import Current, check_format_version
 from rowmerge.iceberg.partition_values import ordering_of, partitioning_of, undivided_specs
 from rowmerge.iceberg.properties import (
-    COMPRESSION,
     DATA_PATH,
     distribution,
+    distribution_of,
     evolves,
     isolation_level,
+    parquet_settings,
     retry_policy,
     target_file_size,
     write_mode,
@@ -36,7 +37,7 @@ from rowmerge.iceberg.summary import APPLICATION, APPLICATION_VERSION
 from rowmerge.iceberg.types import columns_of
 from rowmerge.iceberg.widening import widens
 from rowmerge.storage.store import Storage, absolute_location
-from rowmerge.table.codecs import codec
+from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
@@ -134,6 +135,9 @@ class IcebergSnapshot:
     def distribution(self) -> Distribution:
         return distribution(self.metadata.properties, ordered=bool(self.ordering))
 
+    def distribution_of(self, operation: str) -> Distribution | None:
+        return distribution_of(self.metadata.properties, operation)
+
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
         """The columns that partition every live file by their values: of files of older specs that is not always so."""
@@ -182,8 +186,8 @@ class IcebergSnapshot:
         return IcebergSnapshot(self._storage, self._name, self.current, self.at, changed, self.live, self.branch)
 
     @property
-    def compression(self) -> str | None:
-        return codec(self.metadata.properties, COMPRESSION)
+    def parquet(self) -> ParquetSettings:
+        return parquet_settings(self.metadata.properties)
 
     @property
     def target_file_size(self) -> int | None:

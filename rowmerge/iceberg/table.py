@@ -132,7 +132,7 @@ class IcebergTable:
             ordering=after.ordering,
             distribution=after.distribution,
             target_file_size=after.target_file_size,
-            compression=after.compression,
+            parquet=after.parquet,
         )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:

@@ -56,6 +56,7 @@ class WriteSpec:
     target_file_size: int = 128 * 1024 * 1024
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
+    compression_level: int | None = None
     prefix: str = "part"
     attempt: str = ""
     ordered: bool = False
@@ -162,10 +163,11 @@ class RollingFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered as one row group."""
+        """Write what is buffered, as one row group unless it came at once and is more."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
+        groups = max(self.buffered // self._spec.row_group_size, 1)
         self._pending, self.buffered = [], 0
         odd = OddFloats.of(rows)
         if self._writer is not None and not odd <= self._odd:
@@ -173,7 +175,7 @@ class RollingFile:
         if self._writer is None:
             self._begin(odd)
         assert self._writer is not None
-        self._writer.write_table(renamed(rows, self._spec.stored), row_group_size=max(rows.num_rows, 1))
+        self._writer.write_table(renamed(rows, self._spec.stored), row_group_size=-(-rows.num_rows // groups))
         self._records += rows.num_rows
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
@@ -207,6 +209,7 @@ class RollingFile:
             self._stream,
             self._spec.stored,
             compression=self._spec.compression,
+            compression_level=self._spec.compression_level,
             version="2.6",
             coerce_timestamps="us",
             store_schema=False,

@@ -57,13 +57,21 @@ class Gather(Enum):
     DRIVER = "in the driver, which writes them itself"
 
 
-def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gather: Gather, parts: Parts | None = None) -> DataFrame:
+def distributed(
+    rows: DataFrame,
+    table: Divided,
+    columns: Sequence[str],
+    *,
+    gather: Gather,
+    parts: Parts | None = None,
+    distribution: Distribution | None = None,
+) -> DataFrame:
     """Rows in the tasks that write them, in the table's order inside each partition; `columns`: what the table's are called in `rows`.
 
     Where partitions divide the table, rows of one come together (Spark's adaptive rebalance), so that a task does not write a small file
     into each; few changed rows come together in any case (`gather`), so that they make few files. Rows that are new and many lie by
     ranges, if the table says so: each file then has a part of the order of its own.
-    `parts`: how many files are to be made of the rows.
+    `parts`: how many files are to be made of the rows; `distribution`: what the table says of rows of this operation.
     """
     fields: list[PartitionField | SortField] = [field for field in table.partitioning if field.transform.name != VOID]
     divided, names = len(fields), list[str]()
@@ -82,9 +90,9 @@ def distributed(rows: DataFrame, table: Divided, columns: Sequence[str], *, gath
         rows = rows.repartition(parts.files, *keys) if whole else rows.repartitionByRange(parts.files, *keys, *order)
     elif gather in (Gather.ONE_TASK, Gather.DRIVER):
         rows = rows.coalesce(1)
-    elif table.distribution is Distribution.RANGE and order and gather is Gather.NOT:
+    elif (distribution or table.distribution) is Distribution.RANGE and order and (distribution or gather is Gather.NOT):
         rows = rows.repartitionByRange(*keys, *order)
-    elif table.distribution is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
+    elif (distribution or table.distribution) is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
         rows = rows.hint("rebalance", *keys)
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)

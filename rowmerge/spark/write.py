@@ -27,6 +27,7 @@ from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, 
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.table.changes import CHANGE_TYPE
+from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import AddedFile, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
@@ -126,7 +127,7 @@ class Writable(Protocol):
     def target_file_size(self) -> int | None: ...
 
     @property
-    def compression(self) -> str | None: ...
+    def parquet(self) -> ParquetSettings: ...
 
     @property
     def rules(self) -> Rules: ...
@@ -149,8 +150,9 @@ def write_spec(table: Writable) -> WriteSpec:
         ordered=bool(table.ordering),
         bounds=frozenset(columns.names),
         target_file_size=target,
-        row_group_size=min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
-        compression=table.compression or WriteSpec.compression,
+        row_group_size=table.parquet.row_group_size or min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
+        compression=table.parquet.codec or WriteSpec.compression,
+        compression_level=table.parquet.level,
     )
 
 
@@ -205,9 +207,10 @@ def write_outcomes(
     gather: Gather,
     changes_to: str | None = None,
     may_repeat: bool = False,
+    distribution: Distribution | None = None,
     origins: tuple[Lineage, Mapping[str, RowOrigin]] | None = None,
 ) -> Written:
-    """Run the job. `gather`: how rows come together before they are written; see `distributed`.
+    """Run the job. `gather`, `distribution`: how rows come together before they are written; see `distributed`.
 
     `origins`: the hidden columns, and what the files of target rows give to them by path, where rows are to take that along. `changes_to`:
     the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
@@ -224,7 +227,7 @@ def write_outcomes(
         elsewhere = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
     elif written:
-        outcomes = distributed(outcomes, table, written, gather=gather)
+        outcomes = distributed(outcomes, table, written, gather=gather, distribution=distribution)
     return _run_here(outcomes, spec, columns, changes) if gather is Gather.DRIVER else _run(outcomes, spec, columns, changes)
 
 

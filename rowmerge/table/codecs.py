@@ -1,12 +1,25 @@
-"""The codecs of data files, by the names that table properties give them."""
+"""How Parquet is written, as table properties say it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rowmerge.errors import ConfigurationError
 
 _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "uncompressed": "none", "none": "none"}
+
+
+@dataclass(frozen=True)
+class ParquetSettings:
+    """What a table says of its data files; None of what it does not say.
+
+    `codec`: `zstd`, `snappy`, `gzip`, `lz4`, `none`; `level`: of zstd and gzip; `row_group_size`: in bytes.
+    """
+
+    codec: str | None = None
+    level: int | None = None
+    row_group_size: int | None = None
 
 
 def codec(properties: Mapping[str, str], name: str) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
+from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import EqualityDeletes, FileChanges, FileLayout, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
@@ -103,7 +104,10 @@ class Snapshot(Protocol):
 
     @property
     def distribution(self) -> Distribution:
-        """How rows come together before they are written. Raises ConfigurationError."""
+        """How new rows come together before they are written. Raises ConfigurationError."""
+
+    def distribution_of(self, operation: str) -> Distribution | None:
+        """The same for rows that an operation (`MERGE`, `UPDATE`, `DELETE`) writes; None where the table does not say."""
 
     @property
     def properties(self) -> Mapping[str, str]: ...
@@ -151,11 +155,8 @@ class Snapshot(Protocol):
         """
 
     @property
-    def compression(self) -> str | None:
-        """The codec of new data files (`zstd`, `snappy`, `gzip`, `lz4`, `none`), None when the table does not say.
-
-        Raises ConfigurationError.
-        """
+    def parquet(self) -> ParquetSettings:
+        """How new data files are written. Raises ConfigurationError."""
 
     @property
     def target_file_size(self) -> int | None:
@@ -228,7 +229,7 @@ class TableShape:
     ordering: tuple[SortField, ...] = ()
     distribution: Distribution = Distribution.HASH
     target_file_size: int | None = None
-    compression: str | None = None
+    parquet: ParquetSettings = field(default_factory=ParquetSettings)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from contextlib import redirect_stdout
 from dataclasses import replace
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,7 +16,9 @@ from pyspark.sql import SparkSession
 
 from rowmerge.changes.insert import NewRows
 from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.distribution import Gather, distributed
 from rowmerge.spark.write import Written, write_spec
+from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Decimal as DecimalType
@@ -147,12 +151,29 @@ def test_the_bytes_of_every_leaf_column_are_told(spark: SparkSession, tmp_path: 
 
 
 def test_files_have_the_codec_and_the_size_that_the_table_says(spark: SparkSession, tmp_path: Path) -> None:
-    table = replace(shape(tmp_path), compression="gzip", target_file_size=5_000_000)
+    table = replace(shape(tmp_path), parquet=ParquetSettings("gzip", 9), target_file_size=5_000_000)
     files = rows(spark, 100).write(table).files
     assert {pq.read_metadata(file.path.removeprefix("file://")).row_group(0).column(0).compression for file in files} == {"GZIP"}
     spec = write_spec(table)
     assert (spec.target_file_size, spec.row_group_size) == (5_000_000, 5_000_000)
     assert write_spec(shape(tmp_path)).target_file_size == WriteSpec.target_file_size
+
+
+def test_rows_of_a_merge_come_together_as_the_table_says_of_merges(spark: SparkSession, tmp_path: Path) -> None:
+    table = replace(shape(tmp_path, field("s")), partitioning=(field("s"),))
+    frame = rows(spark).frame
+
+    def plan(gather: Gather, distribution: Distribution | None, ordering: tuple[SortField, ...] = ()) -> str:
+        made = distributed(frame, replace(table, ordering=ordering), frame.columns, gather=gather, distribution=distribution)
+        with redirect_stdout(StringIO()) as told:
+            made.explain("simple")
+        return told.getvalue()
+
+    order = (SortField(("i",)),)
+    assert "Exchange" not in plan(Gather.BY_SIZE, Distribution.NONE)
+    assert "REBALANCE" in plan(Gather.BY_SIZE, Distribution.HASH) and "REBALANCE" in plan(Gather.BY_SIZE, None)
+    assert "rangepartitioning" in plan(Gather.BY_SIZE, Distribution.RANGE, order)
+    assert "rangepartitioning" not in plan(Gather.BY_SIZE, None, order)
 
 
 def test_values_beyond_a_truncation_do_not_stop_a_write(spark: SparkSession, tmp_path: Path) -> None:

@@ -352,4 +352,4 @@ def test_a_replacement_keeps_the_protocol_and_forgets_the_properties(table: Delt
 def test_a_codec_that_not_every_reader_has_is_refused(table: DeltaTable) -> None:
     with pytest.raises(ConfigurationError, match="delta.parquet.compression.codec is 'brotli'. Set it to one of zstd, snappy"):
         create(table, {"delta.parquet.compression.codec": "brotli"})
-    assert create(table, {"delta.parquet.compression.codec": "Uncompressed"}).compression == "none"
+    assert create(table, {"delta.parquet.compression.codec": "Uncompressed"}).parquet.codec == "none"

@@ -1,0 +1,54 @@
+"""What the properties of Iceberg tables come to, and what is refused of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.iceberg.properties import check_properties, distribution_of, parquet_settings
+from rowmerge.table.codecs import ParquetSettings
+from rowmerge.table.partitioning import Distribution
+
+
+@pytest.mark.parametrize(
+    ("properties", "merge", "update", "delete"),
+    [
+        ({}, None, "hash", "hash"),
+        ({"write.distribution-mode": "none"}, None, "hash", "hash"),
+        ({"write.merge.distribution-mode": "RANGE", "write.update.distribution-mode": "none"}, "range", "none", "hash"),
+        ({"write.delete.distribution-mode": " range "}, None, "hash", "range"),
+    ],
+)
+def test_each_operation_has_a_distribution_of_its_own(properties: dict[str, str], merge: str | None, update: str, delete: str) -> None:
+    check_properties(properties)
+    found = [distribution_of(properties, operation) for operation in ("MERGE", "UPDATE", "DELETE")]
+    assert found == [None if value is None else Distribution(value) for value in (merge, update, delete)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "settings"),
+    [
+        ({}, ParquetSettings()),
+        ({"write.parquet.compression-level": "19"}, ParquetSettings(level=19)),
+        ({"write.parquet.compression-codec": "gzip", "write.parquet.compression-level": "9"}, ParquetSettings("gzip", 9)),
+        ({"write.parquet.compression-codec": "snappy", "write.parquet.compression-level": "3"}, ParquetSettings("snappy")),
+        ({"write.parquet.row-group-size-bytes": "1048576"}, ParquetSettings(row_group_size=1048576)),
+    ],
+)
+def test_parquet_is_written_as_the_table_says(properties: dict[str, str], settings: ParquetSettings) -> None:
+    check_properties(properties)
+    assert parquet_settings(properties) == settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("write.merge.distribution-mode", "random", "Set it to none, hash or range"),
+        ("write.parquet.compression-level", "23", "Set it to one of 1 to 22"),
+        ("write.parquet.compression-level", "high", "Set it to a whole number"),
+        ("write.parquet.row-group-size-bytes", "0", "Set it to a number of bytes"),
+    ],
+)
+def test_values_that_would_fail_later_are_refused(name: str, value: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}.*{told}"):
+        check_properties({name: value})
