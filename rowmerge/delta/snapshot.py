@@ -140,6 +140,7 @@ class DeltaSnapshot:
         return f"{self.location}/{CHANGE_ROWS}" if keeps_change_rows(self.protocol, self.metadata) else None
 
     lineage = None
+    gives_initial_values = False
 
     @property
     def rows_stay_for(self) -> str | None:

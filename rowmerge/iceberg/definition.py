@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -26,13 +26,13 @@ from pyiceberg.table.update import (
 )
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
-from rowmerge.iceberg.metadata_updates import updated
+from rowmerge.iceberg.metadata_updates import INITIAL_DEFAULTS, updated
 from rowmerge.iceberg.partition_values import FIRST_ID, order_of, ordering_of, partitioning_of, spec_of
 from rowmerge.iceberg.properties import DISTRIBUTION, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.types import SchemaBuilder, columns_of, fresh
 from rowmerge.iceberg.widening import widens
 from rowmerge.table.partitioning import PartitionField, SortField
-from rowmerge.table.rules import DEFAULT, GENERATED
+from rowmerge.table.rules import DEFAULT, GENERATED, INITIAL
 from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
 from rowmerge.table.snapshot import TableDefinition
 
@@ -45,7 +45,7 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
 
     Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature.
     """
-    checked = _Checked.of(table, definition)
+    checked = _Checked.of(table, definition, 2)
     builder = SchemaBuilder(table, 0)
     schema = builder.schema(fresh(checked.columns))
     spec = spec_of(checked.partitioning, schema, (), FIRST_ID - 1)
@@ -72,7 +72,7 @@ def replacing_updates(table: str, metadata: TableMetadata, definition: TableDefi
 
     A column that has the name and type of one that was there keeps its id, as in Java's TableMetadata.buildReplacement.
     """
-    checked = _Checked.of(table, definition)
+    checked = _Checked.of(table, definition, metadata.format_version)
     before = {field.name: field for field in _columns(metadata, table)}
     columns = Struct(tuple(_with_ids(field, before.get(field.name)) for field in fresh(checked.columns)))
     builder = SchemaBuilder(table, metadata.last_column_id)
@@ -116,7 +116,9 @@ def changed_schema(table: str, metadata: TableMetadata, columns: Struct) -> tupl
 
     Raises PlanError, TypeMismatch.
     """
-    _check_columns(table, columns)
+    _check_columns(table, columns, metadata.format_version)
+    # Rows that are there have the default of a column that comes in.
+    columns = Struct(tuple(f if FIELD_ID in f.metadata or DEFAULT not in f.metadata else _with_initial(f) for f in columns))
     old = metadata.schema()
     known = dict(_fields(_columns(metadata, table)))
     for field in columns:
@@ -156,16 +158,17 @@ class _Checked:
     asked_version: str | None
 
     @classmethod
-    def of(cls, table: str, definition: TableDefinition) -> _Checked:
+    def of(cls, table: str, definition: TableDefinition, format_version: int) -> _Checked:
+        """`format_version`: what the table has where the definition does not say."""
         if definition.schema is None:
             raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
         _refuse_checks(table, definition)
-        _check_columns(table, definition.schema)
         properties = dict(definition.properties or {})
         check_properties(properties)
         asked = properties.pop(FORMAT_VERSION, None)
         if asked == "1":
             raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
+        _check_columns(table, definition.schema, int(asked or format_version))
         if definition.description:
             properties[COMMENT] = definition.description
         return cls(definition.schema, definition.partitioning or (), definition.ordering or (), properties, asked)
@@ -177,12 +180,15 @@ def _refuse_checks(table: str, definition: TableDefinition) -> None:
         raise UnsupportedTableFeature(table, f"CHECK constraint {min(definition.checks)}", action="create", advice=advice)
 
 
-def _check_columns(table: str, columns: Struct) -> None:
+def _check_columns(table: str, columns: Struct, format_version: int) -> None:
+    top = {id(field) for field in columns}
     for _, field in _fields(columns, with_ids=False):
-        for key, told in ((GENERATED, "generated column"), (DEFAULT, "column default")):
-            if key in field.metadata:
-                advice = "Iceberg tables of format version 2 have none: give the value in each statement, or use a Delta table."
-                raise UnsupportedTableFeature(table, f"{told} {field.name}", action="create", advice=advice)
+        if GENERATED in field.metadata:
+            advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
+            raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
+        if DEFAULT in field.metadata and (format_version < INITIAL_DEFAULTS or id(field) not in top):
+            advice = f"Iceberg has defaults of columns from format version {INITIAL_DEFAULTS} on: raise the table's, or give the value."
+            raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
     for struct in _structs(columns):
         double = [name for name, count in Counter(field.name.lower() for field in struct).items() if count > 1]
         if double:
@@ -279,8 +285,13 @@ def _with_ids(field: Field, before: Field | None) -> Field:
     if before is None or sql_name(before.type) != sql_name(field.type) or held_types(Struct((before,))).fields[0].type != before.type:
         return field
     comment = {"comment": field.comment} if field.comment is not None else {}
-    kept = {key: value for key, value in before.metadata.items() if key != "comment"}
-    return Field(field.name, before.type, field.nullable, {**kept, **comment})
+    default = {DEFAULT: field.metadata[DEFAULT]} if DEFAULT in field.metadata else {}
+    kept = {key: value for key, value in before.metadata.items() if key not in ("comment", DEFAULT)}
+    return Field(field.name, before.type, field.nullable, {**kept, **comment, **default})
+
+
+def _with_initial(field: Field) -> Field:
+    return replace(field, metadata={**field.metadata, INITIAL: field.metadata[DEFAULT]})
 
 
 def _fields(columns: Struct, *, with_ids: bool = True) -> Iterator[tuple[int, Field]]:

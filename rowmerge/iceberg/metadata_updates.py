@@ -9,6 +9,8 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.update import TableUpdate, UpgradeFormatVersionUpdate, update_table_metadata
 from pyiceberg.typedef import IcebergBaseModel
 
+INITIAL_DEFAULTS = 3
+"""The format version from which on columns have defaults."""
 ROW_LINEAGE = 3
 """The format version from which on every row has an id, and deleted rows are in deletion vectors."""
 

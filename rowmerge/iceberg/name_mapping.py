@@ -15,6 +15,7 @@ from rowmerge.iceberg.content import Entry
 from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import FileLayout
+from rowmerge.table.rules import INITIAL
 from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct
 
 _ID = b"PARQUET:field_id"
@@ -94,7 +95,8 @@ def _stored(columns: Struct, found: pa.Schema | pa.StructType, names: _Names) ->
         known = [name for name in names.get(id_, ()) if found.get_field_index(name) >= 0]
         name = known[0] if known else f"__rowmerge_missing_{id_}"
         type_ = _inside(field.type, found.field(name).type, names) if known else field.type
-        held.append(Field(name, type_, True))
+        kept = {key: field.metadata[key] for key in (INITIAL,) if key in field.metadata}
+        held.append(Field(name, type_, True, kept))
     return Struct(tuple(held))
 
 

@@ -17,7 +17,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.definition import COMMENT, changed_schema
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
-from rowmerge.iceberg.metadata_updates import ROW_LINEAGE
+from rowmerge.iceberg.metadata_updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.iceberg.name_mapping import layouts
 from rowmerge.iceberg.operations import Current, check_format_version
 from rowmerge.iceberg.partition_values import ordering_of, partitioning_of, undivided_specs
@@ -41,7 +41,7 @@ from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.retries import RetryPolicy
-from rowmerge.table.rules import Rules, not_null_checks
+from rowmerge.table.rules import DEFAULT, Rules, not_null_checks
 from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Primitive, Struct, held_types
 from rowmerge.table.snapshot import FileDifference, Snapshot, WriteMode
 
@@ -156,7 +156,8 @@ class IcebergSnapshot:
 
     @cached_property
     def rules(self) -> Rules:
-        return Rules(not_null_checks(self.schema))
+        defaults = {field.name: str(field.metadata[DEFAULT]) for field in self.schema if DEFAULT in field.metadata}
+        return Rules(not_null_checks(self.schema), defaults=defaults)
 
     @property
     def description(self) -> str | None:
@@ -241,6 +242,10 @@ class IcebergSnapshot:
             for name, id_ in (("_row_id", ROW_ID), ("_last_updated_sequence_number", LAST_UPDATED_SEQUENCE_NUMBER))
         )
         return Lineage(row_id, changed_in)
+
+    @property
+    def gives_initial_values(self) -> bool:
+        return self.metadata.format_version >= INITIAL_DEFAULTS
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Files from before the table had row ids give none, until a snapshot takes them up."""

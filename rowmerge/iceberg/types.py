@@ -9,6 +9,8 @@ from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
 from rowmerge.errors import TypeMismatch, UnsupportedTableFeature
+from rowmerge.iceberg.defaults import default_text, default_value
+from rowmerge.table.rules import DEFAULT, INITIAL
 from rowmerge.table.schema import (
     FIELD_ID,
     FIXED,
@@ -65,18 +67,30 @@ _PRIMITIVES = {
 
 def columns_of(schema: Schema, table: str) -> Struct:
     """The columns of an Iceberg schema, with their ids. Raises UnsupportedTableFeature for a type that Spark has no form of."""
-    return _struct(schema.as_struct(), table)
+    return Struct(tuple(_field(field, table, top=True) for field in schema.fields))
+
+
+def _defaults(field: t.NestedField, table: str, *, top: bool) -> dict[str, str]:
+    """The defaults of a column, as SQL text. Raises UnsupportedTableFeature for one that cannot be kept."""
+    found = {}
+    for key, told, value in ((INITIAL, "initial", field.initial_default), (DEFAULT, "write", field.write_default)):
+        if value is not None:
+            text = default_text(value, field.field_type) if top else None
+            if text is None:
+                where = f"column {field.name} of type {field.field_type}" if top else f"field {field.name} of a struct"
+                advice = "Read it in an engine that knows such defaults."
+                raise UnsupportedTableFeature(table, f"the {told} default of the {where}", action="read", advice=advice)
+            found[key] = text
+    return found
 
 
 def _struct(struct: t.StructType, table: str) -> Struct:
     return Struct(tuple(_field(field, table) for field in struct.fields))
 
 
-def _field(field: t.NestedField, table: str) -> Field:
-    if field.initial_default is not None:
-        feature, advice = f"the initial default of the column {field.name}", "Read it in an engine that knows defaults."
-        raise UnsupportedTableFeature(table, feature, action="read", advice=advice)
+def _field(field: t.NestedField, table: str, *, top: bool = False) -> Field:
     metadata: dict[str, Any] = {FIELD_ID: field.field_id}
+    metadata |= _defaults(field, table, top=top)
     if nested := dict(_nested_ids(field.field_type, "")):
         metadata[NESTED_IDS] = nested
     if fixed := dict(_fixed(field.field_type, "")):
@@ -153,9 +167,24 @@ class SchemaBuilder:
                 field_type=self._type(column.type, column, column.metadata.get(NESTED_IDS) or {}, ""),
                 required=not column.nullable,
                 doc=column.comment,
+                initial_default=self._default(column, INITIAL),
+                write_default=self._default(column, DEFAULT),
             )
             for id_, column in zip(ids, columns, strict=True)
         ]
+
+    def _default(self, column: Field, key: str) -> Any:
+        text = column.metadata.get(key)
+        if text is None or str(text).strip().upper() == "NULL":
+            return None
+        try:
+            if isinstance(column.type, Primitive | Decimal):
+                return default_value(str(text), self._type(column.type, column, {}, ""))
+        except ValueError:
+            pass
+        told = f"the default {text} of the column {column.name}"
+        advice = f"Write a literal of the type {sql_name(column.type)} (times with their zone), or leave it out: Iceberg keeps the value."
+        raise UnsupportedTableFeature(self._table, told, action="create", advice=advice)
 
     def _id(self, known: Any) -> int:
         if known is not None:
@@ -199,7 +228,7 @@ def fresh(columns: Struct) -> Struct:
 
 
 def _fresh_field(field: Field) -> Field:
-    kept = {key: field.metadata[key] for key in ("comment",) if key in field.metadata}
+    kept = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
     return Field(field.name, _fresh_type(field.type), field.nullable, kept)
 
 

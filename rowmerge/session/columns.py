@@ -37,14 +37,14 @@ def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Stru
     """The schema after ALTER TABLE … ADD COLUMNS, in the places that it gives. Raises PlanError, UnknownColumn."""
     schema: DataType = snapshot.schema
     for field, column in zip(added, command.columns, strict=True):
-        _check_addable(field)
+        _check_addable(field, gives_initial_values=snapshot.gives_initial_values)
         schema = in_struct(schema, column.within, partial(_with_column, field=field, path=column.path, command=command))
     assert isinstance(schema, Struct)
     return schema
 
 
-def _check_addable(field: Field) -> None:
-    if GENERATED in field.metadata or DEFAULT in field.metadata:
+def _check_addable(field: Field, *, gives_initial_values: bool) -> None:
+    if GENERATED in field.metadata or (DEFAULT in field.metadata and not gives_initial_values):
         what = "is GENERATED" if GENERATED in field.metadata else "has a DEFAULT"
         advice = "Create the table anew with it" if GENERATED in field.metadata else "Add it without, then ALTER COLUMN … SET DEFAULT"
         raise UnsupportedStatement(

@@ -42,7 +42,8 @@ class WriteSpec:
     `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
     `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order; `others`: files that hold
     the columns in another way than new ones, by their paths; `lineage`: of the files that rows are taken from, None where rows take
-    nothing along; else the hidden columns (see lineage.py) are the last two of `schema` and `stored`.
+    nothing along; else the hidden columns (see lineage.py) are the last two of `schema` and `stored`;
+    `initial`: what columns hold in rows of files that do not have them, as arrays of one value, by the table's names.
     """
 
     root: str
@@ -62,6 +63,7 @@ class WriteSpec:
     ordered: bool = False
     others: dict[str, HeldColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
+    initial: dict[str, pa.Array] = field(default_factory=dict)
 
 
 @dataclass

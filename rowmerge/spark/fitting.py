@@ -5,7 +5,7 @@ Runs on executors, sent there by value (see sink.py), so nothing here may import
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -38,12 +38,17 @@ def has_field_ids(found: pa.Schema) -> bool:
     return any((field.metadata or {}).get(_ID) is not None for field in found)
 
 
-def from_file(rows: pa.Table, schema: pa.Schema, held: pa.Schema, *, by_field_id: bool) -> pa.Table:
-    """Rows of a data file as the table's: columns are found by the names, or the ids, of `held`; those that are not there are null."""
+def from_file(
+    rows: pa.Table, schema: pa.Schema, held: pa.Schema, *, by_field_id: bool, initial: Mapping[str, pa.Array] | None = None
+) -> pa.Table:
+    """Rows of a data file as the table's: columns are found by the names, or the ids, of `held`; those that are not there are null, or
+    what `initial` has for them, by the table's names, as arrays of one value."""
     columns = []
     for place, field, stored in zip(file_columns(rows.schema, held, by_field_id=by_field_id), schema, held, strict=True):
         if place is None:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+            value = (initial or {}).get(field.name)
+            absent = pa.nulls(rows.num_rows, field.type) if value is None else pa.repeat(value[0], rows.num_rows)
+            columns.append(pa.chunked_array([absent]))
         else:
             shaped = [fitted(chunk, field.type, stored.type, by_field_id=by_field_id) for chunk in rows.column(place).chunks]
             columns.append(pa.chunked_array(shaped, field.type))

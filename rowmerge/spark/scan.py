@@ -23,6 +23,7 @@ from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.uuids import readable
 from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions
+from rowmerge.table.rules import INITIAL
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
 from rowmerge.table.snapshot import Snapshot
 
@@ -156,7 +157,7 @@ def _held(snapshot: Snapshot, layout: FileLayout, field: Field) -> Field:
         return field
     ids = [column.metadata.get(FIELD_ID) for column in snapshot.schema]
     name = layout.stored.names[ids.index(field.metadata[FIELD_ID])] if field.metadata[FIELD_ID] in ids else f"{_KEY}_missing"
-    return Field(name, field.type)
+    return replace(field, name=name, metadata={key: field.metadata[key] for key in (INITIAL,) if key in field.metadata})
 
 
 def read_files(
@@ -177,7 +178,8 @@ def read_files(
     if layout.by_field_id:
         # Of the session, for Spark asks when the query runs; it means nothing for tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    stored = to_spark(Struct(tuple(held for _, held in pairs)), field_ids=layout.by_field_id)
+    kept = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.gives_initial_values
+    stored = to_spark(Struct(tuple(held for _, held in pairs)), kept)
     reader = spark.read.schema(stored).option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
     if partition_folders is not None:
@@ -205,7 +207,7 @@ def _unglobbed(path: str) -> str:
 def _named(field: Field, held: Field) -> str:
     """SQL for a column of the files under the table's name, its structs' fields too."""
     column = readable(backquote(held.name), held.type)
-    if FIELD_ID in held.metadata or field.type != held.type:
+    if held.metadata or field.type != held.type:
         # An expression has no metadata: that of the files' column says nothing of the table's.
         column = f"cast({column} as {sql_name(field.type)})"
     return f"{column} as {backquote(field.name)}"

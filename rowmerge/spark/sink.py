@@ -135,7 +135,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         keep = np.ones(batch.num_rows, dtype=bool)
         keep[gone[low:high] - start] = False
         # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
-        rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id)
+        rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial)
         if spec.lineage is not None:
             rows = _placed(spec.lineage, path, rows, start)
         start += batch.num_rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,6 @@ from pyspark.sql.types import StructType
 
 from rowmerge.errors import TypeMismatch
 from rowmerge.table.schema import (
-    FIELD_ID,
     Array,
     DataType,
     Map,
@@ -91,12 +91,10 @@ def check_storable(schema: Struct) -> None:
             ) from error
 
 
-def to_spark(schema: Struct, *, field_ids: bool = False) -> StructType:
-    """Our schema as Spark's; metadata (comments and formats' own keys) stays behind, so that it does not leak into queries.
-
-    With `field_ids`, fields that have an id keep it: Spark's Parquet reader then finds them by it.
-    """
-    return StructType.fromJson(to_json(bare(schema, kept=(FIELD_ID,) if field_ids else ())))
+def to_spark(schema: Struct, kept: Collection[str] = ()) -> StructType:
+    """Our schema as Spark's; metadata (comments and formats' own keys) stays behind, so that it does not leak into queries, but for `kept`:
+    Spark's Parquet reader finds fields by a FIELD_ID, and gives an INITIAL value where a file has no such column."""
+    return StructType.fromJson(to_json(bare(schema, kept)))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:

@@ -30,8 +30,8 @@ from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import AddedFile, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types
+from rowmerge.table.rules import INITIAL, Rules
+from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
 from rowmerge.table.snapshot import Snapshot
 
 _LEAST_ROW_GROUP = 1024 * 1024
@@ -287,7 +287,7 @@ def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewri
     paths = [path for rewrite in rewrites for path in rewrite.deleted]
     if table.lineage is not None:
         spec = _taking_along(spec, table.lineage, table.row_origins(paths))
-    spec = replace(spec, ordered=False, others=_others(table, spec, paths))
+    spec = replace(spec, ordered=False, others=_others(table, spec, paths), initial=_initial_values(spark, table))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
@@ -301,6 +301,19 @@ def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewri
     )
     frame = frame_of(spark, jobs).repartition(len(rewrites))
     return _together(collect_arrow(frame.mapInArrow(shipped(sink.rewrite_sink, spec), "message binary")))
+
+
+def _initial_values(spark: SparkSession, table: Snapshot) -> dict[str, pa.Array]:
+    """What columns hold in rows of files that do not have them, as arrays of one value."""
+    if not table.gives_initial_values:
+        return {}
+    pairs = zip(table.schema, table.stored_schema, strict=True)
+    texts = {field.name: (field.type, held.metadata[INITIAL]) for field, held in pairs if INITIAL in held.metadata}
+    if not texts:
+        return {}
+    values = collect_arrow(spark.sql("select " + ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in texts.values())))
+    typed = zip(texts.items(), values.columns, strict=True)
+    return {name: column.combine_chunks().cast(arrow_type(type_)) for (name, (type_, _)), column in typed}
 
 
 def _others(table: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:

@@ -10,6 +10,8 @@ from rowmerge.table.schema import Struct, backquote
 GENERATED = "GENERATION_EXPRESSION"
 DEFAULT = "CURRENT_DEFAULT"
 """Where Spark keeps the expression of a generated column and of a default in a column's metadata; a format may keep it elsewhere."""
+INITIAL = "EXISTS_DEFAULT"
+"""Where Spark's Parquet reader finds, as SQL text, what a column of `stored_schema` holds in rows of files that do not have it."""
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,10 @@ class Snapshot(Protocol):
         """How these data files hold the columns, those that do it alike together. Raises UnsupportedTableFeature, MissingDataFile."""
 
     @property
+    def gives_initial_values(self) -> bool:
+        """Whether a column may be added with a default, which rows that are there then have."""
+
+    @property
     def lineage(self) -> Lineage | None:
         """The hidden columns of what rows take along when they are written to another file; None: they take nothing along."""
 

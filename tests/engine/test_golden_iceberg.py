@@ -10,23 +10,15 @@ import rowmerge
 from rowmerge.errors import UnreadableDataFile, UnsupportedTableFeature
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 
-REFUSED = {"v3_defaults": "the initial default of the column n"}
 WITHOUT_IDS = {"name_mapped", "name_mapped_partitioned"}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in REFUSED])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
     copied(name, tmp_path / "warehouse" / "default" / name)
     found = bare_session.table(name)
     assert found.columns == expected(name)["columns"]
     assert comparable(found.toArrow()) == expected(name)["rows"]
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_supported_is_refused_by_name(bare_session: rowmerge.Session, tmp_path: Path, name: str) -> None:
-    copied(name, tmp_path / "warehouse" / "default" / name)
-    with pytest.raises(UnsupportedTableFeature, match=REFUSED[name]):
-        bare_session.table(name)
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])

@@ -10,12 +10,12 @@ import rowmerge
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
-READ_ONLY = {"name_mapped", "name_mapped_partitioned", "v3_defaults"}
-"""Tables with files or defaults that are not supported."""
+READ_ONLY = {"name_mapped", "name_mapped_partitioned"}
+"""Tables that other readers do not read."""
 LIKE_OTHERS = {"empty", "truncated", "cow", "v1", "branches", "sorted", "mor_file", "equality_global", "odd_paths"}
 """Tables whose data files are like those of others."""
 WRITTEN = [name for name in NAMES if name not in READ_ONLY | LIKE_OTHERS]
-BOTH = {"v3", "partition_evolution", "v1_upgraded", "equality_evolved", "equality_partitioned"}
+BOTH = {"v3", "v3_defaults", "partition_evolution", "v1_upgraded", "equality_evolved", "equality_partitioned"}
 """Tables whose deletes both write modes meet in their own ways; of the others one mode tells enough."""
 KEYS = {"odd_names": "a.b", "transforms": "v"}
 """A column whose values tell rows apart, where it is not `id`."""

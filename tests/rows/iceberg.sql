@@ -132,6 +132,49 @@ create table t (id int) using iceberg;
 select * from table_changes('t', 1);
 !> ChangesNotRecorded: no change rows
 
+--- a column that is added with a default has it in the rows that are there, and another one in new rows
+create table t (id int, k int default 5) using iceberg tblproperties ('format-version' = '3', {mode});
+insert into t (id) values (1), (2);
+alter table t add columns (d date default date'2020-02-03', s string default 'it\'s', x decimal(10, 2) default 1.5, f float default 0.1, b boolean default true, ts timestamp default timestamp'2020-02-03 04:05:06.5Z');
+insert into t (id, s) values (3, null);
+alter table t alter column k set default 6;
+alter table t alter column x set default 2;
+alter table t alter column s drop default;
+insert into t (id, d) values (4, default);
+select id, k, d, s, x, b, ts from t order by id;
+=> 1 | 5 | 2020-02-03 | it's | 1.50 | true | 2020-02-03 04:05:06.500000
+=> 2 | 5 | 2020-02-03 | it's | 1.50 | true | 2020-02-03 04:05:06.500000
+=> 3 | 5 | 2020-02-03 | NULL | 1.50 | true | 2020-02-03 04:05:06.500000
+=> 4 | 6 | 2020-02-03 | NULL | 2.00 | true | 2020-02-03 04:05:06.500000
+select id from t where d = date'2020-02-03' and x = 1.5 and s is not null and f between 0.09 and 0.11 order by id;
+=> 1
+=> 2
+select id from t where s is null order by id;
+=> 3
+=> 4
+alter table t rename column s to d2;
+alter table t alter column k type bigint;
+merge into t using (values (1, 2.5), (9, 9.5)) s (id, x) on t.id = s.id and t.d = date'2020-02-03' when matched then update set x = s.x when not matched then insert (id, x) values (s.id, s.x);
+=> 2 | 1 | 0 | 1
+delete from t where id = 2 and d2 = 'it\'s';
+=> 1
+call system.rewrite_data_files(table => 't', options => map('rewrite-all', 'true'));
+alter table t add column z int default 7;
+update t set z = z + 1 where id = 9;
+=> 1
+select id, k, d, d2, x, z from t order by id;
+=> 1 | 5 | 2020-02-03 | it's | 2.50 | 7
+=> 3 | 5 | 2020-02-03 | NULL | 1.50 | 7
+=> 4 | 6 | 2020-02-03 | NULL | 2.00 | 7
+=> 9 | 6 | 2020-02-03 | NULL | 9.50 | 8
+alter table t add column no date default current_date();
+!> UnsupportedTableFeature: the default current_date() of the column no
+alter table t add column no binary default X'00';
+!> UnsupportedTableFeature: Iceberg keeps the value
+create table u (id int, s struct<a: int>) using iceberg tblproperties ('format-version' = '3');
+alter table u add column s.b int default 1;
+!> UnsupportedTableFeature: column default b
+
 --- tables of format version 3 take every statement
 create table t (id int, p string, v int) using iceberg partitioned by (p) tblproperties ('format-version' = '3', {mode});
 insert into t values (1, 'a', 10), (2, 'a', 20), (3, 'b', 30), (4, 'b', 40), (5, null, 50);

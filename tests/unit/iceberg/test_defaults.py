@@ -1,0 +1,85 @@
+"""Defaults between Iceberg's values and SQL text: what is written means the same when it is read."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyiceberg import types as t
+
+from rowmerge.iceberg.defaults import default_text, default_value
+
+VALUES: list[tuple[t.IcebergType, Any]] = [
+    (t.BooleanType(), True),
+    (t.BooleanType(), False),
+    (t.IntegerType(), -(2**31)),
+    (t.LongType(), 2**63 - 1),
+    (t.FloatType(), 0.5),
+    (t.DoubleType(), -1.5e300),
+    (t.DecimalType(9, 2), Decimal("-12.30")),
+    (t.DecimalType(38, 0), Decimal("99999999999999999999999999999999999999")),
+    (t.DateType(), date(2019, 5, 6)),
+    (t.TimestampType(), datetime(2019, 5, 6, 7, 8, 9, 10)),
+    (t.TimestamptzType(), datetime(2019, 5, 6, 7, 8, 9, tzinfo=timezone.utc)),
+    (t.StringType(), "it's \\ 'ä'\n"),
+    (t.StringType(), ""),
+]
+
+
+@pytest.mark.parametrize(("type_", "value"), VALUES)
+def test_a_value_comes_back_from_its_text(type_: t.IcebergType, value: Any) -> None:
+    text = default_text(value, type_)
+    assert text is not None
+    assert default_value(text, type_) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "value"),
+    [
+        ("7", t.LongType(), 7),
+        ("-7L", t.LongType(), -7),
+        ("1.5", t.DecimalType(5, 2), Decimal("1.50")),
+        ("1e2", t.DoubleType(), 100.0),
+        ("TRUE", t.BooleanType(), True),
+        ("'2020-01-02'", t.DateType(), date(2020, 1, 2)),
+        ("date '2020-01-02'", t.DateType(), date(2020, 1, 2)),
+        ("cast('7' as bigint)", t.LongType(), 7),
+        ("timestamp '2020-01-02 03:04:05+02:00'", t.TimestamptzType(), datetime(2020, 1, 2, 1, 4, 5, tzinfo=timezone(timedelta(0)))),
+        ("timestamp_ntz '2020-01-02 03:04:05'", t.TimestampType(), datetime(2020, 1, 2, 3, 4, 5)),
+    ],
+)
+def test_literals_are_taken_for_what_they_mean(text: str, type_: t.IcebergType, value: Any) -> None:
+    assert default_value(text, type_) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "type_"),
+    [
+        ("1.5", t.IntegerType()),
+        ("2147483648", t.IntegerType()),
+        ("1.555", t.DecimalType(5, 2)),
+        ("12345", t.DecimalType(5, 2)),
+        ("1e400", t.DoubleType()),
+        ("current_date()", t.DateType()),
+        ("date '2020-02-30'", t.DateType()),
+        ("timestamp '2020-01-02 03:04:05'", t.TimestamptzType()),
+        ("timestamp '2020-01-02 03:04:05Z'", t.TimestampType()),
+        ("upper('a')", t.StringType()),
+        ("'a' || 'b'", t.StringType()),
+        ("'it''s'", t.StringType()),
+        (r"'\n'", t.StringType()),
+        ("1 + 1", t.LongType()),
+        ("yes", t.BooleanType()),
+        ("X'00'", t.BinaryType()),
+    ],
+)
+def test_what_is_no_literal_of_the_type_is_none(text: str, type_: t.IcebergType) -> None:
+    with pytest.raises(ValueError, match=re.escape(text)):
+        default_value(text, type_)
+
+
+def test_types_without_texts_have_none() -> None:
+    assert default_text(b"\x00", t.BinaryType()) is None
