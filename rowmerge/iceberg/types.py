@@ -115,9 +115,9 @@ def _type(type_: t.IcebergType, column: str, table: str) -> DataType:
             return Primitive("binary")
     name = FROM_ICEBERG.get(str(type_))
     if name is None:
-        raise UnsupportedTableFeature(
-            table, f"type {type_} of the column {column}", action="read", advice="Read it in an engine that has this type."
-        )
+        # Spark's own TIME is a preview that is off unless it is asked for: its files would not be read by most sessions.
+        advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
+        raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
     return Primitive(name)
 
 

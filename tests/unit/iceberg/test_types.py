@@ -1,0 +1,44 @@
+"""Columns of Iceberg's types as the engine has them, and back."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from pyiceberg.schema import Schema
+from pyiceberg.types import FixedType, ListType, LongType, MapType, NestedField, StructType, TimeType, UUIDType
+
+from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.iceberg.snapshot import _check_uuids
+from rowmerge.iceberg.types import SchemaBuilder, columns_of
+from rowmerge.iceberg.view_schema import columns_of as columns_of_view
+from rowmerge.table.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
+
+SCHEMA = Schema(
+    NestedField(1, "u", UUIDType(), required=True),
+    NestedField(2, "s", StructType(NestedField(3, "f", FixedType(4), required=False)), required=False),
+    NestedField(4, "l", ListType(5, MapType(6, UUIDType(), 7, FixedType(2))), required=False),
+)
+
+
+def test_uuid_and_fixed_are_text_and_binary_and_come_back_as_they_were() -> None:
+    columns = columns_of(SCHEMA, "t")
+    assert [field.sql_type for field in columns] == ["string", "struct<f:binary>", "array<map<string,binary>>"]
+    held = held_types(columns)
+    assert [field.type for field in held][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
+    assert isinstance(held.fields[1].type, Struct) and held.fields[1].type.fields[0].type == Fixed(4)
+    assert SchemaBuilder("t", 7).schema(columns).as_struct() == SCHEMA.as_struct()
+
+
+def test_time_is_refused_in_tables_and_text_in_views() -> None:
+    time = Schema(NestedField(1, "at", TimeType(), required=False))
+    with pytest.raises(UnsupportedTableFeature, match="type time of the column at"):
+        columns_of(time, "t")
+    assert columns_of_view(time.model_dump()).fields[0].type == Primitive("string")
+
+
+def test_a_pyarrow_that_forgets_what_a_uuid_is_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    _check_uuids("t", SCHEMA)
+    monkeypatch.setattr(pa, "__version__", "20.0.0")
+    with pytest.raises(UnsupportedTableFeature, match=r"type uuid of the column u .*Install pyarrow 21 or newer"):
+        _check_uuids("t", SCHEMA)
+    _check_uuids("t", Schema(NestedField(1, "id", LongType(), required=False)))

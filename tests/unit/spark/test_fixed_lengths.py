@@ -1,0 +1,62 @@
+"""Bytes of one length between statements and files: UUIDs are text and 16 bytes, at any depth, also in slices and beside NULL."""
+
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from rowmerge.spark.fitting import as_held, fitted
+from rowmerge.spark.partitions import PartitionKey, split_by_partition
+from rowmerge.table.transforms import hashes, transformed
+from rowmerge.table.uuids import uuid_bytes, uuid_texts
+
+KEYS = [uuid.UUID(int=0), None, uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), uuid.UUID(int=2**128 - 1), None, uuid.uuid4()]
+TEXTS = pa.array([None if key is None else str(key) for key in KEYS], pa.string())
+BYTES = pa.array([None if key is None else key.bytes for key in KEYS], pa.binary(16))
+
+
+@pytest.mark.parametrize(("start", "length"), [(0, 6), (1, 3), (2, 0), (4, 1)])
+def test_texts_and_bytes_are_each_other(start: int, length: int) -> None:
+    texts, octets = TEXTS.slice(start, length), BYTES.slice(start, length)
+    assert uuid_bytes(texts).equals(octets) and uuid_bytes(pc.utf8_upper(texts)).equals(octets)
+    assert uuid_texts(octets).equals(texts)
+
+
+@pytest.mark.parametrize("text", ["", "f79c3e09", "g79c3e09-677c-4bbd-a479-3f349cb785e7", "f79c3e09-677c-4bbd-a479-3f349cb785e70"])
+def test_a_text_that_is_no_uuid_is_none(text: str) -> None:
+    with pytest.raises(ValueError):
+        uuid_bytes(pa.array([text]))
+
+
+@pytest.mark.parametrize(
+    ("values", "plain", "held"),
+    [
+        (TEXTS.to_pylist(), pa.string(), pa.uuid()),
+        ([b"ab", None], pa.binary(), pa.binary(2)),
+        ([[TEXTS[0].as_py(), None], None, []], pa.list_(pa.string()), pa.list_(pa.field("element", pa.uuid()))),
+        (
+            [{"a": TEXTS[2].as_py(), "b": b"x"}, None],
+            pa.struct({"a": pa.string(), "b": pa.binary()}),
+            pa.struct({"p": pa.uuid(), "q": pa.binary(1)}),
+        ),
+        ([[("k", TEXTS[0].as_py())], None, []], pa.map_(pa.string(), pa.string()), pa.map_(pa.string(), pa.uuid())),
+    ],
+)
+def test_values_go_into_files_and_come_back(values: list[object], plain: pa.DataType, held: pa.DataType) -> None:
+    there = as_held(pa.array(values, plain), held)
+    assert there.type == held
+    assert fitted(there, plain, held).to_pylist() == values
+    assert fitted(there.slice(1), plain, held).to_pylist() == values[1:]
+
+
+def test_buckets_are_of_bytes_as_the_spec_has_them() -> None:
+    """Iceberg spec, Appendix B."""
+    assert hashes(BYTES.slice(2, 1)).astype("int32").tolist() == [1488055340]
+    assert hashes(pa.array([bytes([0, 1, 2, 3])], pa.binary(4))).astype("int32").tolist() == [-188683207]
+    key = PartitionKey("p", "p", ("u",), pa.binary(16), "bucket[16]")
+    parts = list(split_by_partition(pa.table({"u": TEXTS}), (key,), empty_is_null=False))
+    assert {partition["p"] for partition, _ in parts} == set(transformed(BYTES, "bucket[16]").to_pylist())
+    assert sum(rows.num_rows for _, rows in parts) == len(TEXTS)
