@@ -17,6 +17,7 @@ from rowmerge.spark.types import frame_of, has_collation, schema_of
 from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
 
 ORDINAL = "__rowmerge_source"
+_MATCHED = "__rowmerge_matched"
 LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
 COLLECTED_KEYS = 50_000
@@ -66,8 +67,8 @@ class Source:
         if self.local is not None:
             rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=gone)))
             return frame_of(spark, rows, _with_ordinal(self.schema))
-        known = F.broadcast(frame_of(spark, pa.table({"gone": gone})))
-        return self.frame.join(known, F.col(ORDINAL) == F.col("gone"), "left_anti")
+        known = F.broadcast(frame_of(spark, pa.table({_MATCHED: gone})))
+        return self.frame.join(known, F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
 
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Source:

@@ -289,3 +289,13 @@ merge into t using (values (2, 'c')) s (id, v) on t.id = s.id when not matched t
 select * from t order by id;
 => 1 | {"id":1,"v":"b"} {"id":1,"v":"{\"id\":1,\"v\":\"b\"}"}{"id":1,"v":"{\"id\":1,\"v\":\"b\"}","id":1}
 => 2 | {"id":2,"v":"c"}
+
+--- no name of a source column is one of the engine's, also where rows stay with the executors
+create table t (id int, gone array<int>) using delta tblproperties ({mode});
+insert into t values (1, array(1));
+merge into t using (values (1, array(2)), (2, array(3))) s (id, gone) on t.id = s.id
+when matched then update set * when not matched then insert *;
+=> 2 | 1 | 0 | 1
+select * from t order by id;
+=> 1 | [2]
+=> 2 | [3]

@@ -105,3 +105,75 @@ class TestCurrentRowsWithAnEnd(History):
             (1, 2024, 2, 9999),
             (2, 2024, 1, 9999),
         ]
+
+
+KINDS = {
+    "by_time": "strategy='timestamp', updated_at='at', hard_deletes='ignore'",
+    "by_columns": "strategy='check', check_cols=['name'], hard_deletes='invalidate'",
+    "with_records": "strategy='check', check_cols='all', hard_deletes='new_record', dbt_valid_to_current=\"timestamp'9999-12-31'\"",
+    "renamed": "strategy='timestamp', updated_at='at', hard_deletes='new_record', snapshot_meta_column_names={'dbt_valid_from': 'since',"
+    " 'dbt_valid_to': 'until', 'dbt_scd_id': 'scd', 'dbt_updated_at': 'changed', 'dbt_is_deleted': 'gone'}",
+}
+
+
+class TestEveryKind:
+    """Composite keys, both formats, headers: a row is changed, one deleted, one comes back, and a column is new in the source."""
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {"sources.yml": SOURCES}
+
+    @pytest.fixture(scope="class")
+    def snapshots(self):
+        header = "{{% call set_sql_header(config) %}} create or replace temporary view {name}_view as select 1 as one; {{% endcall %}}"
+        return {
+            f"{format}_{kind}.sql": f"{{% snapshot {format}_{kind} %}}"
+            + header.format(name=f"{format}_{kind}")
+            + f"{{{{ config(unique_key=['id', 'town'], file_format='{format}', target_schema=schema, {config}) }}}}"
+            + f"select people.* from {{{{ source('raw', 'people') }}}} as people cross join {format}_{kind}_view {{% endsnapshot %}}"
+            for format in ("delta", "iceberg")
+            for kind, config in KINDS.items()
+        }
+
+    def test_history_is_kept_in_one_commit_a_run_and_no_helper_column_stays(self, project):
+        def commits(kind):
+            return [len(project.run_sql(f"describe history {{schema}}.{format}_{kind}", fetch="all")) for format in ("delta", "iceberg")]
+
+        project.run_sql("create or replace table {schema}.people (id int, town string, name string, at timestamp)")
+        project.run_sql(
+            "insert into {schema}.people values (1, 'Rome', 'a', timestamp'2024-01-01'), (1, 'Bonn', 'b', timestamp'2024-01-01'),"
+            " (2, 'Rome', 'c', timestamp'2024-01-01')"
+        )
+        run_dbt(["snapshot"])
+        project.run_sql("alter table {schema}.people add columns (size struct<w: int>)")
+        project.run_sql("update {schema}.people set name = 'A', at = timestamp'2024-02-01', size.w = 1 where id = 1 and town = 'Rome'")
+        project.run_sql("delete from {schema}.people where id = 2")
+        before = {kind: commits(kind) for kind in KINDS}
+        run_dbt(["snapshot"])
+        assert {kind: [count - 1 for count in commits(kind)] for kind in KINDS} == before
+        project.run_sql("insert into {schema}.people values (2, 'Rome', 'c', timestamp'2024-03-01', null)")
+        run_dbt(["snapshot"])
+        changed = [(1, "Bonn", "b", None, True), (1, "Rome", "A", 1, True), (1, "Rome", "a", None, False)]
+        expected = {
+            "by_time": [*changed, (2, "Rome", "c", None, False), (2, "Rome", "c", None, True)],
+            "by_columns": [*changed, (2, "Rome", "c", None, False), (2, "Rome", "c", None, True)],
+            # dbt takes every row for changed where all columns are checked and one is new.
+            "with_records": [
+                *changed,
+                (1, "Bonn", "b", None, False),
+                (2, "Rome", "c", None, False),
+                (2, "Rome", "c", None, False),
+                (2, "Rome", "c", None, True),
+            ],
+            "renamed": [*changed, (2, "Rome", "c", None, False), (2, "Rome", "c", None, False), (2, "Rome", "c", None, True)],
+        }
+        with project.adapter.connection_named("test"):
+            for format in ("delta", "iceberg"):
+                for kind, rows in expected.items():
+                    described = project.adapter.session.describe(project.test_schema, f"{format}_{kind}")
+                    names = [field.name for field in described.columns if not field.name.startswith("dbt_")]
+                    assert names[:4] == ["id", "town", "name", "at"] and names[-1] == "size", names
+                    assert not any("key" in field.name or "type" in field.name for field in described.columns)
+                    end = "until" if kind == "renamed" else "dbt_valid_to"
+                    query = f"select id, town, name, size.w, {end} is null or year({end}) = 9999 from {{schema}}.{format}_{kind}"
+                    assert sorted(project.run_sql(query, fetch="all"), key=repr) == sorted(rows, key=repr), (format, kind)

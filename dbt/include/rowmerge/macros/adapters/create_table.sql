@@ -1,8 +1,4 @@
 {% macro rowmerge__create_table_as(temporary, relation, compiled_code, language='sql') -%}
-  {%- set sql_header = config.get('sql_header') -%}
-  {%- if sql_header is not none and not temporary %}
-{{ sql_header }}
-  {% endif -%}
   {%- if temporary -%}
     {{ create_temporary_view(relation, compiled_code) }}
   {%- else -%}

@@ -1,8 +1,4 @@
 {% macro rowmerge__create_view_as(relation, sql) -%}
-  {%- set sql_header = config.get('sql_header') -%}
-  {%- if sql_header is not none %}
-{{ sql_header }}
-  {% endif -%}
   {%- if config.get('contract').enforced -%}
     {{ get_assert_columns_equivalent(sql) }}
   {%- endif -%}

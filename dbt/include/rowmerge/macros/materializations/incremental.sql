@@ -16,12 +16,12 @@
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {% do rowmerge_run_sql_header() %}
 
   {% if rebuilds %}
     {% do drop_other_kind(existing_relation, target_relation) %}
     {% do rowmerge_build_incremental(strategy, existing_relation, target_relation) %}
   {% else %}
-    {% do rowmerge_run_sql_header() %}
     {% call(source) rowmerge_model_rows(target_relation) %}
       {% set strategy_sql = adapter.get_incremental_strategy_macro(context, strategy) %}
       {% set build_sql = strategy_sql({
@@ -91,14 +91,4 @@
     {% set written = process_schema_changes(change, adapter.stored_rows(config, strategy, source), existing_relation) %}
   {% endif %}
   {{ return(written or adapter.get_columns_in_relation(existing_relation)) }}
-{% endmacro %}
-
-
-{#- Before the model's query is looked at: it may need what the header makes. -#}
-{% macro rowmerge_run_sql_header() %}
-  {% if config.get('sql_header') %}
-    {% call statement('sql_header') -%}
-      {{ config.get('sql_header') }}
-    {%- endcall %}
-  {% endif %}
 {% endmacro %}

@@ -18,6 +18,7 @@
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {% do rowmerge_run_sql_header() %}
 
   {% set strategy_macro = strategy_dispatch(strategy_name) %}
   {% set strategy = strategy_macro(model, 'snapshotted_data', 'source_data', model['config'], exists) %}
@@ -39,7 +40,6 @@
     {% for column in adapter.get_columns_in_relation(staging) if column.name | lower not in helper_columns %}
       {% do columns.append(column) %}
     {% endfor %}
-    {% do create_columns(target_relation, diff_columns(columns, adapter.get_columns_in_relation(target_relation))) %}
     {% set final_sql = snapshot_merge_sql(target=target_relation, source=staging, insert_cols=columns | map(attribute='quoted') | list) %}
   {% endif %}
 
@@ -63,7 +63,8 @@
   {%- set names = config.get('snapshot_table_column_names') or get_snapshot_table_column_names() -%}
   {%- set current = config.get('dbt_valid_to_current') -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}
-merge into {{ target.render() }} as {{ dest }}
+{#- Columns and fields that are new in the source come with the rows, in their commit. -#}
+merge with schema evolution into {{ target.render() }} as {{ dest }}
 using {{ source }} as {{ src }}
 on {{ src }}.{{ names.dbt_scd_id }} = {{ dest }}.{{ names.dbt_scd_id }}
 when matched and {{ src }}.dbt_change_type in ('update', 'delete')

@@ -5,6 +5,7 @@
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {% do rowmerge_run_sql_header() %}
 
   {% do drop_other_kind(existing_relation, target_relation) %}
   {% do build_table(existing_relation, target_relation) %}

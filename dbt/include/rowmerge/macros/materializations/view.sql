@@ -4,6 +4,7 @@
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
+  {% do rowmerge_run_sql_header() %}
 
   {% do drop_other_kind(existing_relation, target_relation) %}
   {% call statement('main') -%}

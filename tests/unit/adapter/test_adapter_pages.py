@@ -1,0 +1,27 @@
+"""The pages about strategies and configs say what there is."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+from dbt.adapters.rowmerge.model_config import RowmergeConfig
+from dbt.adapters.rowmerge.strategy_config import STRATEGIES
+from tests.unit.adapter.strategies_page import document
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_page_of_strategies_is_made_from_what_they_render():
+    page = (DOCS / "strategies.md").read_text(encoding="utf-8")
+    assert page == document(), "run: python -m tests.unit.adapter.strategies_page > docs/strategies.md"
+
+
+def test_every_strategy_has_its_section():
+    headings = [line.removeprefix("## ") for line in document().splitlines() if line.startswith("## ")]
+    assert set(STRATEGIES) <= set(headings)
+
+
+def test_every_config_is_on_the_page_of_configs():
+    page = (DOCS / "configs.md").read_text(encoding="utf-8")
+    assert [field.name for field in fields(RowmergeConfig) if not field.name.startswith("_") and f"`{field.name}`" not in page] == []
