@@ -64,6 +64,21 @@ class CreateTable:
 
 
 @dataclass(frozen=True)
+class CloneTable:
+    """CREATE [OR REPLACE] TABLE … SHALLOW CLONE source: the newest version, or `version`, `reference` (a branch or tag), `timestamp`."""
+
+    name: TableName
+    source: TableName
+    version: int | None = None
+    timestamp: SqlText | None = None
+    reference: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    location: str | None = None
+    or_replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
 class CreateView:
     """CREATE [OR REPLACE] [TEMPORARY] VIEW. `columns` are (name, comment)."""
 
@@ -285,6 +300,7 @@ class Query:
 
 DefinitionCommand = (
     CreateTable
+    | CloneTable
     | CreateView
     | CreateSchema
     | DropSchema

@@ -10,7 +10,7 @@ from typing import Any
 
 from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
 from rowmerge.delta.conflicts import Ours, find_conflict
-from rowmerge.delta.definition import changed_table, new_table, replaced_table
+from rowmerge.delta.definition import changed_table, cloned_table, new_table, replaced_table
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
@@ -73,9 +73,7 @@ class Commit:
         rebases = 0
         while True:
             version = state.version + 1
-            actions = [*self._small(state, version), *self._with_row_ids(fixed, state, version)]
-            if self.change.replace:
-                actions += writer.removal_of(state.files)
+            actions = [*self._small(state, version), *self._with_row_ids([*fixed, *writer.replacement_of(state)], state, version)]
             put = self._put(version, serialize(actions))
             if isinstance(put, Unknown):
                 return put
@@ -136,13 +134,13 @@ class Commit:
         if self.change.transaction:
             application, number = self.change.transaction
             yield {"txn": {"appId": application, "version": number, "lastUpdated": self.now}}
-        if _everything(self.change):
+        if _everything(self.change) or self.change.cloned is not None:
             yield from self._clustering(state)
 
     def _clustering(self, state: State) -> Iterator[Action]:
-        """A new table has no clustering, whatever the old one had; a restored one has the one of then."""
-        before, restored = state.domains.get(_CLUSTERING), self.change.restored
-        after = restored.state.domains.get(_CLUSTERING) if isinstance(restored, DeltaSnapshot) else None
+        """A new table has no clustering, whatever the old one had; a restored one has the one of then, a clone that of the other table."""
+        before, like = state.domains.get(_CLUSTERING), self.change.restored or self.change.cloned
+        after = like.state.domains.get(_CLUSTERING) if isinstance(like, DeltaSnapshot) else None
         if before != after:
             yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": after or before, "removed": after is None}}
 
@@ -213,14 +211,21 @@ class Commit:
 def creation(storage: Storage, table: str, definition: TableDefinition, change: Change) -> Commit:
     """The first commit of a table. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
     now = _now()
-    protocol, metadata = new_table(table, definition, now)
+    if isinstance(change.cloned, DeltaSnapshot):
+        protocol, metadata = cloned_table(table, (change.cloned.protocol, change.cloned.metadata), None, definition, now)
+    else:
+        protocol, metadata = new_table(table, definition, now)
     return Commit(storage, table, None, change, protocol, metadata, now)
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
     """A commit on a version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
-    protocol, metadata = base.protocol, base.metadata
-    if isinstance(change.restored, DeltaSnapshot):
+    protocol, metadata, now = base.protocol, base.metadata, _now()
+    if isinstance(change.cloned, DeltaSnapshot):
+        check_writable(table, protocol, metadata)
+        source, definition = (change.cloned.protocol, change.cloned.metadata), change.definition or TableDefinition()
+        protocol, metadata = cloned_table(table, source, (protocol, metadata), definition, now)
+    elif isinstance(change.restored, DeltaSnapshot):
         check_writable(table, protocol, metadata)
         protocol, metadata = restored_table(protocol, metadata, change.restored)
         check_writable(table, protocol, metadata)
@@ -240,7 +245,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
             f"Switch them on with ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read'), or rewrite the files."
         )
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
-    return Commit(storage, table, base, change, protocol, metadata, _now())
+    return Commit(storage, table, base, change, protocol, metadata, now)
 
 
 def _everything(change: Change) -> bool:

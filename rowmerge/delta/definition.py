@@ -23,7 +23,7 @@ from rowmerge.delta.properties import (
     is_true,
     write_mode,
 )
-from rowmerge.delta.row_tracking import with_column_names
+from rowmerge.delta.row_tracking import COLUMN_NAMES, with_column_names
 from rowmerge.delta.rules import GENERATION_EXPRESSION
 from rowmerge.delta.schema_changes import SchemaChange, check_schema, renamed_leaf
 from rowmerge.delta.statistics import INDEXED_COLUMNS, Leaf, indexed_leaves, named_leaves
@@ -71,6 +71,45 @@ def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definitio
         definition = replace(definition, properties={**definition.properties, **kept})
     _refuse_late_timestamps(table, metadata.configuration, definition.properties or {})
     return _complete(table, protocol, metadata, definition)
+
+
+def cloned_table(
+    table: str, source: tuple[Protocol, Metadata], base: tuple[Protocol, Metadata] | None, definition: TableDefinition, now: int
+) -> tuple[Protocol, Metadata]:
+    """The protocol and metadata of a shallow clone: those of `source`, with the definition's properties above them.
+
+    `base`: of the table that is replaced. As in Delta's CloneTableBase, the name and the description are not cloned. What the log keeps for
+    its own sake is its own: how commits are timed, and where rows keep their ids, which are new. Raises as `changed_table`.
+    """
+    protocol, metadata = source
+    old = Metadata(id=str(uuid.uuid4()), schema_string="", created=now) if base is None else base[1]
+    asked = definition.properties or {}
+    check_properties(asked, metadata.configuration)
+    _refuse_new_constraints(table, metadata.configuration, asked)
+    own = _ICT_KEPT[1:] if base is None else _ICT_KEPT
+    kept = {name: value for name, value in metadata.configuration.items() if name not in own and name not in COLUMN_NAMES}
+    if base is not None:
+        _refuse_late_timestamps(table, old.configuration, asked)
+        kept |= {name: value for name, value in old.configuration.items() if name in _ICT_KEPT}
+    if metadata.mapping_mode == "none":
+        kept.pop(MODE, None)
+    marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
+    changed = replace(
+        metadata,
+        id=old.id,
+        name=old.name,
+        description=old.description,
+        created=old.created,
+        configuration=kept | _stored(asked, marks=marks),
+        mapping_supported=True,
+    )
+    _check_mapping_change(table, metadata, changed)
+    if is_true(changed.configuration, ROW_TRACKING):
+        changed = replace(changed, configuration=with_column_names(changed.configuration, old.configuration))
+    changed = _mapped(changed, keep_names=metadata.mapping_mode == "none", last=int(old.configuration.get(MAX_ID, "0")))
+    if base is not None:
+        protocol = base[0].with_features(protocol.features)
+    return _with_protocol(table, protocol, changed, asked, action="create")
 
 
 def changed_table(

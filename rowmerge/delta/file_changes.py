@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.clone import cloned_files, files_by_identity
 from rowmerge.delta.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
 from rowmerge.delta.paths import absolute_paths, log_path
@@ -49,7 +50,7 @@ class FileWriter:
         self.touched = frozenset(change.files.removed) | frozenset(change.files.deleted)
 
     def actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
-        """All file actions but the removals of a replacement, for the version after `state`. Writes the deletion vectors.
+        """All file actions but those of a replacement, for the version after `state`. Writes the deletion vectors.
 
         `deleted`: all positions that are now deleted in the files that stay, those that `state` has among them.
         Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the state does not have.
@@ -67,7 +68,16 @@ class FileWriter:
             actions += self._marked(rows, deleted)
         return actions
 
-    def removal_of(self, files: pa.Table) -> list[Action]:
+    def replacement_of(self, state: State) -> list[Action]:
+        """What the version after `state` has instead of all of its files, besides `actions`: removals, and what a clone has in common with
+        another table. A file that both have stays: one version never adds and removes the same file."""
+        if not isinstance(self._change.cloned, DeltaSnapshot):
+            return self._removal_of(state.files) if self._change.replace else []
+        there, wanted = files_by_identity(self._storage.location, state.files), cloned_files(self._change.cloned)
+        added = [self._readded(row, row["deletionVector"], self._stats(row)) for key, row in wanted.items() if key not in there]
+        return [*added, *(self._removed(row) for key, row in there.items() if key not in wanted)]
+
+    def _removal_of(self, files: pa.Table) -> list[Action]:
         """The removals of all these files."""
         return [self._removed(row) for batch in files.to_batches(max_chunksize=_BATCH) for row in batch.to_pylist()]
 
@@ -140,7 +150,7 @@ class FileWriter:
         back = only_in(wanted.state, state)
         check_files(self._storage, wanted.name, back)
         added = [self._readded(row, _without_nulls(row["deletionVector"]), self._stats(row)) for row in back.to_pylist()]
-        return [*added, *self.removal_of(only_in(state, wanted.state))]
+        return [*added, *self._removal_of(only_in(state, wanted.state))]
 
     def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
         fields = {

@@ -18,8 +18,11 @@ def log_path(location: str, path: str) -> str:
     `file:///t/x=A%2FA/p` in the table `file:///t` is `x=A%252FA/p`.
     """
     below = f"{location}/"
-    if path.startswith(below):
-        return quote(path[len(below) :], safe=_SAFE)
+    return quote(path[len(below) :], safe=_SAFE) if path.startswith(below) else uri_of(path)
+
+
+def uri_of(path: str) -> str:
+    """An absolute plain path as an absolute URI, percent-encoded."""
     scheme, separator, rest = path.partition("://")
     return f"{scheme}{separator}{quote(rest, safe=_SAFE + ':')}"
 

@@ -67,6 +67,7 @@ class CatalogOperations:
     """Implements `rowmerge.iceberg.operations.TableOperations`. The catalog writes metadata files; where, is its own affair."""
 
     newest_format = 2  # pyiceberg writes no other
+    keeps_ids = False
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""

@@ -62,6 +62,10 @@ class TableOperations(Protocol):
     def newest_format(self) -> int:
         """The highest format version that the catalog can keep."""
 
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether a table is created with the ids of schemas and partitionings that its metadata has."""
+
     def current(self) -> Current | None:
         """The newest metadata, None when there is no such table. Raises CorruptLog, StorageError."""
 
@@ -82,6 +86,7 @@ class DirectoryOperations:
     """
 
     newest_format = NEWEST_FORMAT
+    keeps_ids = True
 
     def __init__(self, storage: Storage, table: str) -> None:
         self._storage, self._table = storage, table

@@ -13,6 +13,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import ChangesNotRecorded, PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
+from rowmerge.iceberg.clone import cloned_metadata
 from rowmerge.iceberg.commit import Commit, creation
 from rowmerge.iceberg.definition import changing_updates, new_metadata, replacing_updates
 from rowmerge.iceberg.metadata_updates import updated
@@ -137,12 +138,21 @@ class IcebergTable:
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:
         """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
-        return creation(self._operations, self._name, self._new_metadata(definition), change)
+        if isinstance(change.cloned, IcebergSnapshot):
+            metadata = self._cloned_metadata(change.cloned, definition)
+        else:
+            metadata = self._new_metadata(definition)
+        return creation(self._operations, self._name, metadata, change)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
         if not isinstance(base, IcebergSnapshot):
             raise TypeError(f"{base!r} is no snapshot of an Iceberg table")
+        if change.cloned is not None:
+            raise PlanError(
+                f"{self._name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
+                f"not theirs. DROP TABLE {self._name} first."
+            )
         base.check_writable()
         name = self._name if base.branch == MAIN else f"{self._name}.branch_{base.branch}"
         commit = Commit(self._operations, name, base, change)
@@ -170,6 +180,14 @@ class IcebergTable:
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
         return Vacuum(self._operations, self._name, time.time_ns() // 1_000_000).run(options)
+
+    def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
+        if not self._operations.keeps_ids:
+            raise PlanError(
+                f"{self._name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
+                f"speak of those of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
+            )
+        return cloned_metadata(self._name, self.location, source, definition.properties or {})
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self._name, self.location, definition)

@@ -15,6 +15,7 @@ from rowmerge.commands.definitions import (
     AddConstraint,
     AlterColumn,
     ChangePartitioning,
+    CloneTable,
     CommentOn,
     CreateSchema,
     CreateTable,
@@ -42,6 +43,7 @@ from rowmerge.commands.names import TableName
 from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
+from rowmerge.session.clones import Clones
 from rowmerge.session.column_changes import changed_paths, check_unused, commented, schema_change
 from rowmerge.session.columns import new_properties, query_columns, renamed, with_columns
 from rowmerge.session.constraints import Constraints, checks_by_name
@@ -72,6 +74,8 @@ class Definitions:
         match command:
             case CreateTable():
                 return self._create_table(command, options)
+            case CloneTable():
+                return Clones(self.spark, self.catalog, self.binder).run(command, options)
             case CreateView():
                 return self._create_view(command)
             case CreateSchema(name, if_not_exists, comment, properties):

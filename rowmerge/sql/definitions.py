@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
-from rowmerge.commands.names import SqlText
+from rowmerge.commands.definitions import (
+    CheckConstraint,
+    CloneTable,
+    ColumnDefinition,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Drop,
+    DropSchema,
+)
+from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.columns import begins_constraint, column_definition, constraint, options, properties
 from rowmerge.sql.cursor import CLOSING, Cursor
-from rowmerge.sql.expressions import begins_query
+from rowmerge.sql.expressions import TimeTravel, begins_query, time_travel
 from rowmerge.sql.partitioning import partition_field
 from rowmerge.table.partitioning import PartitionField
 
@@ -18,7 +27,7 @@ CATALOGS = ("rowmerge", "spark_catalog")
 """What may stand before a schema's name: there is one catalog."""
 
 
-def create(cursor: Cursor) -> CreateTable | CreateView | CreateSchema | None:
+def create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | None:
     """CREATE of a table, a view or a schema; None for everything else that Spark creates, other formats' tables included."""
     cursor.expect("CREATE")
     replace = cursor.accept("OR", "REPLACE")
@@ -30,7 +39,7 @@ def create(cursor: Cursor) -> CreateTable | CreateView | CreateSchema | None:
     return _view(cursor, replace, temporary) if cursor.accept("VIEW") else None
 
 
-def replace(cursor: Cursor) -> CreateTable | None:
+def replace(cursor: Cursor) -> CreateTable | CloneTable | None:
     """`REPLACE TABLE …`."""
     cursor.expect("REPLACE", "TABLE")
     return _table(cursor, True)
@@ -81,9 +90,14 @@ class _Table:
     checks: list[CheckConstraint] = field(default_factory=list)
 
 
-def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
+def _table(cursor: Cursor, replace: bool) -> CreateTable | CloneTable | None:
     if_not_exists = not replace and _if_not_exists(cursor)
     name = cursor.table_name()
+    if cursor.sees("CLONE") or cursor.sees("DEEP", "CLONE"):
+        advice = "Write SHALLOW CLONE, which copies no files, or CREATE TABLE … AS SELECT * FROM …"
+        raise cursor.unsupported(f"A deep CLONE, which copies every file, is not supported. {advice}")
+    if cursor.accept("SHALLOW", "CLONE"):
+        return _clone(cursor, name, replace, if_not_exists)
     if _is_foreign(cursor):
         return None
     if cursor.sees("LIKE"):
@@ -114,6 +128,16 @@ def _table(cursor: Cursor, replace: bool) -> CreateTable | None:
         if_not_exists,
         (*table.checks, *(check for column in table.columns for check in column.checks)),
     )
+
+
+def _clone(cursor: Cursor, name: TableName, replace: bool, if_not_exists: bool) -> CloneTable:
+    """Behind `SHALLOW CLONE`: `source [VERSION|TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…']`, as Delta spells it."""
+    source = cursor.table_name("the name of the table to clone")
+    travel = time_travel(cursor) or TimeTravel()
+    entries = properties(cursor, "The property") if cursor.accept("TBLPROPERTIES") else {}
+    location = cursor.string("a path") if cursor.accept("LOCATION") else None
+    cursor.finish("the clone's clauses")
+    return CloneTable(name, source, travel.version, travel.timestamp, travel.reference, entries, location, replace, if_not_exists)
 
 
 def _element(cursor: Cursor, table: _Table) -> None:

@@ -269,6 +269,9 @@ class Change:
     """The whole table is replaced: all live files leave, `definition` is complete."""
     restored: Snapshot | None = None
     """The version whose files, schema and properties come back, instead of `files` and `definition`."""
+    cloned: Snapshot | None = None
+    """A version of another table, whose files, schema and properties this one gets, the `definition`'s properties above them. `replace`:
+    there is a table already."""
     data_change: bool = True
     transaction: tuple[str, int] | None = None
     """(application id, version) for exactly-once writers."""
@@ -276,7 +279,7 @@ class Change:
     @property
     def changes_nothing(self) -> bool:
         """Whether the table would be the same after it."""
-        return self.files.empty and self.definition is None and not self.replace and self.restored is None
+        return self.files.empty and self.definition is None and not self.replace and self.restored is None and self.cloned is None
 
 
 @dataclass(frozen=True)

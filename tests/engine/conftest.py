@@ -64,11 +64,20 @@ def assert_independent_readers_agree(session: rowmerge.Session) -> None:
                 if described.properties.get("delta.enableTypeWidening", "false") != "true":
                     # delta-rs refuses tables with this feature.
                     assert _comparable(read_with_delta_rs(described.location)) == _comparable(ours), f"delta-rs reads other rows in {name}"
+                if _is_clone(described.location):
+                    # DuckDB takes absolute paths for relative ones.
+                    continue
                 theirs = read_with_duckdb(described.location)
                 if described.properties.get("delta.columnMapping.mode", "none") != "none":
                     # DuckDB looks partition values up by the column's name, and finds none where the physical name is another.
                     ours, theirs = (rows.drop_columns(list(described.partition_columns)) for rows in (ours, theirs))
                 assert _comparable(theirs) == _comparable(ours), f"DuckDB reads other rows in {name}"
+
+
+def _is_clone(location: str) -> bool:
+    """Whether a version of a Delta table in a folder was a shallow clone."""
+    commits = Path(location.removeprefix("file://"), "_delta_log").glob("*.json")
+    return any(b'"operation":"CLONE"' in commit.read_bytes() for commit in commits)
 
 
 def _comparable(rows: pa.Table) -> list[str]:

@@ -180,6 +180,11 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
             found = self.session.relation(relation.schema, relation.identifier)
         return None if found is None else found.format
 
+    @available.parse(lambda *a, **k: True)
+    def can_clone(self, relation: Optional[BaseRelation]) -> bool:
+        """Whether `dbt clone` can make a table of this one's files. Not in catalogs of Iceberg tables, which give ids of their own."""
+        return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
+
     @available.parse_none
     def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
         """Raise CompilationError when a table that is to change its format would be made where its files stay: a drop leaves them there."""

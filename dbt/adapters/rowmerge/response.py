@@ -59,7 +59,9 @@ def _sentence(operation: str, changes: Any, version: int | None, retries: int) -
         counts = ((changes.inserted, "inserted"), (changes.updated, "updated"), (changes.deleted, "deleted"))
         parts = [f"{number:,} {done}" for number, done in counts if number]
     if changes.files_added:
-        parts.append(f"{count(changes.files_added, 'file')} ({size(changes.bytes_added)})")
+        # A clone's files are another table's: nothing was written.
+        written = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
+        parts.append(f"{count(changes.files_added, 'file')}{written}")
     elif changes.files_removed and not changes.affected:
         parts.append(f"{count(changes.files_removed, 'file')} removed")
     if changes.files_marked:

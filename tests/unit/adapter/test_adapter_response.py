@@ -31,6 +31,7 @@ def result_of(operation, changes=None, version=None, seconds=None, attempts=1):
         (result_of("CREATE TABLE AS SELECT", RowChanges(), 4), "OK create: 0 rows, version 4"),
         (result_of("VACUUM", RowChanges(files_removed=4), 4), "OK vacuum: 4 files removed, version 4"),
         (result_of("DELETE", RowChanges(deleted=2, files_removed=1), 5, attempts=2), "OK delete: 2 deleted, version 5, 1 retry"),
+        (result_of("CLONE", RowChanges(files_added=3), 0), "OK clone: 3 files, version 0"),
         (result_of("SELECT"), "OK"),
     ],
 )

@@ -1,0 +1,115 @@
+--- a shallow clone has its source's rows, and what is done to one of the two is not done to the other
+create table t (id int, v string, p int) using delta partitioned by (p) tblproperties ({mode}, 'team' = 'x');
+insert into t values (1, 'a', 1), (2, 'b', 1), (3, 'c', 2), (4, 'd', null);
+delete from t where id = 2;
+create table c shallow clone t tblproperties ('team' = 'y');
+insert into t values (5, 'source', 1);
+select * from c order by id;
+=> 1 | a | 1
+=> 3 | c | 2
+=> 4 | d | NULL
+merge into c using (values (1, 'A', 1), (6, 'new', 2)) as s (id, v, p) on c.id = s.id
+when matched then update set * when not matched then insert * when not matched by source and c.id = 4 then delete;
+=> 3 | 1 | 1 | 1
+delete from c where id = 3;
+=> 1
+select * from c order by id;
+=> 1 | A | 1
+=> 6 | new | 2
+select id, v from t order by id;
+=> 1 | a
+=> 3 | c
+=> 4 | d
+=> 5 | source
+show tblproperties c ('team');
+=> team | y
+create table cc shallow clone c;
+drop table c;
+create table c (id int) using delta;
+select id, v from t order by id;
+=> 1 | a
+=> 3 | c
+=> 4 | d
+=> 5 | source
+drop table cc;
+
+--- a clone is made once, and not of itself
+create table t (id int) using delta;
+insert into t values (1);
+create table c shallow clone t;
+create table c shallow clone t;
+!> AlreadyExists: Add IF NOT EXISTS or OR REPLACE
+create table if not exists c shallow clone t;
+=> -
+create or replace table t shallow clone t;
+!> PlanError: would be a clone of itself
+create view v as select 1 as id;
+create table d shallow clone v;
+!> TableError: is a view
+create or replace table v shallow clone t;
+!> AlreadyExists: is a view
+create table d deep clone t;
+!> UnsupportedStatement: Write SHALLOW CLONE
+create table d clone t;
+!> UnsupportedStatement: A deep CLONE, which copies every file, is not supported
+create table d shallow clone missing;
+!> TableNotFound: missing
+
+--- delta: the answer counts the source's files, and a clone of an older version has its rows and columns
+create table t (id int) using delta;
+insert into t values (1), (2);
+alter table t add columns (v string);
+insert into t values (3, 'x');
+create table old shallow clone t version as of 1;
+select * from old order by id;
+=> 1
+=> 2
+create table now shallow clone t@v3;
+select count(*) from now where v = 'x';
+=> 1
+create table e (id int) using delta;
+create table ee shallow clone e;
+=> 0 | 0 | 0 | 0 | 0 | 0
+select count(*) from ee;
+=> 0
+
+--- delta: OR REPLACE keeps the clone's history, and what it had of its own
+create table t (id int) using delta tblproperties ({mode});
+insert into t values (1), (2), (3);
+create table c shallow clone t;
+insert into c values (10);
+insert into t values (4);
+delete from t where id = 2;
+create or replace table c shallow clone t;
+select * from c order by id;
+=> 1
+=> 3
+=> 4
+create or replace table c shallow clone t;
+select * from c order by id;
+=> 1
+=> 3
+=> 4
+select * from c version as of 1 order by id;
+=> 1
+=> 2
+=> 3
+=> 10
+restore table c to version as of 0;
+select * from c order by id;
+=> 1
+=> 2
+=> 3
+
+--- iceberg alone: an Iceberg table is not replaced by a clone, and a clone's files are not collected
+create table t (id int) using iceberg;
+insert into t values (1);
+create table c shallow clone t;
+create or replace table c shallow clone t;
+!> PlanError: DROP TABLE default.c first
+create table d shallow clone t tblproperties ('gc.enabled' = 'true');
+!> ConfigurationError: gc.enabled is false for a clone
+vacuum c;
+!> PlanError: its property gc.enabled is false
+select * from c;
+=> 1

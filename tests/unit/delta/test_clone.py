@@ -1,0 +1,148 @@
+"""Shallow clones: what their log says, and whose files they leave alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from rowmerge.changes.clone import Clone
+from rowmerge.changes.commit import AS_THE_TABLE_SAYS
+from rowmerge.changes.result import ChangeResult
+from rowmerge.errors import ConfigurationError
+from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import VacuumOptions
+from tests.readers import read_with_delta_rs
+from tests.unit.delta.small_tables import Lake
+
+ROW_IDS = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
+
+
+def clone(source: Lake, target: Lake, *, or_replace: bool = False, **properties: str) -> tuple[ChangeResult, dict[str, int]]:
+    made = Clone(target.table, "s.c", source.table.snapshot(), "s.t", properties, AS_THE_TABLE_SAYS)
+    return made.run(or_replace=or_replace), made.counts
+
+
+def actions(lake: Lake, version: int) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in (lake.log / f"{version:020}.json").read_text().splitlines():
+        for name, fields in json.loads(line).items():
+            found.setdefault(name, []).append(fields)
+    return found
+
+
+def files_of(lake: Lake) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in lake.folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Lake:
+    """Two files, one of them with a deleted row, in a folder whose name the log must encode."""
+    lake = Lake(tmp_path / "a %25 ü b" / "source")
+    lake.create(properties=ROW_IDS)
+    lake.append([1, 2, 3])
+    lake.append([4])
+    (path, *_) = [row["path"] for row in lake.table.snapshot().files().to_pylist() if row["records"] == 3]
+    lake.commit("DELETE", deleted={path: Positions([1])})
+    return lake
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "clone")
+
+
+def test_the_log_of_a_clone_names_files_and_vectors_of_its_source_by_absolute_uris(source, target):
+    before = files_of(source)
+    result, counts = clone(source, target)
+    assert result.version == 0
+    made = actions(target, 0)
+    assert made["commitInfo"][0]["operation"] == "CLONE"
+    assert made["commitInfo"][0]["operationParameters"] == {"source": "s.t", "sourceVersion": "3"}
+    size = sum(row["size"] for row in source.table.snapshot().files().to_pylist())
+    metrics = {"sourceTableSize": size, "sourceNumOfFiles": 2, "numRemovedFiles": 0}
+    metrics |= {"numCopiedFiles": 0, "removedFilesSize": 0, "copiedFilesSize": 0}
+    assert made["commitInfo"][0]["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
+    assert list(counts.values()) == list(metrics.values())
+
+    for add in made["add"]:
+        assert add["path"].startswith("file:///")
+        assert " " not in add["path"]
+        assert Path(unquote(add["path"]).removeprefix("file://")).is_file()
+    (vector,) = [add["deletionVector"] for add in made["add"] if "deletionVector" in add]
+    assert vector["storageType"] == "p"
+    assert Path(unquote(vector["pathOrInlineDv"]).removeprefix("file://")).is_file()
+    assert target.ids() == [1, 3, 4]
+    assert read_with_delta_rs(str(target.folder))["id"].to_pylist() == [1, 3, 4]
+    assert files_of(source) == before
+
+
+def test_a_clone_is_a_table_of_its_own_with_ids_of_its_own(source, target):
+    clone(source, target, team="x")
+    theirs, ours = source.table.snapshot().metadata, target.table.snapshot().metadata
+    assert ours.id != theirs.id
+    assert ours.schema == theirs.schema
+    assert ours.configuration["team"] == "x"
+    names = [name for name in theirs.configuration if "materialized" in name]
+    assert names
+    assert all(ours.configuration[name] != theirs.configuration[name] for name in names)
+    added = actions(target, 0)["add"]
+    assert sorted(add["baseRowId"] for add in added) in ([0, 1], [0, 3])
+    assert {add["defaultRowCommitVersion"] for add in added} == {0}
+
+
+def test_a_clone_made_again_only_takes_what_changed_and_never_adds_and_removes_one_file(source, target):
+    clone(source, target)
+    target.append([10])
+    source.append([5])
+    result, counts = clone(source, target, or_replace=True)
+    assert (result.version, counts["num_removed_files"], counts["source_num_of_files"]) == (2, 1, 3)
+    made = actions(target, 2)
+    assert len(made["add"]) == 1
+    assert [remove["path"].startswith("file:") for remove in made["remove"]] == [False]
+    assert target.ids() == [1, 3, 4, 5]
+    assert "metaData" not in made
+
+
+def test_other_deleted_rows_of_a_cloned_file_are_another_file(source, target):
+    clone(source, target)
+    (path, *_) = [row["path"] for row in source.table.snapshot().files().to_pylist() if row["records"] == 3]
+    source.commit("DELETE", deleted={path: Positions([0, 1])})
+    clone(source, target, or_replace=True)
+    made = actions(target, 1)
+    assert [entry["path"] for entry in made["add"]] == [entry["path"] for entry in made["remove"]]
+    assert target.ids() == [3, 4]
+
+
+def test_rows_deleted_in_a_clone_and_its_vacuum_leave_the_source_as_it_is(source, target):
+    before = files_of(source)
+    clone(source, target)
+    files = {row["records"]: row["path"] for row in target.table.snapshot().files().to_pylist()}
+    target.commit("DELETE", deleted={files[3]: Positions([0, 1])}, removed=(files[1],))
+    assert target.ids() == [3]
+    own = target.append([11]).version
+    target.commit("DELETE", removed=tuple(row["path"] for row in target.table.snapshot().files().to_pylist()))
+    target.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
+    assert files_of(source) == before
+    assert source.ids() == [1, 3, 4]
+    assert own == 2
+    assert not list(target.folder.glob("*.parquet"))
+
+
+def test_a_clone_of_a_clone_names_the_files_of_the_first(source, target, tmp_path):
+    clone(source, target)
+    second = Lake(tmp_path / "second")
+    clone(target, second)
+    assert {add["path"] for add in actions(second, 0)["add"]} == {add["path"] for add in actions(target, 0)["add"]}
+    assert second.ids() == [1, 3, 4]
+
+
+def test_properties_that_a_clone_cannot_have_are_refused(source, target):
+    with pytest.raises(ConfigurationError, match="cannot be changed from none to id"):
+        clone(source, target, **{"delta.columnMapping.mode": "id"})
+    with pytest.raises(ConfigurationError, match="no table property delta.nothing"):
+        clone(source, target, **{"delta.nothing": "1"})
+    assert not target.table.exists()
