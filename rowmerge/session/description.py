@@ -15,8 +15,8 @@ from rowmerge.table.schema import Field
 
 @dataclass(frozen=True)
 class RelationDescription:
-    """A relation's columns and facts. `modified` in milliseconds since the epoch; `records` (None: unknown) and `size` (bytes) from the
-    log; `text` is a view's query.
+    """A relation's columns and facts. `modified` in milliseconds since the epoch; `records` (None: unknown), `size` (bytes), `files` and
+    `deleted` (rows that are still in files, None for a view) from the log; `text` is a view's query.
     """
 
     relation: Relation
@@ -33,6 +33,8 @@ class RelationDescription:
     size: int = 0
     text: str | None = None
     rules: Rules = field(default_factory=Rules)
+    files: int | None = None
+    deleted: int | None = None
 
 
 def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDescription:
@@ -52,6 +54,7 @@ def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDes
     snapshot = catalog.open(relation.schema, relation.name).snapshot()
     listing = snapshot.files()
     known = listing["records"].null_count == 0
+    deleted = pc.sum(listing["deleted"]).as_py() or 0
     return RelationDescription(
         relation,
         snapshot.schema.fields,
@@ -63,7 +66,9 @@ def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDes
         snapshot.description,
         snapshot.version,
         snapshot.timestamp,
-        (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0) if known else None,
+        (pc.sum(listing["records"]).as_py() or 0) - deleted if known else None,
         pc.sum(listing["size"]).as_py() or 0,
         rules=snapshot.rules,
+        files=listing.num_rows,
+        deleted=deleted,
     )

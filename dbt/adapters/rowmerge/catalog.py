@@ -18,7 +18,9 @@ _LABELS = {
     "version": ("Version", "The number of the newest commit; of an Iceberg table the id of its snapshot"),
     "num_rows": ("Rows", "How many rows the newest version holds"),
     "bytes": ("Size", "The size of the newest version's data files, in bytes"),
-    "last_modified": ("Last modified", "The time of the newest commit (timezone.utc)"),
+    "num_files": ("Files", "How many data files the newest version has"),
+    "num_deleted_rows": ("Deleted rows", "How many rows are marked as deleted, and still in these files until OPTIMIZE or a rewrite"),
+    "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
 }
 _COLUMNS = {
     "table_database": _TEXT,
@@ -88,7 +90,9 @@ def _stats(description: Any) -> dict[str, str | float]:
         "partition_columns": ", ".join(field.told for field in description.partitioning),
         "version": description.version,
         "num_rows": description.records,
-        "bytes": description.size,
+        "bytes": None if description.files is None else description.size,
+        "num_files": description.files,
+        "num_deleted_rows": description.deleted,
         "last_modified": modified,
     }
     return {key: value for key, value in facts.items() if value not in (None, "")}

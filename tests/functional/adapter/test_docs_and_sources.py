@@ -55,6 +55,8 @@ sources:
         assert stats["partition_columns"] == "part"
         assert stats["format"] == "delta"
         assert int(stats["bytes"]) > 0
+        assert int(stats["num_files"]) == 1
+        assert stats["num_deleted_rows"] == "0"
         assert node.columns["id"].comment == "The id"
         assert node.columns["id"].index == 1
         with get_connection(project.adapter):
