@@ -8,7 +8,7 @@ import re
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import zstandard
 from pyiceberg.exceptions import ValidationError
@@ -18,6 +18,7 @@ from pyiceberg.table.update import TableUpdate
 from rowmerge.errors import CorruptLog, StorageError, TableNotFound, UnsupportedTableFeature
 from rowmerge.iceberg.metadata_log import known_log, left_the_log
 from rowmerge.iceberg.metadata_updates import serialized, updated
+from rowmerge.iceberg.unread_features import encryption, unread_feature
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
@@ -31,6 +32,7 @@ _WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between looks at a store that failed."""
 
 
+_ELSEWHERE = "Read it in an engine that knows it."
 NEWEST_FORMAT = 3
 """The highest format version that is read and written."""
 
@@ -252,15 +254,21 @@ def check_format_version(table: str, version: int, newest: int) -> None:
 
 
 def parsed(data: bytes, path: str, table: str) -> TableMetadata:
-    """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3."""
+    """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3, and for what
+    format version 3 has and cannot be read."""
+    content: Any = None
     try:
         plain = _plain(data)
         content = json.loads(plain)
         version = content.get("format-version")
         if isinstance(version, int) and version > NEWEST_FORMAT:
-            raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice="Read it in an engine that knows it.")
+            raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ELSEWHERE)
+        if (feature := encryption(content)) is not None:
+            raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE)
         return TableMetadataUtil.parse_raw(plain.decode())
     except (ValueError, AttributeError, KeyError, OSError, EOFError, zstandard.ZstdError, ValidationError) as error:
+        if (feature := unread_feature(content)) is not None:
+            raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE) from error
         raise CorruptLog(path, f"it is no table metadata ({str(error).splitlines()[0]})") from error
 
 

@@ -1,0 +1,168 @@
+"""Tables of format version 3 without Spark: deletion vectors, the ids of rows in metadata, and what is refused by name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.table.update import UpgradeFormatVersionUpdate
+
+from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.iceberg.content import Content
+from rowmerge.iceberg.manifests import read_manifest_list
+from rowmerge.iceberg.operations import parsed
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition
+from tests.readers import read_lineage_with_duckdb, read_with_pyiceberg
+from tests.unit.changes.operations import written
+from tests.unit.iceberg.lake import Lake
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Two files of three rows."""
+    made = Lake(tmp_path / "t")
+    made.create({"format-version": "3"})
+    made.append([0, 1, 2])
+    made.append([10, 11, 12])
+    return made
+
+
+def deletes(lake: Lake) -> list[tuple[str, int]]:
+    """Format and deleted rows of each delete file or vector."""
+    return sorted((entry.file.format, entry.file.records) for entry in lake.table.snapshot().live.deletes)
+
+
+def row_ids(lake: Lake) -> dict[int, int]:
+    return {row["id"]: row["_row_id"] for row in read_lineage_with_duckdb(str(lake.folder)).to_pylist()}
+
+
+def given(lake: Lake) -> list[tuple[int | None, int | None]]:
+    """The first id that each snapshot gives, and how many."""
+    return [(snapshot.first_row_id, snapshot.added_rows) for snapshot in lake.table.snapshot().metadata.snapshots]
+
+
+def test_a_data_file_has_one_vector_which_is_replaced_in_the_commit_that_brings_another(lake: Lake) -> None:
+    lake.delete(0, 10)
+    vectors = {entry.file.path for entry in lake.table.snapshot().live.deletes}
+    assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 1)] and len(vectors) == 1
+    lake.delete(1)
+    assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 2)]
+    summary = lake.table.snapshot().at.summary.additional_properties  # type: ignore[union-attr]
+    assert (summary["added-dvs"], summary["removed-dvs"], summary["total-delete-files"]) == ("1", "1", "2")
+    lake.delete(11, 12)
+    assert deletes(lake) == [("PUFFIN", 2)]
+    assert lake.ids() == read_with_pyiceberg(str(lake.folder), "id")["id"].to_pylist() == [2]
+
+
+def test_commits_that_delete_rows_of_one_file_at_a_time_leave_one_vector_of_both(lake: Lake) -> None:
+    base = lake.table.snapshot()
+    path = lake.paths[0]
+    for position in (0, 2):
+        change = Change("DELETE", files=FileChanges(deleted={path: Positions([position])}), reads=Reads())
+        outcome = lake.table.commit(base, change)
+        assert isinstance(outcome, Committed) and outcome.rebases == (1 if position else 0)
+    assert deletes(lake) == [("PUFFIN", 2)]
+    assert lake.ids() == read_with_pyiceberg(str(lake.folder), "id")["id"].to_pylist()
+
+
+def test_a_vector_stands_for_the_delete_files_of_before_shared_ones_too(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    lake.create()
+    for first in (0, 10):
+        lake.append(range(first, first + 4))
+    lake.delete(0)
+    lake.add_deletes(lake.shared_deletes(1, 11))
+    lake.update(UpgradeFormatVersionUpdate(format_version=3))
+    lake.delete(2)
+    assert deletes(lake) == [("PARQUET", 2), ("PUFFIN", 3)]
+    assert lake.ids() == read_with_pyiceberg(str(lake.folder), "id")["id"].to_pylist() == [3, 10, 12, 13]
+    assert lake.table.upkeep.rewrite_position_deletes().added == 1
+    assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 3)]
+    assert lake.ids() == [3, 10, 12, 13]
+
+
+def test_rows_get_ids_behind_those_that_were_given(lake: Lake) -> None:
+    assert given(lake) == [(0, 3), (3, 3)] and lake.table.snapshot().metadata.next_row_id == 6  # type: ignore[union-attr]
+    first = row_ids(lake)
+    lake.delete(0)
+    lake.append([20])
+    assert row_ids(lake) == {id_: row for id_, row in first.items() if id_} | {20: 6}
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> None:
+    before = row_ids(lake)
+    if merge:
+        lake.table.commit(
+            lake.table.snapshot(), Change("SET", definition=TableDefinition(properties={"commit.manifest.min-count-to-merge": "2"}))
+        )
+        lake.append([20])
+        lake.remove(10)
+    else:
+        lake.append([20])
+        lake.remove(10)
+        assert lake.table.upkeep.rewrite_manifests().added == 1
+    found = row_ids(lake)
+    assert {id_: row for id_, row in found.items() if id_ < 10} == {id_: row for id_, row in before.items() if id_ < 10}
+    assert found[20] not in before.values() and len(found) == 4
+    data = [m for m in read_manifest_list(lake.storage, lake.table.snapshot().at.manifest_list) if m.content == Content.DATA]  # type: ignore[union-attr]
+    assert len(data) == 1 and data[0].first_row_id is not None
+
+
+def test_two_appends_at_a_time_give_no_id_twice(lake: Lake) -> None:
+    base = lake.table.snapshot()
+    for ids in ([20, 21], [30, 31]):
+        assert isinstance(lake.table.commit(base, Change("WRITE", files=FileChanges(written(base, ids)), reads=Reads())), Committed)
+    assert sorted(row_ids(lake).values()) == list(range(10))
+
+
+CONTENT: dict[str, Any] = {
+    "format-version": 3,
+    "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
+    "location": "/t",
+    "last-sequence-number": 0,
+    "last-updated-ms": 0,
+    "last-column-id": 2,
+    "next-row-id": 0,
+    "current-schema-id": 0,
+    "schemas": [{"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "a", "required": False, "type": "int"}]}],
+    "default-spec-id": 0,
+    "partition-specs": [{"spec-id": 0, "fields": []}],
+    "last-partition-id": 999,
+    "default-sort-order-id": 0,
+    "sort-orders": [{"order-id": 0, "fields": []}],
+}
+
+
+def schema_of(type_: Any) -> dict[str, Any]:
+    fields = [{"id": 1, "name": "a", "required": False, "type": type_}]
+    return {"schemas": [{"type": "struct", "schema-id": 0, "fields": fields}]}
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (schema_of("variant"), "type variant of the column a"),
+        (
+            schema_of({"type": "list", "element-id": 2, "element": "variant", "element-required": False}),
+            "type variant of the column a.element",
+        ),
+        (schema_of("geometry(srid:3857)"), "type geometry"),
+        ({"encryption-keys": [{"key-id": "k"}]}, "encryption"),
+        (
+            {
+                "partition-specs": [
+                    {"spec-id": 0, "fields": [{"source-ids": [1, 2], "field-id": 1000, "name": "b", "transform": "bucket[4]"}]}
+                ]
+            },
+            r"transform bucket\[4\] of several columns",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_named(changed: dict[str, Any], told: str) -> None:
+    assert parsed(json.dumps(CONTENT).encode(), "m", "t").format_version == 3
+    with pytest.raises(UnsupportedTableFeature, match=told):
+        parsed(json.dumps(CONTENT | changed).encode(), "m", "t")
