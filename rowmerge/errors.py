@@ -205,6 +205,14 @@ class MissingDataFile(TableError):
         )
 
 
+class FilesNotFound(TableError):
+    """Where a query reads files without a table, there are none; `source` is what the query calls them, `wanted` what should be there."""
+
+    def __init__(self, source: str, wanted: str, advice: str) -> None:
+        self.source, self.wanted = source, wanted
+        super().__init__(f"There is no {wanted} for {source}. {advice}")
+
+
 class UnreadableDataFile(TableError):
     """A file that the table's current version lists is damaged; `path` is the file."""
 

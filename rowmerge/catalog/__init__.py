@@ -1,8 +1,9 @@
 """Which schemas, tables and views a warehouse folder holds, and where each of them lives."""
 
+from rowmerge.catalog.by_path import TablesByPath
 from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.directory import DirectoryCatalog
 from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.catalog.relation import Relation, View
 
-__all__ = ["Catalog", "DirectoryCatalog", "IcebergCatalog", "Relation", "View"]
+__all__ = ["Catalog", "DirectoryCatalog", "IcebergCatalog", "Relation", "TablesByPath", "View"]

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Catalog, Relation
+from rowmerge.catalog import Catalog, Relation, TablesByPath
+from rowmerge.commands.files import TABLE_FORMATS, FileSource
 from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session.change_arguments import changes_asked
+from rowmerge.session.description import RelationDescription, of_snapshot
 from rowmerge.spark.changes import read_changes
+from rowmerge.spark.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.scan import read_snapshot
+from rowmerge.spark.types import schema_of
 from rowmerge.spark.views import is_temporary_view, milliseconds, register, unregister
 from rowmerge.sql import TableReference, bind, names_of_with
 from rowmerge.table.changes import TableChanges
-from rowmerge.table.schema import backquote, quote
+from rowmerge.table.schema import backquote, quote, string_literal
 from rowmerge.table.snapshot import Snapshot, Table
 
 if TYPE_CHECKING:
@@ -30,8 +35,10 @@ KEPT_VIEWS = 512
 class Binder:
     """Finds what names mean and gives queries over our tables to Spark. Safe for several threads."""
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, schema: str) -> None:
+    def __init__(self, spark: SparkSession, catalog: Catalog, schema: str, by_path: TablesByPath | None = None) -> None:
         self.spark = spark
+        self._by_path = by_path or TablesByPath(None)
+        self._numbers = itertools.count()
         self._catalog = catalog
         self.schema = schema
         self._temporary: dict[str, str] = {}
@@ -140,6 +147,28 @@ class Binder:
             self._views.move_to_end(name)
         return backquote(name)
 
+    def table_by_path(self, source: FileSource) -> Table:
+        """The table whose folder a query names. Raises FilesNotFound."""
+        return self._by_path.open(absolute(source.path), source.format, source.told)
+
+    def describe_files(self, source: FileSource) -> RelationDescription:
+        """What is known of files without reading them, or of the table whose folder it is. Raises FilesNotFound."""
+        *schema, name = source.name.parts if source.name is not None else (source.path,)
+        relation = Relation(schema[-1] if schema else "", name, "table", source.format)
+        if source.format in TABLE_FORMATS:
+            return of_snapshot(relation, self.table_by_path(source).snapshot())
+        columns = schema_of(read_file_source(self.spark, source)).fields
+        size, newest = size_and_age(self.spark, source)
+        return RelationDescription(relation, columns, absolute(source.path), modified=newest, size=size)
+
+    def register_files(self, source: FileSource) -> str:
+        """The quoted name of a view of files, as they are listed now: no later statement reads the same listing."""
+        name = f"__rowmerge_files_{next(self._numbers)}_{_digest(str(source))}"
+        frame = read_file_source(self.spark, source)
+        with self._lock:
+            self._keep(name, frame)
+        return backquote(name)
+
     def register_query(self, text: str, columns: tuple[str, ...]) -> str:
         """The quoted name of a view over bound text, its columns named anew."""
         name = f"__rowmerge_{_digest(text, *columns)}"
@@ -191,7 +220,7 @@ class Statement:
         if plain and len(reference.name.parts) == 1 and first.lower() in self.with_names:
             return self._view(f"WITH {first}", f"{self.with_text} select * from {backquote(first)}", self.schema, ())
         time = reference.timestamp.text if reference.timestamp else ""
-        arguments = tuple(argument.text for argument in reference.changes or ())
+        arguments = (str(reference.files),) if reference.files else tuple(argument.text for argument in reference.changes or ())
         at = (str(reference.version), reference.reference or "", time)
         key = (*(part.lower() for part in reference.name.parts), *at, self.schema, *arguments)
         if key not in self.found:
@@ -201,6 +230,8 @@ class Statement:
     def _look_up(self, reference: TableReference) -> str | None:
         if reference.changes is not None:
             return self._changes(reference.changes)
+        if reference.files is not None:
+            return self._files(reference.files)
         parts = reference.name.parts
         if len(parts) == 3 and parts[0].lower() in CATALOGS:
             parts = parts[1:]
@@ -262,6 +293,20 @@ class Statement:
         if changes.last == newest.version and (asked.last is None or asked.last.version != changes.last):
             self.read.add(newest.line)
         return self.binder.register_changes(changes)
+
+    def _files(self, source: FileSource) -> str:
+        if source.format not in TABLE_FORMATS:
+            return self.binder.register_files(source)
+        table = self.binder.table_by_path(source)
+        version, time = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
+        if version is not None:
+            if not version.lstrip("-").isdecimal():
+                raise PlanError(f"versionAsOf of {source.told} is {version!r}, which is no version. Give a whole number.")
+            return self.binder.register_snapshot(table.snapshot_at(version=int(version)))
+        if time is not None:
+            return self.binder.register_snapshot(table.snapshot_at(timestamp=self.binder.timestamp(string_literal(time))))
+        self.read.add(table.location)
+        return self.binder.register_snapshot(self._newest(table))
 
     def _newest(self, table: Table) -> Snapshot:
         if table.location not in self.newest:

@@ -11,6 +11,7 @@ from rowmerge.catalog import Catalog, Relation
 from rowmerge.table.partitioning import PartitionField, SortField
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field
+from rowmerge.table.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,11 @@ def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDes
             modified=view.modified,
             text=view.sql,
         )
-    snapshot = catalog.open(relation.schema, relation.name).snapshot()
+    return of_snapshot(relation, catalog.open(relation.schema, relation.name).snapshot())
+
+
+def of_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
+    """What a table's log tells of a version."""
     listing = snapshot.files()
     known = listing["records"].null_count == 0
     deleted = pc.sum(listing["deleted"]).as_py() or 0

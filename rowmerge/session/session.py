@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation
+from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
 from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
@@ -18,7 +18,7 @@ from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restor
 from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
-from rowmerge.errors import ConfigurationError, TableNotFound, UnsupportedStatement
+from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.change_arguments import sql_constant
@@ -35,7 +35,7 @@ from rowmerge.session.rows import RowStatements
 from rowmerge.session.settings import may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
-from rowmerge.sql import Statement, parse
+from rowmerge.sql import Statement, parse, references
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -82,7 +82,8 @@ def connect(
     if spark is not None:
         check_pyspark(spark.version)
     owned = spark is None
-    return Session(opened, spark or start_spark(spark_config), schema, default_format, owns_spark=owned, commit_retries=commit_retries)
+    by_path, started = TablesByPath(storage_options), spark or start_spark(spark_config)
+    return Session(opened, started, schema, default_format, owns_spark=owned, commit_retries=commit_retries, by_path=by_path)
 
 
 def _open(
@@ -109,12 +110,13 @@ class Session:
         *,
         owns_spark: bool,
         commit_retries: int | None = None,
+        by_path: TablesByPath | None = None,
     ) -> None:
         self._catalog = catalog
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
-        self._binder = Binder(spark, catalog, schema)
+        self._binder = Binder(spark, catalog, schema, by_path)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
         self._rows = RowStatements(spark, self._binder)
         self._maintenance = Maintenance(spark, self._binder, self._options)
@@ -254,6 +256,17 @@ class Session:
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
         return self._definitions.describe(TableName((schema, name)))
+
+    def describe_files(self, text: str) -> RelationDescription:
+        """Columns, size and age of the files that `read_files(…)` reads, or what `describe` tells of the table in its folder.
+
+        `text` is the function as in SQL. Raises FilesNotFound, PlanError for a text that is something else.
+        """
+        found = references(f"select * from {text}")
+        if len(found) != 1 or found[0].files is None:
+            raise PlanError(f"{text} is not read_files('…'). Give the function with its arguments, as SQL has it.")
+        with translated(text):
+            return self._binder.describe_files(found[0].files)
 
     def close(self) -> None:
         """Stop the embedded Spark; a session that was brought along stays."""

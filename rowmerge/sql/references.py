@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import Token, tokenize
@@ -22,7 +23,8 @@ class TableReference:
     """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together, half open.
 
     `changes`: the arguments of `table_changes(…)`, when the text reads the change rows of the table that the first of them names; `name`
-    is then that of the function. `reference`: the branch or tag that the table is read at.
+    is then that of the function. `files`: those of `read_files(…)`; `name` is then the one that it gives them, or the function's.
+    `reference`: the branch or tag that the table is read at.
     """
 
     name: TableName
@@ -32,6 +34,7 @@ class TableReference:
     end: int
     changes: tuple[SqlText, ...] | None = None
     reference: str | None = None
+    files: FileSource | None = None
 
     @property
     def timed(self) -> bool:
@@ -88,10 +91,12 @@ def _found(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]
 
 def _reference(cursor: Cursor, read: Read) -> TableReference:
     parts = tuple(token.name for token in cursor.tokens[read.first : read.last : 2])
+    if read.files is not None and read.files.name is not None:
+        parts = read.files.name.parts
     travel = read.travel
     start, end = cursor.tokens[read.first].start, cursor.tokens[read.end - 1].end
     version, timestamp, named = (travel.version, travel.timestamp, travel.reference) if travel else (None, None, None)
-    return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named)
+    return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named, read.files)
 
 
 def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = False) -> str:

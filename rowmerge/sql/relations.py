@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText
 from rowmerge.sql.cursor import CLOSING, Cursor
 from rowmerge.sql.expressions import (
@@ -20,8 +21,10 @@ from rowmerge.sql.expressions import (
     with_list,
 )
 from rowmerge.sql.lexer import Kind, Token
+from rowmerge.sql.read_files import file_source
 
 TABLE_CHANGES = "TABLE_CHANGES"
+READ_FILES = "READ_FILES"
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
 _BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
 _BEFORE_QUERY = frozenset(
@@ -41,7 +44,8 @@ class Read:
 
     `end` is the token after the name and its time travel, `tail` the one before which an alias would stand. `block` is the span of
     tokens of the query in which the table's columns can be named. `aliasable` says whether the grammar takes an alias here.
-    `arguments` are there when the name is that of the table function TABLE_CHANGES, which reads a table that its first argument names.
+    `arguments` are there when the name is that of the table function TABLE_CHANGES, which reads a table that its first argument names;
+    `files` when it is that of READ_FILES.
     """
 
     first: int
@@ -53,6 +57,7 @@ class Read:
     aliasable: bool
     block: tuple[int, int]
     arguments: tuple[SqlText, ...] | None = None
+    files: FileSource | None = None
 
 
 def reads(cursor: Cursor) -> list[Read]:
@@ -240,8 +245,14 @@ class _Finder:
         cursor, first = self.cursor, self.cursor.at
         last = self._name()
         if cursor.sees("("):
-            if aliasable and first + 1 == last and cursor.tokens[first].name.upper() == TABLE_CHANGES:
+            function = cursor.tokens[first].name.upper() if aliasable and first + 1 == last else ""
+            if function == TABLE_CHANGES:
                 self._changes(first, block)
+            elif function == READ_FILES:
+                files = file_source(cursor)
+                end = cursor.at
+                sample(cursor)
+                self.found.append(Read(first, last, end, cursor.at, None, self._aliased(), True, block, files=files))
             elif aliasable or first + 1 != last:
                 self._arguments(names)
             return

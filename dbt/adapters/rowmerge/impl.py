@@ -18,6 +18,7 @@ from dbt.adapters.contracts.relation import RelationConfig
 from dbt.adapters.events.types import ConstraintNotSupported
 from dbt.adapters.spark import SparkAdapter
 from dbt.adapters.sql import SQLAdapter
+from dbt_common.clients.agate_helper import merge_tables
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable
 from dbt_common.events.functions import warn_or_error
@@ -29,13 +30,14 @@ from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.constraints import Constraint, table_contract
 from dbt.adapters.rowmerge.incremental import IncrementalModels
 from dbt.adapters.rowmerge.model_config import RowmergeConfig
+from dbt.adapters.rowmerge.names import literal, quote
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model
-from dbt.adapters.rowmerge.relation import RowmergeRelation, literal, location_of, quote
+from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
 from dbt.adapters.rowmerge.table_format import table_format
-from rowmerge.errors import SchemaNotFound, TableNotFound
+from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
     import agate
@@ -123,16 +125,17 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
 
     @available.parse_list
     def get_columns_in_relation(self, relation: BaseRelation) -> List[RowmergeColumn]:
-        """The columns of a table, a view, a temporary view or a query; none when there is no such relation."""
+        """The columns of a table, a view, a temporary view, a query or a source of files; none when there is no such relation."""
         with self.connections.exception_handler(f"columns of {relation}"):
-            if relation.query is not None or not relation.include_policy.schema or not relation.schema:
+            if relation.is_read_by_query or not relation.include_policy.schema or not relation.schema:
                 schema = self.session.sql(f"select * from {relation.render()}").schema
                 found = [(field.name, field.dataType.simpleString()) for field in schema.fields]
             else:
                 try:
                     description = self.session.describe(relation.schema, relation.identifier)
                 except (TableNotFound, SchemaNotFound):
-                    return []
+                    source = self._source_of_files(relation)
+                    return [] if source is None else self.get_columns_in_relation(source)
                 found = [(field.name, field.sql_type) for field in description.columns]
         return [
             RowmergeColumn(
@@ -145,6 +148,14 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
             )
             for index, (name, type_) in enumerate(found)
         ]
+
+    def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
+        """The project's source of this name whose rows are in files: dbt's unit tests know sources by nothing but their names."""
+        for source in getattr(self.get_macro_resolver(), "sources", {}).values():
+            if (source.schema.lower(), source.identifier.lower()) == (str(relation.schema).lower(), str(relation.identifier).lower()):
+                found = self.Relation.create_from(self.config, source)
+                return found if found.files is not None else None
+        return None
 
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
         """Nothing to expand: strings have no length, and other types do not change in place."""
@@ -292,7 +303,9 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     def get_catalog(
         self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> Tuple[agate.Table, List[Exception]]:
-        return SQLAdapter.get_catalog(self, relation_configs, used_schemas)
+        listed, errors = SQLAdapter.get_catalog(self, relation_configs, used_schemas)
+        files = [each for each in self._get_catalog_relations(relation_configs) if each.files is not None]
+        return merge_tables([listed, catalog_rows(self._described(files))]), errors
 
     def _get_one_catalog(
         self, information_schema: InformationSchema, schemas: Set[str], used_schemas: FrozenSet[Tuple[str, str]]
@@ -328,7 +341,10 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
         for relation in relations:
             with self.connections.exception_handler(f"describe {relation}"):
                 try:
-                    found.append(self.session.describe(relation.schema, relation.identifier))
-                except (TableNotFound, SchemaNotFound):
+                    files = getattr(relation, "files", None)
+                    found.append(
+                        self.session.describe(relation.schema, relation.identifier) if files is None else self.session.describe_files(files)
+                    )
+                except (TableNotFound, SchemaNotFound, FilesNotFound):
                     continue
         return found

@@ -12,7 +12,7 @@ from dbt_common.exceptions import CompilationError
 from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.merge_config import MergeConfig, aliases_of, keys_of, merge_config, newest_first
 from dbt.adapters.rowmerge.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
-from dbt.adapters.rowmerge.relation import quote
+from dbt.adapters.rowmerge.names import quote
 from dbt.adapters.rowmerge.schema_changes import SchemaChanges, needed_properties, schema_changes
 from dbt.adapters.rowmerge.strategy_config import STRATEGIES, ChangeStream, change_stream, problems_of, strategy_of
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dbt.adapters.rowmerge.model_config import listed, nearest
-from dbt.adapters.rowmerge.relation import quote
+from dbt.adapters.rowmerge.names import quote
 
 KINDS = {"when_matched": "matched", "when_not_matched": "not matched", "when_not_matched_by_source": "not matched by source"}
 _ACTIONS = {

@@ -19,7 +19,7 @@ from dbt.adapters.rowmerge.model_config import (
     said_twice,
     value_of,
 )
-from dbt.adapters.rowmerge.relation import quote
+from dbt.adapters.rowmerge.names import quote
 
 _ATHENAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
 _OURS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional
 
 from dbt.adapters.base.relation import BaseRelation, Policy
-from dbt.adapters.contracts.relation import ComponentName
+from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
 from dbt.adapters.spark import SparkRelation
 
-
-def quote(name: str) -> str:
-    """A SQL identifier that means exactly this name."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def literal(text: object) -> str:
-    """A SQL string that means exactly this text."""
-    return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
+from dbt.adapters.rowmerge.external_sources import read_files_of
+from dbt.adapters.rowmerge.names import quote
 
 
 def location_of(path: str) -> str:
@@ -43,7 +36,8 @@ class RowmergeIncludePolicy(Policy):
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass(frozen=True, eq=False, repr=False)
 class RowmergeRelation(SparkRelation):
-    """A table or a view, or a query that stands where one could: `query` is then its SQL, and it renders as a subquery.
+    """A table or a view, or what stands where one could: `query` is then the SQL of a query, and renders as a subquery; `files` is the
+    `read_files(…)` of a source whose rows are in files.
 
     Names are matched without regard to case, as Spark does.
     """
@@ -51,11 +45,26 @@ class RowmergeRelation(SparkRelation):
     quote_policy: Policy = field(default_factory=lambda: RowmergeQuotePolicy())
     include_policy: Policy = field(default_factory=lambda: RowmergeIncludePolicy())
     query: Optional[str] = None
+    files: Optional[str] = None
 
     def __post_init__(self) -> None:
         """dbt-spark refuses a database here; ours is never rendered, and does no harm."""
 
+    @classmethod
+    def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
+        """A source with a location is what reads it; everything else is a name."""
+        if relation_config.resource_type == "source" and (files := read_files_of(relation_config)) is not None:
+            kwargs = {"files": files, **kwargs}
+        return super().create_from(quoting, relation_config, **kwargs)
+
+    @property
+    def is_read_by_query(self) -> bool:
+        """Whether there is nothing in the warehouse by this name: its columns are those of a query."""
+        return self.query is not None or self.files is not None
+
     def render(self) -> str:
+        if self.files is not None:
+            return self.files
         if self.query is not None:
             # The line feed keeps a comment at the query's end from swallowing the parenthesis.
             return f"(\n{self.query}\n)"
