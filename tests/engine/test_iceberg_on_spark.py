@@ -153,6 +153,19 @@ def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session,
     assert lineage() == [expected[0], expected[2]]
 
 
+def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:
+    ours.sql(f"create table branched using iceberg tblproperties ({modes('merge-on-read')}) as select id, 'v' as v from range(5)")
+    ours.sql("alter table branched create branch audit")
+    ours.sql("update branched.branch_audit set v = 'ours' where id < 2")
+    theirs.sql("insert into default.branched.branch_audit values (7, 'theirs')")
+    ours.sql("delete from branched.branch_audit where id = 4")
+    found = rows(ours, "select * from default.branched.branch_audit")
+    assert theirs.sql("select * from default.branched.branch_audit") == found and len(found) == 5
+    assert len(assert_same(ours, theirs, "branched")) == 5
+    ours.sql("call system.fast_forward('branched', 'main', 'audit')")
+    assert assert_same(ours, theirs, "branched") == found
+
+
 def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:
     ours.sql("create table passing using iceberg as select 1 as id")
     theirs.sql("drop table default.passing purge")
