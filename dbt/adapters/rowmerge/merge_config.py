@@ -105,7 +105,7 @@ def merge_config(config: Any, columns: Sequence[str], source_columns: Sequence[s
     """
     aliases = aliases_of(config)
     known = Columns(tuple(columns), tuple(source_columns or columns), aliases.source)
-    problems = [*_general_problems(config), *_key_problems(config, columns), *_column_problems(config, known)]
+    problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, known)]
     keys = keys_of(config, columns)
     evolves = flag(config, "merge_with_schema_evolution")
     simple = _simple_clauses(config, known, bool(keys), evolves, aliases)
@@ -201,7 +201,8 @@ def _by_source_problems(config: Any) -> list[str]:
     return []
 
 
-def _key_problems(config: Any, columns: Sequence[str]) -> list[str]:
+def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
+    """What is wrong with a model's key; `columns` as in `merge_config`."""
     key, using = listed(config.get("unique_key")), listed(config.get("merge_on_using_columns"))
     problems = []
     if key and using and sorted(map(plain, key)) != sorted(map(plain, using)):

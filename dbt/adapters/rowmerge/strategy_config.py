@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.rowmerge.merge_clauses import Columns, plain
-from dbt.adapters.rowmerge.merge_config import Aliases, aliases_of, keys_of, merge_config
+from dbt.adapters.rowmerge.merge_config import Aliases, aliases_of, key_problems, keys_of, merge_config
 from dbt.adapters.rowmerge.model_config import (
     KEY,
     PREDICATES,
@@ -104,6 +104,10 @@ def problems_of(config: Any, names: Sequence[str], known_macros: Any, columns: S
     if strategy == "merge" or strategy == "default":
         return problems + merge_config(config, columns)[1]
     problems += said_twice(config, REPLACED_ROWS if strategy == "replace_where" else PREDICATES)
+    if given(config, "merge_deduplicate_by") and strategy not in ("delete", "cdc"):
+        problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
+    if strategy in ("delete+insert", "delete", "cdc"):
+        problems += key_problems(config, columns)
     if strategy in ("delete", "cdc"):
         problems += _foreign(config, names, strategy)
         problems += [] if value_of(config, KEY) else [f"the strategy {strategy} finds rows by their key. Set unique_key."]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.util import run_dbt
+from dbt.tests.util import run_dbt, run_dbt_and_capture
 
 FORMATS = ("delta", "iceberg")
 MODEL = "{{{{ config(materialized='incremental', file_format='{format}', {config}) }}}}\n"
@@ -136,3 +136,52 @@ class TestStrategies:
             for format in FORMATS:
                 described = project.adapter.session.describe(project.test_schema, f"{format}_changes")
                 assert [field.name for field in described.columns] == ["id", "at", "seq", "name"]
+
+
+# name: (configs, later query, what the error says); the first query gives row 1.
+FAILING = {
+    "unknown_operation": (
+        "incremental_strategy='cdc', unique_key='id', cdc_operation_column='op', cdc_order_by='at'",
+        "select 't' as op, 1 as id, 2 as at",
+        "No operation of cdc_operations: `op` is t",
+    ),
+    "outside": (
+        "incremental_strategy='replace_where', replace_where='id < 5', zorder='id'",
+        "select 'c' as op, 7 as id, 1 as at",
+        "id < 5",
+    ),
+    "forbidden": (
+        "unique_key='id', merge_clauses={'when_matched': [{'action': 'error', 'error_message': 'Rows never change.'}]}",
+        "select 'c' as op, 1 as id, 1 as at",
+        "Rows never change.",
+    ),
+    "unmatched": (
+        "unique_key='id', merge_clauses={'when_not_matched': [{'action': 'error', 'by': 'source', 'condition': 'id < 3'}]}",
+        "select 'c' as op, 2 as id, 1 as at",
+        "a row for `when not matched by source` is an error",
+    ),
+    "differing": ("on_schema_change='fail'", "select 'c' as op, 1L as id, 1 as at, 2 as more", "only the model has `more` int"),
+    "mapped": (
+        "on_schema_change='sync_all_columns', tblproperties={'delta.columnMapping.mode': 'none'}",
+        "select 'c' as op, 1 as id",
+        "the table needs delta.columnMapping.mode, and the tblproperties of the model say otherwise",
+    ),
+}
+
+
+class TestRowsThatAreErrors:
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{name}.sql": MODEL.format(format="delta", config=config)
+            + ROWS.format(first="select 'c' as op, 1 as id, 1 as at", later=later)
+            for name, (config, later, _) in FAILING.items()
+        }
+
+    def test_what_is_wrong_is_said_and_the_tables_stay_as_they_were(self, project):
+        run_dbt(["run"])
+        results, log = run_dbt_and_capture(["run"], expect_pass=False)
+        assert "The config zorder of" in log
+        for result in results:
+            assert result.status == "error" and FAILING[result.node.name][2] in result.message, (result.node.name, result.message)
+            assert project.run_sql(f"select id, at from {{schema}}.{result.node.name}", fetch="all") == [(1, 1)]

@@ -71,6 +71,12 @@ def test_nothing_is_wrong_with_these(config):
             {"incremental_strategy": "delete", "merge_update_columns": ["id"]},
             "merge_update_columns would mean nothing to the strategy delete.",
         ),
+        (
+            {"incremental_strategy": "append", "merge_deduplicate_by": "day"},
+            "merge_deduplicate_by would mean nothing to the strategy append.",
+        ),
+        ({"incremental_strategy": "delete+insert", "unique_key": ["id", "dya"]}, "unique_key: there is no column dya. Did you mean day?"),
+        ({"incremental_strategy": "cdc", "cdc_operation_column": "op", "cdc_order_by": "day", "unique_key": "idd"}, "Did you mean id?"),
         ({"incremental_strategy": "replace_where"}, "Set replace_where to a condition on the table."),
         ({"incremental_strategy": "replace_where", "replace_where": "a", "predicates": "b"}, "replace_where and predicates say the same"),
         ({"incremental_strategy": "cdc", "cdc_order_by": "day"}, "cdc_operation_column is missing."),

@@ -1,7 +1,7 @@
 {% materialization incremental, adapter='rowmerge', supported_languages=['sql', 'python'] %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
-  {%- do adapter.table_format(config) -%}
+  {%- do rowmerge_check_table_configs() -%}
   {%- set rebuilds = existing_relation is none or existing_relation.is_view or should_full_refresh() -%}
   {#- Before anything runs: whatever is wrong with the configs stops the model here. -#}
   {%- set strategy = adapter.check_incremental_model(context, config, model.config.keys() | list, none if rebuilds else existing_relation) -%}

@@ -2,7 +2,7 @@
 {% materialization seed, adapter='rowmerge' %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
-  {%- do adapter.table_format(config) -%}
+  {%- do rowmerge_check_table_configs() -%}
   {%- set agate_table = load_agate_table() -%}
   {%- do store_result('agate_table', response='OK', agate_table=agate_table) -%}
 

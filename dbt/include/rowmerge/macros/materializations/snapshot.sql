@@ -1,5 +1,5 @@
 {% materialization snapshot, adapter='rowmerge' %}
-  {%- do adapter.table_format(config) -%}
+  {%- do rowmerge_check_table_configs() -%}
   {%- set strategy_name = config.get('strategy') -%}
   {%- set exists, target_relation = get_or_create_relation(
       database=none, schema=model.schema, identifier=model.get('alias', model.get('name')), type='table'

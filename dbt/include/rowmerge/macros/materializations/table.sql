@@ -1,7 +1,7 @@
 {% materialization table, adapter='rowmerge', supported_languages=['sql', 'python'] %}
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
-  {%- do adapter.table_format(config) -%}
+  {%- do rowmerge_check_table_configs() -%}
 
   {{ run_hooks(pre_hooks, inside_transaction=False) }}
   {{ run_hooks(pre_hooks, inside_transaction=True) }}
