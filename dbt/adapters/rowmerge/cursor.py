@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge import statements
 
+CANCELLED = "The run was cancelled. The statement was stopped, and nothing of it was committed."
+
 
 class Handle:
     """One thread's connection: the shared session, and a tag by which this thread's Spark jobs can be stopped."""
@@ -21,10 +24,19 @@ class Handle:
         self.tag = f"dbt-{uuid.uuid4().hex}"
         # A session's own tags reach its jobs on Spark Connect only; in process, the context's do.
         self._remote = type(session.spark).__module__.startswith("pyspark.sql.connect")
+        self._cancelled = threading.Event()
+        self._idle = threading.Event()
+        self._idle.set()
 
     @contextmanager
     def cancelable(self) -> Iterator[None]:
-        """Jobs that this thread starts inside can be stopped by `cancel`, from any thread."""
+        """Jobs that this thread starts inside can be stopped by `cancel`, from any thread. Raises DbtRuntimeError after that."""
+        if self._cancelled.is_set():
+            raise DbtRuntimeError(CANCELLED)
+        if not self._idle.is_set():
+            yield  # inside another one
+            return
+        self._idle.clear()
         spark = self.session.spark
         if self._remote:
             spark.addTag(self.tag)
@@ -32,7 +44,12 @@ class Handle:
             spark.sparkContext.addJobTag(self.tag)
         try:
             yield
+        except Exception as error:
+            if self._cancelled.is_set():
+                raise DbtRuntimeError(CANCELLED) from error
+            raise
         finally:
+            self._idle.set()
             if self._remote:
                 spark.removeTag(self.tag)
             else:
@@ -42,12 +59,19 @@ class Handle:
         return Cursor(self)
 
     def cancel(self) -> None:
-        """Stop the Spark jobs that this connection started; the statement fails, and nothing of it is committed."""
+        """Stop the Spark jobs that this connection runs, and those that its statement begins next: it fails before it commits."""
+        self._cancelled.set()
+        threading.Thread(target=self._stop_jobs, name=f"cancel {self.tag}", daemon=True).start()
+
+    def _stop_jobs(self) -> None:
+        """Until the statement has ended: what is asked of Spark stops the jobs of a moment, and a statement has many."""
         spark = self.session.spark
-        if self._remote:
-            spark.interruptTag(self.tag)
-        else:
-            spark.sparkContext.cancelJobsWithTag(self.tag)
+        while not self._idle.is_set():
+            if self._remote:
+                spark.interruptTag(self.tag)
+            else:
+                spark.sparkContext.cancelJobsWithTag(self.tag)
+            self._idle.wait(0.2)
 
     def rollback(self) -> None:
         """Nothing to undo: every statement is a transaction of its own."""
