@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update import RemoveSnapshotsUpdate
+from pyiceberg.table.update import RemoveSnapshotsUpdate, UpgradeFormatVersionUpdate
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.live_files import scope_of
 from rowmerge.iceberg.locations import plain_path
+from rowmerge.iceberg.metadata_updates import next_row_id
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
 from rowmerge.spark.data_files import PartitionedWriter
 from rowmerge.spark.write import write_spec
@@ -152,8 +154,8 @@ def opened(folder: Path) -> IcebergTable:
     return IcebergTable(DirectoryOperations(Storage(str(folder)), "s.t"), "s.t")
 
 
-def begun(folder: Path, level: str) -> Race:
-    """A new table."""
+def begun(folder: Path, level: str, format_version: int = 2) -> Race:
+    """A new table, raised to a format version when it has its delete file."""
     table = opened(folder)
     properties = {f"write.{operation}.isolation-level": level for operation in ("merge", "update", "delete")}
     committed(table.create(TableDefinition(SCHEMA, identities(("p",)), properties, None), Change("CREATE TABLE")))
@@ -165,12 +167,14 @@ def begun(folder: Path, level: str) -> Race:
     older = commit_files(table._operations, Operation.DELETE, [shared])
     extra = written(table.snapshot(), "c", "base", (31,))
     committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges((extra,)))))
+    if format_version > 2:
+        _update(race, UpgradeFormatVersionUpdate(format_version=format_version))
     return replace(race, older=older)
 
 
-def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, Ending]:
+def endings(folder: Path, winner: str, level: str, relation: str, format_version: int = 2) -> dict[str, Ending]:
     """By loser, how it ends. The winner commits once; each loser, planned before, comes after it, and its metadata is taken away again."""
-    race, r = begun(folder, level), RELATIONS[relation]
+    race, r = begun(folder, level, format_version), RELATIONS[relation]
     table, metadata = race.lake.table, folder / "metadata"
     base, before = table.snapshot(), [*BEFORE, EXTRA]
     # Files that are needed are written before the winner comes, as statements do.
@@ -193,6 +197,7 @@ def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, E
             continue
         if isinstance(outcome, Committed):
             rows = sorted((row["id"], row["p"], row["who"]) for row in live_rows(opened(folder).snapshot()).to_pylist())
+            check_vectors_and_ids(opened(folder))
             other = sorted(won(loser.rows(before, LOSER, "loser")))
             found[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(after, LOSER, "loser")), other)
         else:
@@ -203,6 +208,15 @@ def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, E
             path.unlink()
         (metadata / "version-hint.text").write_bytes(hint)
     return found
+
+
+def check_vectors_and_ids(table: IcebergTable) -> None:
+    """A data file has one vector at most, and no two files give a row one id."""
+    live, metadata = table.snapshot().live, table.snapshot().metadata
+    marked = [scope_of(delete) for delete in live.deletes if delete.file.format == "PUFFIN"]
+    assert len(marked) == len(set(marked))
+    ids = [id_ for e in live.data if (first := e.file.first_row_id) is not None for id_ in range(first, first + e.file.records)]
+    assert len(ids) == len(set(ids)) and all(id_ < (next_row_id(metadata) or 0) for id_ in ids)
 
 
 SIGNS: dict[type[CommitConflict], str] = {

@@ -12,12 +12,19 @@ from tests.unit.iceberg.conflict_matrix import COMMANDS, MAINTENANCE, OTHERS, WI
 
 
 @pytest.mark.parametrize(
-    ("winner", "level"), [*((winner, "serializable") for winner in WINNERS), *((winner, "snapshot") for winner in OTHERS)]
+    ("winner", "level", "format_version"),
+    [
+        *((winner, "serializable", 2) for winner in WINNERS),
+        *((winner, "snapshot", 2) for winner in OTHERS),
+        *((winner, "serializable", 3) for winner in ("append", "merge", "delete", "compaction")),
+    ],
 )
-def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(tmp_path: Path, winner: str, level: str) -> None:
+def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(
+    tmp_path: Path, winner: str, level: str, format_version: int
+) -> None:
     found = {command.name: "" for command in COMMANDS}
     for relation in RELATIONS if winner not in MAINTENANCE else ["same rows"]:
-        for loser, ending in endings(tmp_path / relation, winner, level, relation).items():
+        for loser, ending in endings(tmp_path / relation, winner, level, relation, format_version).items():
             found[loser] += ending.sign
             orders = [ending.in_order]
             if level == "snapshot" and winner == "append":
