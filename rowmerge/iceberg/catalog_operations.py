@@ -66,13 +66,16 @@ _NOT_FINAL = (408, 409, 419, 425, 429)
 class CatalogOperations:
     """Implements `rowmerge.iceberg.operations.TableOperations`. The catalog writes metadata files; where, is its own affair."""
 
-    newest_format = 2  # pyiceberg writes no other
     keeps_ids = False
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""
         self._client, self._identifier, self._storage = client, (namespace, table), storage
         self._known: Current | None = None
+
+    @property
+    def newest_format(self) -> int:
+        return self._client.newest_format
 
     @property
     def storage(self) -> Storage:

@@ -28,6 +28,7 @@ from pyiceberg.view.metadata import ViewVersion
 from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
+from rowmerge.iceberg.operations import NEWEST_FORMAT
 from rowmerge.storage.store import absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
@@ -67,6 +68,11 @@ class CatalogClient:
     def has_views(self) -> bool:
         """Whether the catalog keeps views: of pyiceberg's, those that speak REST do, where the server has not said that it has none."""
         return self._rest is not None and not self._without_views
+
+    @property
+    def newest_format(self) -> int:
+        """The highest format version that is written here: what a server cannot write it refuses, pyiceberg itself writes none above 2."""
+        return NEWEST_FORMAT if self._rest is not None else 2
 
     @property
     def _rest(self) -> RestCatalog | None:

@@ -11,9 +11,9 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import ConfigurationError, PlanError, TableError, TableNotFound
+from rowmerge.errors import ConfigurationError, PlanError, TableError, TableNotFound, UnsupportedTableFeature
 from tests.iceberg_rest_server import needs_jars, serving_with_java
-from tests.readers import read_with_duckdb_iceberg, rows_of
+from tests.readers import read_lineage_with_duckdb, read_with_duckdb_iceberg, rows_of
 from tests.rest_catalog import serving
 
 
@@ -99,3 +99,34 @@ def test_a_catalog_has_its_own_rules(session: rowmerge.Session, configuration: d
     assert session.describe("raw", "t").location == f"file://{tmp_path}/elsewhere"
     session.sql("drop schema raw cascade")
     assert session.schemas() == [] and list((tmp_path / "elsewhere/data").iterdir())
+
+
+def test_format_version_3_is_for_servers_that_write_it(
+    session: rowmerge.Session, theirs: Catalog, configuration: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    """pyiceberg's own catalogs write none above 2, and neither does the server of the tests that is made of one."""
+    create = (
+        "create table t (id bigint, v string) using iceberg tblproperties ('format-version' = '3', 'rowmerge.write.mode' = 'merge-on-read')"
+    )
+    if configuration["type"] == "sql":
+        with pytest.raises(UnsupportedTableFeature, match="format-version 3.*keeps tables of format version 2"):
+            session.sql(create)
+        session.sql("create table t using iceberg as select 1 as id")
+        with pytest.raises(UnsupportedTableFeature, match="format-version 3"):
+            session.sql("alter table t set tblproperties ('format-version' = '3')")
+        return
+    if "java" not in request.node.callspec.id:
+        pytest.skip("the server is made of a catalog of pyiceberg's")
+    session.sql(create)
+    session.sql("insert into t select /*+ repartition(1) */ id, 'v' from range(4)")
+    session.sql("delete from t where id = 1")
+    session.sql("update t set v = 'u' where id = 2")
+    session.sql("alter table t add column n int default 7")
+    session.sql("create table raised using iceberg as select 1 as id")
+    session.sql("alter table raised set tblproperties ('format-version' = '3')")
+    session.sql("insert into raised values (2)")
+    table = theirs.load_table("raw.t")
+    assert sorted(rows_of(table.scan().to_arrow())) == [(0, "v", 7), (2, "u", 7), (3, "v", 7)]
+    found = read_lineage_with_duckdb(table.metadata_location).to_pylist()
+    assert {row["id"]: row["_row_id"] for row in found} == {0: 0, 2: 2, 3: 3}
+    assert theirs.load_table("raw.raised").metadata.next_row_id == 2  # type: ignore[union-attr]
