@@ -24,23 +24,39 @@ def query_columns(frame: DataFrame) -> Struct:
 
     Raises PlanError for a name that comes twice, TypeMismatch for a type that no table holds.
     """
+    columns = view_columns(frame)
+    check_storable(schema_of(frame))
+    return columns
+
+
+def view_columns(frame: DataFrame) -> Struct:
+    """A query's columns as a view's, which may be of types that no table holds: void, of a NULL without a type.
+
+    Raises PlanError for a name that comes twice, TypeMismatch for a type that has no name.
+    """
     schema = schema_of(frame)
     lower = [field.name.lower() for field in schema]
     for field in schema:
         if lower.count(field.name.lower()) > 1:
             raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
-    check_storable(schema)
     return Struct(tuple(Field(field.name, nullable(field.type)) for field in schema))
 
 
 def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Struct:
     """The schema after ALTER TABLE … ADD COLUMNS, in the places that it gives. Raises PlanError, UnknownColumn."""
     schema: DataType = snapshot.schema
-    for field, column in zip(added, command.columns, strict=True):
+    for new, column in zip(added, command.columns, strict=True):
+        field = _without_null_default(new)
         _check_addable(field, gives_initial_values=snapshot.gives_initial_values)
         schema = in_struct(schema, column.within, partial(_with_column, field=field, path=column.path, command=command))
     assert isinstance(schema, Struct)
     return schema
+
+
+def _without_null_default(field: Field) -> Field:
+    """DEFAULT NULL is what a column without a default has."""
+    kept = {key: value for key, value in field.metadata.items() if key != DEFAULT or str(value).strip().lower() != "null"}
+    return replace(field, metadata=kept)
 
 
 def _check_addable(field: Field, *, gives_initial_values: bool) -> None:

@@ -45,7 +45,7 @@ from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.clones import Clones
 from rowmerge.session.column_changes import changed_paths, check_unused, commented, schema_change
-from rowmerge.session.columns import new_properties, query_columns, renamed, with_columns
+from rowmerge.session.columns import new_properties, query_columns, renamed, view_columns, with_columns
 from rowmerge.session.constraints import Constraints, checks_by_name
 from rowmerge.session.description import RelationDescription, describe
 from rowmerge.session.partitioning import change_of, partitioning, write_order
@@ -276,7 +276,7 @@ class Definitions:
         existing = self.catalog.relation(schema, name)
         if existing is not None and command.if_not_exists:
             return self._done("CREATE VIEW")
-        columns = query_columns(self.binder.query(command.query.text))
+        columns = view_columns(self.binder.query(command.query.text))
         if command.columns:
             columns = renamed(columns, command.columns)
         self.catalog.put_view(

@@ -10,6 +10,23 @@ describe t;
 => # col_name | data_type | comment
 => p | bigint | NULL
 
+--- a view may have columns that no table holds
+create view v as select 1 as id, null as nothing;
+select * from v where nothing is null;
+=> 1 | NULL
+describe v;
+=> id | int | NULL
+=> nothing | void | NULL
+create table t using delta as select * from v;
+!> TypeMismatch: `nothing`
+
+--- a new column whose default is NULL is one without a default
+create table t (id int) using delta;
+insert into t values (1);
+alter table t add column v string default null;
+select * from t;
+=> 1 | NULL
+
 --- columns listed before a query are filled by position, as an INSERT would fill them
 create table t (id bigint not null comment 'key', v string) using delta as select 1 as other, 2.5 as name;
 select * from t;

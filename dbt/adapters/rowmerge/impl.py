@@ -114,8 +114,6 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
                 return []
         return [
             self.Relation.create(
-                # Rendered nowhere, but dbt's cache finds a relation by it.
-                database=schema_relation.database,
                 schema=each.schema,
                 identifier=each.name,
                 type=each.kind,
@@ -219,7 +217,7 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
 
         Columns in `column_types` were read as text by dbt; Spark casts them, and stops at a value that it cannot cast.
         """
-        wanted = {name.lower(): type_ for name, type_ in column_types.items()}
+        wanted = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
         guessed = [self.convert_type(rows, index) for index in range(len(rows.column_names))]
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark

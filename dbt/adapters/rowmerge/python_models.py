@@ -34,6 +34,8 @@ def frame_of_model(compiled_code: str, name: str, session: Any) -> Any:
     Raises DbtRuntimeError, with the line of the model, for whatever the model raises, and for what is no frame.
     """
     module = ModuleType(name)
+    # As in a notebook of Databricks, where models may come from.
+    module.__dict__["spark"] = session.spark
     try:
         exec(compile(compiled_code, _file(name), "exec"), module.__dict__)
         returned = module.model(module.dbtObj(session.table), session.spark)

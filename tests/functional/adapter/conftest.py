@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import pytest
 from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
+from dbt_common.tests import disable_test_caching, enable_test_caching
+
+
+@pytest.fixture(scope="session", autouse=True)
+def parsed_once():
+    """Each project makes dbt parse the 600 macros of its packages anew; by dbt's own switch for tests a text is parsed once a process."""
+    enable_test_caching()
+    yield
+    disable_test_caching()
 
 
 @pytest.fixture(scope="session")
@@ -12,7 +21,13 @@ def warehouse(tmp_path_factory):
 
 
 @pytest.fixture(scope="class")
-def dbt_profile_target(warehouse):
+def dbt_profile_target(profile_target):
+    return profile_target
+
+
+@pytest.fixture(scope="class")
+def profile_target(warehouse):
+    """The profile, under a name of its own for tests of dbt that bring one of another warehouse."""
     return {
         "type": "rowmerge",
         "warehouse": warehouse,

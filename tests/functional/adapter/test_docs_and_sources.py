@@ -3,32 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.basic.expected_catalog import base_expected_catalog, expected_references_catalog
-from dbt.tests.adapter.basic.test_docs_generate import BaseDocsGenerate, BaseDocsGenReferences
 from dbt.tests.util import get_artifact, get_connection, run_dbt
-
-TYPES = {"id_type": "bigint", "text_type": "string", "time_type": "timestamp", "view_type": "view", "table_type": "table"}
-
-
-class AnyStats(dict):
-    """Equal to whatever facts a relation has."""
-
-    def __eq__(self, other):
-        return isinstance(other, dict)
-
-    __hash__ = None
-
-
-class TestDocsGenerate(BaseDocsGenerate):
-    @pytest.fixture(scope="class")
-    def expected_catalog(self, project, profile_user):
-        return base_expected_catalog(project, role=profile_user, model_stats=AnyStats(), **TYPES)
-
-
-class TestDocsGenReferences(BaseDocsGenReferences):
-    @pytest.fixture(scope="class")
-    def expected_catalog(self, project, profile_user):
-        return expected_references_catalog(project, role=profile_user, model_stats=AnyStats(), bigint_type="bigint", **TYPES)
 
 
 class TestCatalog:

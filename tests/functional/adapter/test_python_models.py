@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.python_model.test_python_model import BasePythonIncrementalTests, BasePythonModelTests
 from dbt.tests.util import run_dbt
 
 MODEL = """
@@ -57,14 +56,6 @@ def model(dbt, session):
         body="return numbers"
     ),
 }
-
-
-class TestPythonModel(BasePythonModelTests):
-    pass
-
-
-class TestPythonIncremental(BasePythonIncrementalTests):
-    pass
 
 
 class TestPythonModels:

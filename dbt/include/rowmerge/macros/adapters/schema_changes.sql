@@ -69,18 +69,24 @@
 {% macro rowmerge__create_columns(relation, columns) %}
   {% set added = [] %}
   {% for column in columns %}
-    {% do added.append((column.quoted, column.data_type)) %}
+    {% do added.append((column.quoted, api.Column.translate_type(column.data_type))) %}
   {% endfor %}
   {% do rowmerge_add_columns(relation, added) %}
 {% endmacro %}
 
 
 {% macro rowmerge__alter_column_type(relation, column_name, new_column_type) %}
-  {% set path = adapter.quote(column_name) %}
-  {% do rowmerge_set_properties(relation, adapter.properties_for(relation, adapter.retyping(path, new_column_type), {})) %}
-  {% call statement() -%}
-    alter table {{ relation.render() }} alter column {{ path }} type {{ new_column_type }}
-  {%- endcall %}
+  {% set path, type = adapter.quote(column_name), api.Column.translate_type(new_column_type) %}
+  {% set present = {} %}
+  {% for column in adapter.get_columns_in_relation(relation) %}
+    {% do present.update({column.name | lower: column.data_type | lower}) %}
+  {% endfor %}
+  {% if present.get(column_name | lower) != type | lower %}
+    {% do rowmerge_set_properties(relation, adapter.properties_for(relation, adapter.retyping(path, type), {})) %}
+    {% call statement() -%}
+      alter table {{ relation.render() }} alter column {{ path }} type {{ type }}
+    {%- endcall %}
+  {% endif %}
 {% endmacro %}
 
 

@@ -1,0 +1,14 @@
+{#-
+  Texts of a group, joined. dbt-spark's leaves the order out; with one, they are joined by a character that is in no text, so that a limit
+  can take them apart again.
+-#}
+{% macro rowmerge__listagg(measure, delimiter_text, order_by_clause, limit_num) -%}
+  {%- if not order_by_clause -%}
+    {{ return(spark__listagg(measure, delimiter_text, order_by_clause, limit_num)) }}
+  {%- endif -%}
+  {%- if not limit_num -%}
+    {{ return('listagg(' ~ measure ~ ', ' ~ delimiter_text ~ ') within group (' ~ order_by_clause ~ ')') }}
+  {%- endif -%}
+  {%- set ordered = "listagg(" ~ measure ~ ", '\\u0001') within group (" ~ order_by_clause ~ ")" -%}
+  {{ return("array_join(slice(split(" ~ ordered ~ ", '\\u0001'), 1, " ~ limit_num ~ "), " ~ delimiter_text ~ ")") }}
+{%- endmacro %}

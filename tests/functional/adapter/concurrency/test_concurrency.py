@@ -1,0 +1,9 @@
+"""Models that are built at once."""
+
+from __future__ import annotations
+
+from dbt.tests.adapter.concurrency.test_concurrency import BaseConcurrency
+
+
+class TestConcurrency(BaseConcurrency):
+    pass

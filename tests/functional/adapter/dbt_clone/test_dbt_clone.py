@@ -1,0 +1,23 @@
+"""`dbt clone`."""
+
+from __future__ import annotations
+
+from dbt.tests.adapter.dbt_clone import test_dbt_clone as suite
+
+from tests.functional.adapter.spark_sql import InSparkSql
+
+
+class TestClonePossible(suite.BaseClonePossible):
+    pass
+
+
+class TestCloneNotPossible(suite.TestPostgresCloneNotPossible):
+    pass
+
+
+class TestCloneSameSourceAndTarget(InSparkSql, suite.BaseCloneSameSourceAndTarget):
+    pass
+
+
+class TestCloneSameTargetAndState(suite.BaseCloneSameTargetAndState):
+    pass

@@ -1,0 +1,48 @@
+"""Python models."""
+
+from __future__ import annotations
+
+import pytest
+from dbt.tests.adapter.python_model import test_python_model as suite
+from dbt.tests.adapter.python_model import test_spark as spark
+
+ARROW_MODEL = """
+import pyarrow as pa
+
+
+def model(dbt, session):
+    dbt.config(materialized="table")
+    return pa.table({"City": ["Buenos Aires", "Brasilia"], "Latitude": [-34.58, -15.78]})
+"""
+
+
+class TestPythonModels(suite.BasePythonModelTests):
+    pass
+
+
+class TestPythonIncremental(suite.BasePythonIncrementalTests):
+    pass
+
+
+class TestPythonMetaGet(suite.BasePythonMetaGetTests):
+    pass
+
+
+class TestPythonEmpty(suite.BasePythonEmptyTests):
+    pass
+
+
+class TestPythonSample(suite.BasePythonSampleTests):
+    pass
+
+
+class TestDataFrames(spark.BasePySparkTests):
+    @pytest.fixture(scope="class")
+    def models(self):
+        """Koalas became pandas on Spark, and is no more: an Arrow table comes in its place."""
+        return {
+            "pandas_df.py": spark.PANDAS_MODEL,
+            "pyspark_df.py": spark.PYSPARK_MODEL,
+            "pandas_on_spark_df.py": spark.PANDAS_ON_SPARK_MODEL,
+            "arrow_table.py": ARROW_MODEL,
+        }

@@ -1,0 +1,35 @@
+"""dbt's own tests are written in Postgres's SQL: here it becomes Spark's."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+TYPES = {"text": "string", "double precision": "double", "timestamp without time zone": "timestamp"}
+_TYPE = re.compile(r"\b(" + "|".join(TYPES) + r")\b(?=\s*(?:,|\)|;|$|\|\||as\b))", re.IGNORECASE)
+_MOMENT = re.compile(r"'(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)'")
+_NAME = re.compile(r'"(\w+)"')
+_DATABASE = re.compile(r"(\{database\}|None|`None`|\{\{\s*target\.database\s*\}\})\.")
+
+
+def spark_sql(sql):
+    """Types by Spark's names, names in backquotes, moments as such, and names of tables in two parts: there are no databases."""
+    sql = _TYPE.sub(lambda found: TYPES[found[1].lower()], _DATABASE.sub("", sql))
+    return _NAME.sub(r"`\1`", _MOMENT.sub(r"timestamp'\1'", sql))
+
+
+class InSparkSql:
+    """What a test sends as SQL itself goes through `spark_sql`. `beside`: the module beside which the suite has files of the test."""
+
+    beside = None
+
+    @pytest.fixture(scope="class")
+    def project(self, project):
+        run = project.run_sql
+        project.run_sql = lambda sql, fetch=None: run(spark_sql(sql), fetch=fetch)
+        if self.beside is not None:
+            project.test_dir = Path(self.beside.__file__).parent
+            project.test_data_dir = project.test_dir / "data"
+        return project

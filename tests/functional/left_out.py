@@ -1,0 +1,54 @@
+"""What of dbt's own adapter tests is not run here, and why; tests/unit/test_conformance.py holds the list against the suite."""
+
+from __future__ import annotations
+
+LEFT_OUT = {
+    "There are no materialized views.": [
+        "catalog.relation_types.CatalogRelationTypes.test_relation_types_populate_correctly[model.test.my_materialized_view]",
+        "materialized_view.basic.MaterializedViewBasic",
+        "materialized_view.changes.MaterializedViewChanges",
+        "materialized_view.changes.MaterializedViewChangesApplyMixin",
+        "materialized_view.changes.MaterializedViewChangesContinueMixin",
+        "materialized_view.changes.MaterializedViewChangesFailMixin",
+        "simple_copy.test_simple_copy.SimpleCopyBase.test_simple_copy_with_materialized_views",
+    ],
+    "There are no users to grant anything to: a `grants` config is warned about, and the files' own permissions hold.": [
+        "grants.test_incremental_grants.BaseIncrementalGrants",
+        "grants.test_invalid_grants.BaseInvalidGrants",
+        "grants.test_model_grants.BaseModelGrants",
+        "grants.test_seed_grants.BaseSeedGrants",
+        "grants.test_snapshot_grants.BaseSnapshotGrants",
+    ],
+    "Spark runs no JavaScript.": [
+        "functions.test_js_udfs.BasicJSUDF",
+        "functions.test_js_udfs.JSUDFMultiLineBody",
+        "functions.test_js_udfs.JSUDFDeterministicVolatility",
+        "functions.test_js_udfs.JSUDFNonDeterministicVolatility",
+        "functions.test_js_udfs.JSUDFStableVolatilityWarns",
+        "functions.test_js_udfs.JSUDFDefaultArgSupport",
+        "functions.test_js_udfs.BasicJSAggregateUDF",
+        "functions.test_js_udfs.JSAggregateUDFVolatilityIgnored",
+    ],
+    "The warehouse keeps tables and views, and no functions: a function would be gone with its session.": [
+        "functions.test_udafs.UDAFBase",
+        "functions.test_udafs.BasicPythonUDAF",
+        "functions.test_udafs.BasicSQLUDAF",
+        "functions.test_udafs.PythonUDAFDefaultArgSupport",
+        "functions.test_udfs.UDFsBasic.test_udfs",
+        "functions.test_udfs.DeterministicUDF",
+        "functions.test_udfs.StableUDF",
+        "functions.test_udfs.NonDeterministicUDF",
+        "functions.test_udfs.PythonUDFSupported",
+        "functions.test_udfs.SqlUDFDefaultArgSupport",
+        "functions.test_udfs.PythonUDFDefaultArgSupport",
+        "functions.test_udfs.PythonUDFVolatilitySupport",
+        "functions.test_udfs.CanFindScalarFunctionRelation",
+        "functions.test_udfs.PythonUDFWithPackagesSupported",
+    ],
+    "`dbt seed --empty` comes with dbt-core 1.12.": [
+        "empty.test_empty.BaseTestEmptySeedFlag",
+    ],
+    "Moments carry their zone here, and this class is for those that do not; its sibling is run.": [
+        "utils.test_current_timestamp.BaseCurrentTimestampNaive",
+    ],
+}
