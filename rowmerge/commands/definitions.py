@@ -243,6 +243,14 @@ class CommentOn:
     column: tuple[str, ...] | None = None
 
 
+@dataclass(frozen=True)
+class CommentOnColumns:
+    """ALTER TABLE … ALTER COLUMN a COMMENT '…', b.c COMMENT '…': several columns and fields at once."""
+
+    name: TableName
+    comments: tuple[tuple[tuple[str, ...], str], ...]
+
+
 class Detail(Enum):
     """Which DESCRIBE."""
 
@@ -318,6 +326,7 @@ DefinitionCommand = (
     | SetProperties
     | UnsetProperties
     | CommentOn
+    | CommentOnColumns
     | Describe
     | ShowSchemas
     | ShowTables

@@ -17,6 +17,7 @@ from rowmerge.commands.definitions import (
     ChangePartitioning,
     CloneTable,
     CommentOn,
+    CommentOnColumns,
     CreateSchema,
     CreateTable,
     CreateView,
@@ -97,6 +98,8 @@ class Definitions:
                 return self._changed(command.name, operation, {}, definition)
             case CommentOn():
                 return self._comment(command)
+            case CommentOnColumns():
+                return self._comment_on_columns(command)
             case AddConstraint() | DropConstraint() | SetDefault() | SetNullable():
                 result = Constraints(self.spark, self.binder).run(command)
                 return StatementResult(answers.nothing(self.spark), "ALTER TABLE", None, result.version, result.timings.seconds)
@@ -249,6 +252,16 @@ class Definitions:
 
         operation = "CHANGE COLUMN" if command.column else "COMMENT ON TABLE"
         return self._changed(command.name, operation, {"comment": command.comment or ""}, definition)
+
+    def _comment_on_columns(self, command: CommentOnColumns) -> StatementResult:
+        def definition(snapshot: Snapshot) -> TableDefinition:
+            schema = snapshot.schema
+            for path, comment in command.comments:
+                schema = commented(schema, path, comment)
+            return TableDefinition(schema=schema)
+
+        parameters: dict[str, object] = {"columns": [{"path": ".".join(path), "comment": text} for path, text in command.comments]}
+        return self._changed(command.name, "CHANGE COLUMNS", parameters, definition)
 
     def _changed(self, name: TableName, operation: str, parameters: dict[str, object], definition: object) -> StatementResult:
         assert callable(definition)

@@ -9,6 +9,7 @@ from rowmerge.commands.definitions import (
     ChangePartitioning,
     ColumnDefinition,
     CommentOn,
+    CommentOnColumns,
     DropColumns,
     DropConstraint,
     RenameColumn,
@@ -42,6 +43,7 @@ Alteration = (
     | SetProperties
     | UnsetProperties
     | CommentOn
+    | CommentOnColumns
     | ChangePartitioning
     | SetWriteOrder
     | SetReference
@@ -149,7 +151,7 @@ def _constraint(cursor: Cursor, name: TableName) -> AddConstraint | DropConstrai
     return AddConstraint(name, check)
 
 
-def _alter_column(cursor: Cursor, name: TableName) -> AlterColumn | CommentOn | SetDefault | SetNullable:
+def _alter_column(cursor: Cursor, name: TableName) -> AlterColumn | CommentOn | CommentOnColumns | SetDefault | SetNullable:
     if cursor.sees("COLUMN") and cursor.token(1).is_name:
         cursor.at += 1
     column = cursor.path("a column's name")

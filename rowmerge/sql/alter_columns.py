@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmerge.commands.definitions import AlterColumn, ColumnPlace, CommentOn, DropColumns, RenameColumn
+from rowmerge.commands.definitions import AlterColumn, ColumnPlace, CommentOn, CommentOnColumns, DropColumns, RenameColumn
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import data_type
@@ -34,8 +34,9 @@ def rename_or_drop(cursor: Cursor, name: TableName) -> RenameColumn | DropColumn
     return None
 
 
-def change_of_column(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> AlterColumn | CommentOn | None:
-    """What follows `ALTER COLUMN a.b`: TYPE, COMMENT, FIRST or AFTER; or all of them in the form `CHANGE COLUMN a a int COMMENT 'x' FIRST`.
+def change_of_column(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> AlterColumn | CommentOn | CommentOnColumns | None:
+    """What follows `ALTER COLUMN a.b`: TYPE, COMMENT (also of several columns), FIRST or AFTER; or all of them in the form
+    `CHANGE COLUMN a a int COMMENT 'x' FIRST`.
 
     None for everything else.
     """
@@ -53,12 +54,25 @@ def change_of_column(cursor: Cursor, name: TableName, column: tuple[str, ...]) -
         type_ = data_type(cursor)
         comment = cursor.string("a comment") if cursor.accept("COMMENT") else None
     place = _place(cursor) if comment is None or type_ is not None else None
+    if comment is not None and type_ is None and cursor.sees(","):
+        return _comments(cursor, name, column, comment)
     if cursor.sees(","):
-        raise cursor.unsupported("ALTER COLUMN takes one column. Write one statement for each")
+        raise cursor.unsupported("ALTER COLUMN takes one column, and several only for comments. Write one statement for each")
     cursor.finish("the change of the column")
     if type_ is None and place is None:
         return CommentOn(name, comment, column)
     return AlterColumn(name, column, type_, comment, place)
+
+
+def _comments(cursor: Cursor, name: TableName, column: tuple[str, ...], comment: str) -> CommentOnColumns:
+    comments = [(column, comment)]
+    while cursor.accept(","):
+        path = cursor.path("a column's name")
+        if not cursor.accept("COMMENT"):
+            raise cursor.unsupported("ALTER COLUMN takes several columns only for comments. Write one statement for each other change")
+        comments.append((path, cursor.string("a comment")))
+    cursor.finish("the comments")
+    return CommentOnColumns(name, tuple(comments))
 
 
 def _in_hive_style(cursor: Cursor) -> bool:

@@ -177,6 +177,14 @@ create table t (id int comment 'the key') using delta comment 'about';
 comment on column t.id is 'changed';
 describe t;
 => id | int | changed
+create table several (id int, s struct<a: int>, v string comment 'kept') using delta;
+alter table several alter column id comment 'one', s.a comment 'two';
+describe several;
+=> id | int | one
+=> s | struct<a:int> | NULL
+=> v | string | kept
+alter table several alter column id comment 'x', missing comment 'y';
+!> UnknownColumn: missing
 
 
 --- create or replace view takes the new text, and a view is not a table

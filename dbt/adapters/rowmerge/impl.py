@@ -69,6 +69,10 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
         }
     )
 
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._said: Dict[str, object] = {}
+
     @property
     def session(self) -> Any:
         """The engine's session; opens this thread's connection when it is not open yet."""
@@ -297,6 +301,12 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
             takes,
         )
         return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
+
+    @available.parse(lambda *a, **k: False)
+    def is_first_time(self, what: str) -> bool:
+        """Whether a run says something for the first time: batches of one model would say it again and again."""
+        mine = object()
+        return self._said.setdefault(what, mine) is mine
 
     # ------------------------------------------------------------------ docs and freshness
 

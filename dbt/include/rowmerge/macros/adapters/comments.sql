@@ -3,17 +3,19 @@
 {%- endmacro %}
 
 
-{#- One commit a column, so only those whose comment is another one now. -#}
+{#- One commit, for those columns whose comment is another one now. -#}
 {% macro rowmerge__alter_column_comment(relation, column_dict) %}
   {% set present = {} %}
   {% for name, comment in adapter.descriptions_in(relation)['columns'].items() %}
     {% do present.update({name | lower: comment}) %}
   {% endfor %}
+  {% set comments = [] %}
   {% for name, column in column_dict.items() if column['description'] and column['description'] != present.get(name | lower) %}
-    {% do run_query(
-        'alter table ' ~ relation.render() ~ ' alter column ' ~ adapter.quote(name) ~ ' comment ' ~ adapter.literal(column['description'])
-    ) %}
+    {% do comments.append(adapter.quote(name) ~ ' comment ' ~ adapter.literal(column['description'])) %}
   {% endfor %}
+  {% if comments %}
+    {% do run_query('alter table ' ~ relation.render() ~ ' alter column ' ~ comments | join(', ')) %}
+  {% endif %}
 {% endmacro %}
 
 

@@ -1,0 +1,25 @@
+"""How values of unit tests' fixtures become SQL."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("field", "type_", "sql"),
+    [
+        ("1", "int", "try_cast(1 as int)"),
+        (r"'it\'s'", "string", r"try_cast('it\'s' as string)"),
+        ("'array(1, 2)'", "array<int>", "try_cast(array(1, 2) as array<int>)"),
+        (r"'map(\'k\', \'it\\\'s\')'", "map<string,string>", r"try_cast(map('k', 'it\'s') as map<string,string>)"),
+        ("null", "struct<a:int>", "try_cast(null as struct<a:int>)"),
+        ("some_column", "array<int>", "try_cast(some_column as array<int>)"),
+    ],
+)
+def test_a_fixtures_value_is_cast_to_its_columns_type(render, field, type_, sql):
+    assert render("safe_cast", field=field, type=type_) == sql
+
+
+@pytest.mark.parametrize(("text", "sql"), [("it's", r"it\'s"), (r"a\b", r"a\\b"), ("plain", "plain")])
+def test_a_text_in_quotes_is_what_it_was(render, text, sql):
+    assert render("escape_single_quotes", expression=text) == sql
