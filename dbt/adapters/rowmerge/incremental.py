@@ -14,7 +14,7 @@ from dbt.adapters.rowmerge.merge_config import MergeConfig, aliases_of, keys_of,
 from dbt.adapters.rowmerge.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
 from dbt.adapters.rowmerge.names import quote
 from dbt.adapters.rowmerge.schema_changes import SchemaChanges, needed_properties, schema_changes
-from dbt.adapters.rowmerge.strategy_config import STRATEGIES, ChangeStream, change_stream, problems_of, strategy_of
+from dbt.adapters.rowmerge.strategy_config import STRATEGIES, ChangeStream, brings_columns, change_stream, problems_of, strategy_of
 
 
 class IncrementalModels(metaclass=AdapterMeta):
@@ -113,6 +113,17 @@ class IncrementalModels(metaclass=AdapterMeta):
         with self.connections.exception_handler(f"columns of {source}"):
             model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
         return schema_changes(model, table)
+
+    @available
+    def evolves(self, config: Any) -> bool:
+        """Whether a model's statement may bring columns and fields to its table."""
+        added = config.get("on_schema_change") in ("append_new_columns", "sync_all_columns")
+        return added or flag(config, "merge_with_schema_evolution")
+
+    @available
+    def brings_columns(self, config: Any) -> bool:
+        """Whether a model's statement names every column of the model, and so brings those that the table lacks."""
+        return brings_columns(config)
 
     @available
     def dropping(self, paths: List[str]) -> SchemaChanges:

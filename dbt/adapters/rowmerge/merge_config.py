@@ -68,8 +68,8 @@ class MergeConfig:
 
 
 def aliases_of(config: Any) -> Aliases:
-    """The aliases that a model gives, or dbt's; those of dbt-athena where a condition of its name uses them."""
-    texts = [str(config.get(name) or "") for name in ("update_condition", "insert_condition", "delete_condition")]
+    """The aliases that a model gives, or dbt's; those of dbt-athena where a condition that it may have from there uses them."""
+    texts = [str(config.get(name) or "") for name in ("update_condition", "insert_condition", "delete_condition", *PREDICATES)]
     athenas = any(map(_ATHENAS.search, texts)) and not any(map(_OURS.search, texts))
     dest, source = ("target", "src") if athenas else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
     return Aliases(config.get("target_alias") or dest, config.get("source_alias") or source)

@@ -67,6 +67,15 @@ def strategy_of(config: Any) -> str:
     return str(config.get("incremental_strategy") or "default").replace("delete_insert", "delete+insert")
 
 
+def brings_columns(config: Any) -> bool:
+    """Whether a strategy's statement writes every column of a model under its own name."""
+    strategy = strategy_of(config)
+    if strategy == "delete+insert":
+        return not value_of(config, PREDICATES)
+    some = given(config, "merge_clauses") or flag(config, "skip_not_matched_step")
+    return strategy in (*STRATEGIES, "default") and not some
+
+
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
     """The configs of strategy `cdc`, after `problems_of` found nothing."""
     spelt = Columns(tuple(columns), (), "").spelt

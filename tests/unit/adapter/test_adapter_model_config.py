@@ -153,4 +153,5 @@ def test_conditions_that_use_both_sorts_of_aliases_have_dbts_own():
     assert aliases_of({"update_condition": "src.a > target.a"}).source == "src"
     assert aliases_of({"update_condition": "DBT_INTERNAL_SOURCE.src.a > 1"}).source == "DBT_INTERNAL_SOURCE"
     assert aliases_of({"update_condition": "src.a > 1", "source_alias": "s"}).source == "s"
+    assert aliases_of({"incremental_predicates": ["target.a > 1"]}).dest == "target"
     assert aliases_of({"matched_condition": "src.a > 1"}).source == "DBT_INTERNAL_SOURCE"

@@ -18,6 +18,9 @@ def rendered(render, adapter, target, source, columns, monkeypatch):
     monkeypatch.setattr(adapter, "get_columns_in_relation", lambda relation: columns)
 
     def call(strategy, config):
+        if strategy == "snapshot":
+            names = [column.quoted for column in columns]
+            return render("snapshot_merge_sql", config=config, target=target, source=source, insert_cols=names)
         arguments = {
             "target_relation": target,
             "temp_relation": source,

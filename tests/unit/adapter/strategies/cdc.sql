@@ -89,3 +89,33 @@ when matched and not DBT_INTERNAL_SOURCE.__dbt_deleted and (DBT_INTERNAL_SOURCE.
 when not matched then insert
     (`id`, `day`, `amount`)
     values (DBT_INTERNAL_SOURCE.`id`, DBT_INTERNAL_SOURCE.`day`, DBT_INTERNAL_SOURCE.`amount`)
+
+-- new columns come with the rows
+-- config: {unique_key: id, cdc_operation_column: op, cdc_order_by: day, on_schema_change: append_new_columns}
+merge with schema evolution into `main`.`orders` as DBT_INTERNAL_DEST
+using (
+select * except (__dbt_rank)
+from (
+  select *, case when lower(`op`) in ('d', 'delete') then true
+    when lower(`op`) in ('c', 'r', 'i', 'insert', 'create', 'read', 'bootstrap-insert', 'u', 'update', 'update_postimage', 'after') then false
+    else raise_error(concat('No operation of cdc_operations: `op` is ', coalesce(`op`, 'NULL')))
+  end as __dbt_deleted, row_number() over (
+    partition by `id`
+    order by `day` desc nulls last
+  ) as __dbt_rank
+  from (
+select * from new_orders
+)
+  where coalesce(lower(`op`), '') not in ('update_preimage', 'before')
+)
+where __dbt_rank = 1
+) as DBT_INTERNAL_SOURCE
+on DBT_INTERNAL_SOURCE.`id` <=> DBT_INTERNAL_DEST.`id`
+when matched and DBT_INTERNAL_SOURCE.__dbt_deleted and (DBT_INTERNAL_SOURCE.`day` < DBT_INTERNAL_DEST.`day` or DBT_INTERNAL_SOURCE.`day` is null and DBT_INTERNAL_DEST.`day` is not null) is not true then delete
+when matched and not DBT_INTERNAL_SOURCE.__dbt_deleted and (DBT_INTERNAL_SOURCE.`day` < DBT_INTERNAL_DEST.`day` or DBT_INTERNAL_SOURCE.`day` is null and DBT_INTERNAL_DEST.`day` is not null) is not true then update set
+    `id` = DBT_INTERNAL_SOURCE.`id`,
+    `day` = DBT_INTERNAL_SOURCE.`day`,
+    `amount` = DBT_INTERNAL_SOURCE.`amount`
+when not matched and not DBT_INTERNAL_SOURCE.__dbt_deleted then insert
+    (`id`, `day`, `amount`)
+    values (DBT_INTERNAL_SOURCE.`id`, DBT_INTERNAL_SOURCE.`day`, DBT_INTERNAL_SOURCE.`amount`)

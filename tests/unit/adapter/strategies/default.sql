@@ -15,7 +15,7 @@ when not matched then insert
 
 -- a model without a key appends
 -- config: {}
-insert into `main`.`orders` (`id`, `day`, `amount`)
+insert into `main`.`orders` by name
 select `id`, `day`, `amount`
 from (
 select * from new_orders

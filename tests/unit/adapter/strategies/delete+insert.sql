@@ -12,7 +12,7 @@ select * from new_orders
 
 -- without a key rows are added
 -- config: {}
-insert into `main`.`orders` (`id`, `day`, `amount`)
+insert into `main`.`orders` by name
 select `id`, `day`, `amount`
 from (
 select * from new_orders
@@ -44,3 +44,14 @@ when matched then delete
 when not matched and DBT_INTERNAL_SOURCE.__dbt_step = 'insert' then insert
     (`id`, `day`, `amount`)
     values (DBT_INTERNAL_SOURCE.__dbt_column_1, DBT_INTERNAL_SOURCE.__dbt_column_2, DBT_INTERNAL_SOURCE.__dbt_column_3)
+
+-- new columns come with the rows
+-- config: {unique_key: id, on_schema_change: append_new_columns}
+insert with schema evolution into `main`.`orders` as DBT_INTERNAL_DEST by name
+replace on DBT_INTERNAL_SOURCE.`id` <=> DBT_INTERNAL_DEST.`id`
+(
+select `id`, `day`, `amount`
+from (
+select * from new_orders
+)
+) as DBT_INTERNAL_SOURCE

@@ -235,3 +235,16 @@ when matched then update set
 when not matched then insert
     (`id`, `day`, `amount`)
     values (DBT_INTERNAL_SOURCE.`id`, DBT_INTERNAL_SOURCE.`day`, DBT_INTERNAL_SOURCE.`amount`)
+
+-- new columns come with the rows
+-- config: {unique_key: id, on_schema_change: sync_all_columns, merge_update_columns: [day]}
+merge with schema evolution into `main`.`orders` as DBT_INTERNAL_DEST
+using (
+select * from new_orders
+) as DBT_INTERNAL_SOURCE
+on DBT_INTERNAL_SOURCE.`id` <=> DBT_INTERNAL_DEST.`id`
+when matched then update set
+    `day` = DBT_INTERNAL_SOURCE.`day`
+when not matched then insert
+    (`id`, `day`, `amount`)
+    values (DBT_INTERNAL_SOURCE.`id`, DBT_INTERNAL_SOURCE.`day`, DBT_INTERNAL_SOURCE.`amount`)

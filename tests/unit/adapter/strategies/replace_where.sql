@@ -16,3 +16,12 @@ select `id`, `day`, `amount`
 from (
 select * from new_orders
 )
+
+-- new columns come with the rows
+-- config: {replace_where: id > 5, on_schema_change: append_new_columns}
+insert with schema evolution into `main`.`orders` by name
+replace where (id > 5)
+select `id`, `day`, `amount`
+from (
+select * from new_orders
+)

@@ -26,8 +26,9 @@
 
 
 {#-
-  Makes the table's columns the model's, at any depth, before its rows are written: each step is a commit, and leaves a table that is
-  right as it is. Types first, dropped columns then: what the table refuses is refused before another step is made that is hard to undo.
+  Makes the table's columns the model's, at any depth. Types first, dropped columns then: what the table refuses is refused before another
+  step is made that is hard to undo, and each step is a commit that leaves a right table. New columns come with the rows, in their commit,
+  where the strategy's statement brings them.
 -#}
 {% macro rowmerge__process_schema_changes(on_schema_change, source_relation, target_relation) %}
   {% if on_schema_change == 'ignore' %}
@@ -49,7 +50,7 @@
     {% endfor %}
     {% do rowmerge_drop_columns(target_relation, changes.dropped) %}
   {% endif %}
-  {% if on_schema_change != 'fail' %}
+  {% if on_schema_change != 'fail' and not adapter.brings_columns(config) %}
     {% do rowmerge_add_columns(target_relation, changes.added) %}
   {% endif %}
   {{ return(adapter.get_columns_in_relation(source_relation)) }}
@@ -123,3 +124,9 @@ alter table {{ relation.render() }} set tblproperties (
     {%- endcall %}
   {% endif %}
 {% endmacro %}
+
+
+{#- What lets a statement bring columns and fields that the table lacks, and leave out fields that the model lacks. -#}
+{% macro rowmerge_evolution() -%}
+  {{ 'with schema evolution ' if adapter.evolves(config) }}
+{%- endmacro %}

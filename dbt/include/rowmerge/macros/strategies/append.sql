@@ -5,8 +5,7 @@
 
 {#- dbt-spark has a macro of this name with other arguments; this is dbt's own order. -#}
 {% macro get_insert_into_sql(target_relation, temp_relation, dest_columns) %}
-  {%- set columns = dest_columns | map(attribute='quoted') | join(', ') -%}
-insert into {{ target_relation.render() }} ({{ columns }})
-select {{ columns }}
+insert {{ rowmerge_evolution() }}into {{ target_relation.render() }} by name
+select {{ dest_columns | map(attribute='quoted') | join(', ') }}
 from {{ temp_relation }}
 {% endmacro %}

@@ -11,7 +11,7 @@
   {%- set stream = adapter.change_stream(config, arg_dict['dest_columns'], arg_dict['unique_key'], arg_dict['incremental_predicates']) -%}
   {%- set src = stream.aliases.source -%}
   {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
-merge into {{ arg_dict['target_relation'].render() }} as {{ stream.aliases.dest }}
+merge {{ rowmerge_evolution() }}into {{ arg_dict['target_relation'].render() }} as {{ stream.aliases.dest }}
 using {{ rowmerge_newest_changes(arg_dict['temp_relation'], stream) }} as {{ src }}
 on {{ rowmerge_on_clause(stream) }}
 when matched and {{ src }}.__dbt_deleted and {{ stream.not_late }} then

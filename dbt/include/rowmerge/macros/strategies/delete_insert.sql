@@ -17,7 +17,7 @@
 
 {#- Rows of the target that have the keys of a new row leave, all new rows come in; a NULL key is a key like any other. -#}
 {% macro rowmerge_replace_on(target, source, keys, columns) -%}
-insert into {{ target.render() }} as DBT_INTERNAL_DEST by name
+insert {{ rowmerge_evolution() }}into {{ target.render() }} as DBT_INTERNAL_DEST by name
 replace on {% for key in keys -%}
   {{ 'and ' if not loop.first }}DBT_INTERNAL_SOURCE.{{ key }} <=> DBT_INTERNAL_DEST.{{ key }}
 {% endfor -%}
@@ -36,7 +36,7 @@ from {{ source }}
 -#}
 {% macro rowmerge_delete_insert_by_merge(target, source, keys, dest_columns, predicates) -%}
   {%- set dest, src = 'DBT_INTERNAL_DEST', 'DBT_INTERNAL_SOURCE' -%}
-merge into {{ target.render() }} as {{ dest }}
+merge {{ rowmerge_evolution() }}into {{ target.render() }} as {{ dest }}
 using (
   select rows.*, __dbt_step
   from (

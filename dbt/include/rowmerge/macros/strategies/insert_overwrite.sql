@@ -14,7 +14,7 @@
   {%- if partitions -%}
     {{ rowmerge_replace_on(arg_dict['target_relation'], arg_dict['temp_relation'], partitions, columns) }}
   {%- else -%}
-insert overwrite {{ arg_dict['target_relation'].render() }}{{ " with ('partitionOverwriteMode' = 'dynamic')" if dynamic }} by name
+insert {{ rowmerge_evolution() }}overwrite {{ arg_dict['target_relation'].render() }}{{ " with ('partitionOverwriteMode' = 'dynamic')" if dynamic }} by name
 select {{ columns }}
 from {{ arg_dict['temp_relation'] }}
   {%- endif -%}

@@ -7,7 +7,7 @@
 
 {% macro rowmerge__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates=none) -%}
   {%- set merge = adapter.merge_config(config, source, dest_columns, unique_key, incremental_predicates) -%}
-merge {% if merge.evolves %}with schema evolution {% endif %}into {{ target.render() }} as {{ merge.aliases.dest }}
+merge {{ rowmerge_evolution() }}into {{ target.render() }} as {{ merge.aliases.dest }}
 using {{ rowmerge_newest_rows(source, merge.keys, dest_columns) if config.get('merge_deduplicate_by') else source }} as {{ merge.aliases.source }}
 on {{ rowmerge_on_clause(merge) }}
   {%- for clause in merge.clauses %}

@@ -10,7 +10,7 @@
 
 
 {% macro rowmerge_replace_where(arg_dict, terms) -%}
-insert into {{ arg_dict['target_relation'].render() }} by name
+insert {{ rowmerge_evolution() }}into {{ arg_dict['target_relation'].render() }} by name
 replace where {{ terms | join('\n    and ') }}
 select {{ arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') }}
 from {{ arg_dict['temp_relation'] }}
