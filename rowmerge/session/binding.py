@@ -16,6 +16,7 @@ from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session.change_arguments import changes_asked
 from rowmerge.session.description import RelationDescription, of_snapshot
+from rowmerge.session.information_schema import INFORMATION_SCHEMA, TABLES, information
 from rowmerge.spark.changes import read_changes
 from rowmerge.spark.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.scan import read_snapshot
@@ -35,8 +36,11 @@ KEPT_VIEWS = 512
 class Binder:
     """Finds what names mean and gives queries over our tables to Spark. Safe for several threads."""
 
-    def __init__(self, spark: SparkSession, catalog: Catalog, schema: str, by_path: TablesByPath | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, catalog: Catalog, schema: str, by_path: TablesByPath | None = None, catalog_name: str | None = None
+    ) -> None:
         self.spark = spark
+        self._catalog_names = CATALOGS if catalog_name is None else (catalog_name.lower(), *CATALOGS)
         self._by_path = by_path or TablesByPath(None)
         self._numbers = itertools.count()
         self._catalog = catalog
@@ -49,14 +53,16 @@ class Binder:
 
     def locate(self, name: TableName, default_schema: str = "") -> tuple[str, str]:
         """The schema and name of a table of ours. Raises TableNotFound for a name with too many parts."""
-        parts = name.parts
-        if len(parts) == 3 and parts[0].lower() in CATALOGS:
-            parts = parts[1:]
+        parts = self.within_catalog(name.parts)
         if len(parts) == 1:
             return default_schema or self.schema, parts[0]
         if len(parts) == 2:
             return parts[0], parts[1]
         raise TableNotFound(str(name))
+
+    def within_catalog(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """The parts of a name of three or more without the first, where that is the catalog's name."""
+        return parts[1:] if len(parts) > 2 and parts[0].lower() in self._catalog_names else parts
 
     def table(self, name: TableName) -> Table:
         """The existing table of this name. Raises TableNotFound with near names, TableError for a view."""
@@ -77,7 +83,7 @@ class Binder:
         """A name's branch or tag (`TableName.reference`); None where a table or view has the whole of it for its name."""
         if (found := name.reference) is None:
             return None
-        parts = name.parts[1:] if len(name.parts) == 3 and name.parts[0].lower() in CATALOGS else name.parts
+        parts = self.within_catalog(name.parts)
         whole = len(parts) == 2 and self.relation(*parts) is not None
         return None if whole else found
 
@@ -169,6 +175,13 @@ class Binder:
             self._keep(name, frame)
         return backquote(name)
 
+    def register_information(self, table: str) -> str:
+        """The quoted name of a view of a table of `information_schema`, as it is now."""
+        name = f"__rowmerge_information_{next(self._numbers)}_{table}"
+        with self._lock:
+            self._keep(name, information(self.spark, self._catalog, self._catalog_names[0], table))
+        return backquote(name)
+
     def register_query(self, text: str, columns: tuple[str, ...]) -> str:
         """The quoted name of a view over bound text, its columns named anew."""
         name = f"__rowmerge_{_digest(text, *columns)}"
@@ -232,9 +245,7 @@ class Statement:
             return self._changes(reference.changes)
         if reference.files is not None:
             return self._files(reference.files)
-        parts = reference.name.parts
-        if len(parts) == 3 and parts[0].lower() in CATALOGS:
-            parts = parts[1:]
+        parts = self.binder.within_catalog(reference.name.parts)
         timed = reference.timed
         if len(parts) == 1 and self.binder.is_temporary(parts[0]):
             text = self.binder.temporary_text(parts[0])
@@ -248,7 +259,8 @@ class Statement:
         schema, name = (self.schema or self.binder.schema, parts[0]) if len(parts) == 1 else parts
         relation = self.binder.relation(schema, name)
         if relation is None:
-            return None
+            told = schema.lower() == INFORMATION_SCHEMA and name.lower() in TABLES
+            return self.binder.register_information(name.lower()) if told else None
         if relation.kind == "view":
             if timed:
                 raise PlanError(

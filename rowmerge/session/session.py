@@ -63,7 +63,8 @@ def connect(
     """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
 
     `catalog`: the configuration of a catalog of Iceberg tables as pyiceberg takes it (`{"type": "rest", "uri": …}`; also sql, hive, glue).
-    It then says what schemas, tables and views there are; `location` is where new tables are put, without it the catalog says where.
+    It then says what schemas, tables and views there are, and its `name` may stand before theirs (`lake.db.orders`); `location` is where
+    new tables are put, without it the catalog says where.
     `default_format`: `delta` or `iceberg`; without it Delta, and Iceberg in such a catalog.
     `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
     unqualified names are looked up. `storage_options` go to obstore. `commit_retries`: how often a statement begins again after it lost a
@@ -83,7 +84,16 @@ def connect(
         check_pyspark(spark.version)
     owned = spark is None
     by_path, started = TablesByPath(storage_options), spark or start_spark(spark_config)
-    return Session(opened, started, schema, default_format, owns_spark=owned, commit_retries=commit_retries, by_path=by_path)
+    return Session(
+        opened,
+        started,
+        schema,
+        default_format,
+        owns_spark=owned,
+        commit_retries=commit_retries,
+        by_path=by_path,
+        catalog_name=None if catalog is None else catalog.get("name"),
+    )
 
 
 def _open(
@@ -111,12 +121,13 @@ class Session:
         owns_spark: bool,
         commit_retries: int | None = None,
         by_path: TablesByPath | None = None,
+        catalog_name: str | None = None,
     ) -> None:
         self._catalog = catalog
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
-        self._binder = Binder(spark, catalog, schema, by_path)
+        self._binder = Binder(spark, catalog, schema, by_path, catalog_name)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
         self._rows = RowStatements(spark, self._binder)
         self._maintenance = Maintenance(spark, self._binder, self._options)

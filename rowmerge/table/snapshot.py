@@ -247,8 +247,7 @@ class Reads:
     columns: tuple[str, ...] = ()
     """Columns whose bounds `may_match` looks at."""
     rows: Mapping[str, Positions] | None = None
-    """Of the files in `paths`, the rows that decided what the command does without being changed by it; a file that is not named has
-    none. None: every row of every file did."""
+    """Of the files in `paths` that have any, the rows that decided what is done without being changed by it. None: every row did."""
     matching: FileMask | None = None
     """Of the files that `may_match`, those that do hold rows which the command would have read: it reads them. They have no deleted
     rows. None: it cannot be told."""

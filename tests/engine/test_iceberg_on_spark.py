@@ -153,9 +153,9 @@ def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session,
     assert lineage() == [expected[0], expected[2]]
     ours.sql(f"alter table {name} add columns (n int default 7, d date default date'2020-02-03', x decimal(9, 2) default 1.5)")
     ours.sql(f"alter table {name} alter column n set default 8")
-    ours.sql(f"insert into {name} (id, d) values (7, null)")
+    ours.sql(f"insert into {name} (id, v, d) values (7, 'w', date'2021-01-01')")
     found = assert_same(ours, theirs, name)
-    assert '{"id":4,"v":"v","n":7,"d":"2020-02-03","x":1.50}' in found and '{"id":7,"n":8,"x":1.50}' in found
+    assert '{"id":4,"v":"v","n":7,"d":"2020-02-03","x":1.50}' in found and '{"id":7,"v":"w","n":8,"d":"2021-01-01","x":1.50}' in found
 
 
 def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:

@@ -167,6 +167,11 @@ select id, k, d, d2, x, z from t order by id;
 => 3 | 5 | 2020-02-03 | NULL | 1.50 | 7
 => 4 | 6 | 2020-02-03 | NULL | 2.00 | 7
 => 9 | 6 | 2020-02-03 | NULL | 9.50 | 8
+merge with schema evolution into t using (values (10, 'new')) s (id, more) on t.id = s.id when not matched then insert *;
+=> 1 | 0 | 0 | 1
+select id, d, x, z, more from t where id in (1, 10) order by id;
+=> 1 | 2020-02-03 | 2.50 | 7 | NULL
+=> 10 | 2020-02-03 | 2.00 | 7 | new
 alter table t add column no date default current_date();
 !> UnsupportedTableFeature: the default current_date() of the column no
 alter table t add column no binary default X'00';

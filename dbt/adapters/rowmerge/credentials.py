@@ -14,6 +14,8 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.table_format import CHOICES, FORMATS
 
+CATALOGS = ("rowmerge", "spark_catalog")
+"""What the engine lets stand before `schema.table` besides the name of a configured catalog."""
 HIDDEN = "********"
 METHODS = ("session", "connect", "existing")
 CONNECT_PORT = 15002
@@ -26,6 +28,7 @@ _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|
 class RowmergeCredentials(Credentials):
     """A profile: `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
 
+    `database` is nothing but the catalog's name.
     `method` says which Spark works: `session` one inside this process, `connect` a Spark Connect server at `host` and `port` (with a
     `token`) or at `remote` (`sc://…`), `existing` the session that the process has already.
     `catalog` is what pyiceberg takes. `file_format` is that of models which name none: Delta, in a catalog Iceberg.
@@ -65,8 +68,7 @@ class RowmergeCredentials(Credentials):
             raise DbtRuntimeError("The profile has no `warehouse`. Add it: the folder or object-store URL that holds the tables.")
         if not data.get("schema"):
             raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
-        if data.get("database"):
-            raise DbtRuntimeError("rowmerge has schemas, but no databases. Remove `database` from the profile.")
+        _check_database(data)
         if (format_ := data.get("file_format")) is not None and str(format_).lower() not in FORMATS:
             raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}. Set it to {CHOICES}.")
         if data.get("catalog") and str(format_ or "iceberg").lower() != "iceberg":
@@ -97,7 +99,7 @@ class RowmergeCredentials(Credentials):
         return f"sc://{host}:{self.port or CONNECT_PORT}{token}"
 
     def _connection_keys(self) -> Tuple[str, ...]:
-        return ("method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "spark_config")
+        return ("database", "method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "spark_config")
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """What `dbt debug` prints; with aliases, what `target` holds in Jinja. Values that look like secrets are hidden in both."""
@@ -106,7 +108,7 @@ class RowmergeCredentials(Credentials):
                 value = {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
             if key == "remote" and value is not None:
                 value = value.partition("/;")[0].rpartition("@")[2]
-            if key in ("host", "port", "remote") and value is None and not with_aliases:
+            if key in ("database", "host", "port", "remote") and value is None and not with_aliases:
                 continue
             if key == "catalog":
                 value = {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
@@ -114,8 +116,19 @@ class RowmergeCredentials(Credentials):
                 continue
             yield key, value
         if with_aliases:
-            yield "database", self.database
             yield "endpoint", self.endpoint
+
+
+def _check_database(data: Any) -> None:
+    """Raise DbtRuntimeError for a database that is not the catalog's name."""
+    database, catalog = data.get("database"), data.get("catalog")
+    named = catalog.get("name") if isinstance(catalog, dict) else None
+    known = [name for name in (named, *CATALOGS) if name]
+    if database and str(database).lower() not in [name.lower() for name in known]:
+        raise DbtRuntimeError(
+            f"`database` in the profile is {database!r}, and there is one catalog, called {' or '.join(map(repr, known))}. "
+            f"Remove `database` from the profile, or give that name; a `catalog` has its own with `name`."
+        )
 
 
 def _check_method(data: Any) -> None:

@@ -118,6 +118,8 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
                 return []
         return [
             self.Relation.create(
+                # Rendered nowhere, but dbt's cache finds a relation by it.
+                database=schema_relation.database,
                 schema=each.schema,
                 identifier=each.name,
                 type=each.kind,

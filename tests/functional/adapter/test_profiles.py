@@ -50,6 +50,22 @@ class TestDebug:
         assert not passed
         assert "is a file. Set `warehouse` to a folder" in output
 
+    def test_the_session_of_the_process_is_taken(self, debug):
+        passed, output = debug(method="existing", spark_config=None)
+        assert passed
+        assert "method: existing" in output
+
+    def test_a_method_of_dbt_spark_is_refused_with_those_there_are(self, debug):
+        passed, output = debug(method="thrift")
+        assert not passed
+        assert "`method` in the profile is 'thrift'. Set it to `session`" in output
+
+    def test_a_connect_session_beside_a_spark_of_the_process_is_refused_without_its_token(self, debug):
+        passed, output = debug(method="connect", host="spark.example.com", token="hush", spark_config=None)
+        assert not passed
+        assert "PySpark takes no Spark Connect session beside it" in output
+        assert "hush" not in output
+
     def test_a_format_that_is_none_is_refused(self, debug):
         passed, output = debug(file_format="parquet")
         assert not passed

@@ -44,9 +44,11 @@ def test_a_missing_key_is_named(key):
         RowmergeCredentials.validate({name: value for name, value in GOOD.items() if name != key})
 
 
-def test_a_database_is_refused():
-    with pytest.raises(DbtRuntimeError, match="Remove `database`"):
+def test_a_database_is_the_catalog_s_name_or_refused():
+    with pytest.raises(DbtRuntimeError, match="there is one catalog, called 'rowmerge' or 'spark_catalog'. Remove `database`"):
         RowmergeCredentials.validate(GOOD | {"database": "lake"})
+    assert dict(credentials(database="rowmerge").connection_info(with_aliases=True))["database"] == "rowmerge"
+    assert credentials(database="lake", catalog={"type": "rest", "name": "lake"}).database == "lake"
 
 
 def test_storage_options_that_are_no_mapping_are_refused():
