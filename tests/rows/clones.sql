@@ -113,3 +113,20 @@ vacuum c;
 !> PlanError: its property gc.enabled is false
 select * from c;
 => 1
+
+--- delta: the changes of a clone begin with its source's rows
+create table t (id int) using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read', 'delta.enableChangeDataFeed' = 'true');
+insert into t values (1), (2), (3);
+delete from t where id = 2;
+create table c shallow clone t;
+insert into t values (4);
+update c set id = 30 where id = 3;
+create or replace table c shallow clone t;
+select id, _change_type, _commit_version from table_changes('c', 0) order by _commit_version, id, _change_type;
+=> 1 | insert | 0
+=> 3 | insert | 0
+=> 3 | update_preimage | 1
+=> 30 | update_postimage | 1
+=> 3 | insert | 2
+=> 4 | insert | 2
+=> 30 | delete | 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -14,7 +15,8 @@ from rowmerge.changes.commit import AS_THE_TABLE_SAYS
 from rowmerge.changes.result import ChangeResult
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import VacuumOptions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, TableDefinition, VacuumOptions
 from tests.readers import read_with_delta_rs
 from tests.unit.delta.small_tables import Lake
 
@@ -125,6 +127,8 @@ def test_rows_deleted_in_a_clone_and_its_vacuum_leave_the_source_as_it_is(source
     assert target.ids() == [3]
     own = target.append([11]).version
     target.commit("DELETE", removed=tuple(row["path"] for row in target.table.snapshot().files().to_pylist()))
+    # A file is as old as the retention when it is older than now.
+    time.sleep(0.05)
     target.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     assert files_of(source) == before
     assert source.ids() == [1, 3, 4]
@@ -146,3 +150,41 @@ def test_properties_that_a_clone_cannot_have_are_refused(source, target):
     with pytest.raises(ConfigurationError, match="no table property delta.nothing"):
         clone(source, target, **{"delta.nothing": "1"})
     assert not target.table.exists()
+
+
+def test_a_clone_begins_its_own_commit_times_and_a_replaced_table_keeps_how_it_has_them(tmp_path):
+    timed, plain = Lake(tmp_path / "timed"), Lake(tmp_path / "plain")
+    timed.create(timed.file([1]), properties={"delta.enableInCommitTimestamps": "true"})
+    plain.create(plain.file([2]))
+    made = Lake(tmp_path / "made")
+    clone(timed, made)
+    assert "inCommitTimestamp" in actions(made, 0)["commitInfo"][0]
+    clone(timed, plain, or_replace=True)
+    assert "inCommitTimestamp" not in actions(plain, 1)["commitInfo"][0]
+    assert "delta.enableInCommitTimestamps" not in plain.table.snapshot().metadata.configuration
+    clone(plain, made, or_replace=True)
+    assert actions(made, 1)["commitInfo"][0]["inCommitTimestamp"] > actions(made, 0)["commitInfo"][0]["inCommitTimestamp"]
+    assert [lake.ids() for lake in (timed, plain, made)] == [[1], [1], [1]]
+
+
+def test_columns_that_are_stored_under_other_names_are_found_in_a_clone_and_ids_are_never_given_twice(tmp_path):
+    mapped, wide = Lake(tmp_path / "mapped"), Lake(tmp_path / "wide")
+    mapped.create(properties={"delta.columnMapping.mode": "name"})
+    wide.create(properties={"delta.columnMapping.mode": "name"})
+    schema = wide.table.snapshot().schema
+    added = Struct((*schema, Field("more", Primitive("long"))))
+    wide.table.commit(wide.table.snapshot(), Change("ADD COLUMNS", definition=TableDefinition(schema=added)))
+    clone(mapped, wide, or_replace=True)
+    metadata = wide.table.snapshot().metadata
+    assert metadata.stored_schema.names == mapped.table.snapshot().metadata.stored_schema.names
+    assert metadata.configuration["delta.columnMapping.maxColumnId"] == "3"
+
+
+def test_a_checkpoint_of_a_clone_names_the_files_of_its_source_too(source, target):
+    clone(source, target)
+    for id_ in range(20, 32):
+        target.append([id_])
+    fresh = Lake(target.folder)
+    assert fresh.ids() == [1, 3, 4, *range(20, 32)]
+    assert list(target.log.glob("*.checkpoint*"))
+    assert read_with_delta_rs(str(target.folder))["id"].to_pylist() == fresh.ids()
