@@ -36,6 +36,8 @@ setup(
         "sqlglot>=30,<31",
         "pyiceberg>=0.12,<0.13",
         "fastavro>=1.9,<2",
+        "pydantic>=2,<3",  # pyiceberg's metadata are models of it
+        "requests>=2.20,<3",  # what pyiceberg speaks to REST catalogs with
         "zstandard>=0.22,<1",  # metadata of tables may be compressed with it
         # the adapter
         "dbt-core>=1.10,<1.12",
@@ -43,6 +45,7 @@ setup(
         "dbt-common>=1.25,<2",
         "dbt-spark>=1.10,<1.12",
         "agate>=1.7,<2",
+        "packaging>=21",
     ],
     extras_require={
         "connect": CONNECT,  # for profiles with `method: connect`
