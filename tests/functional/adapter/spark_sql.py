@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 TYPES = {"text": "string", "double precision": "double", "timestamp without time zone": "timestamp"}
-_TYPE = re.compile(r"\b(" + "|".join(TYPES) + r")\b(?=\s*(?:,|\)|;|$|\|\||as\b))", re.IGNORECASE)
+_TYPE = re.compile(r"\b(" + "|".join(TYPES) + r")\b(?=[ ]*(?:,|\)|;|\n|$|\|\||as\b))", re.IGNORECASE)
 _MOMENT = re.compile(r"'(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)'")
 _NAME = re.compile(r'"(\w+)"')
 _DATABASE = re.compile(r"(\{database\}|None|`None`|\{\{\s*target\.database\s*\}\})\.")
