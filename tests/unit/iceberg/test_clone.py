@@ -91,6 +91,10 @@ def test_what_cannot_be_a_clone_is_refused_before_anything_is_written(source, ta
     for properties in ({"gc.enabled": "true"}, {"format-version": "1"}):
         with pytest.raises(ConfigurationError, match="of a clone|for a clone"):
             clone(source, target, **properties)
+    target.operations.keeps_ids = False
+    with pytest.raises(PlanError, match="its catalog gives ids of its own"):
+        clone(source, target)
+    target.operations.keeps_ids = True
     assert not target.folder.exists()
     clone(source, target)
     with pytest.raises(AlreadyExists):
