@@ -41,17 +41,19 @@ _COLUMNS = {
 }
 
 
-def catalog_rows(descriptions: Iterable[Any]) -> agate.Table:
+def catalog_rows(descriptions: Iterable[Any], database: str | None = None) -> agate.Table:
     """The table that dbt builds catalog.json from: one row a column, from the engine's RelationDescriptions."""
-    rows = [row for description in descriptions for row in _rows(description)]
+    rows = [{"table_database": database, **row} for description in descriptions for row in _rows(description)]
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
 
 
-def catalog_table(description: Any) -> CatalogTable:
+def catalog_table(description: Any, database: str | None = None) -> CatalogTable:
     """One relation as dbt's own CatalogTable."""
     relation = description.relation
     return CatalogTable(
-        metadata=TableMetadata(type=relation.kind, schema=relation.schema, name=relation.name, comment=description.comment),
+        metadata=TableMetadata(
+            type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment
+        ),
         columns={
             field.name: ColumnMetadata(type=field.sql_type, index=index, name=field.name, comment=field.comment)
             for index, field in enumerate(description.columns, start=1)

@@ -28,7 +28,7 @@ _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|
 class RowmergeCredentials(Credentials):
     """A profile: `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
 
-    `database` is nothing but the catalog's name.
+    `database` is nothing but the catalog's name: that of `catalog`, or `rowmerge`.
     `method` says which Spark works: `session` one inside this process, `connect` a Spark Connect server at `host` and `port` (with a
     `token`) or at `remote` (`sc://…`), `existing` the session that the process has already.
     `catalog` is what pyiceberg takes. `file_format` is that of models which name none: Delta, in a catalog Iceberg.
@@ -52,6 +52,8 @@ class RowmergeCredentials(Credentials):
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
+        # Packages write it before schemas, so there is always one.
+        self.database = self.database or self.catalog.get("name") or CATALOGS[0]
         self.method = self.method.lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
         self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}

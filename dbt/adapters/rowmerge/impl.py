@@ -85,7 +85,6 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     @available
     @classmethod
     def quote(cls, identifier: Any) -> str:
-        # dbt quotes `target.database` too, and that is None here.
         return quote(str(identifier))
 
     @available
@@ -109,6 +108,15 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     @available.parse(lambda *a, **k: False)
     def check_schema_exists(self, database: Optional[str], schema: str) -> bool:
         return schema.lower() in (name.lower() for name in self.list_schemas(database))
+
+    def list_relations(self, database: Optional[str], schema: str) -> List[BaseRelation]:
+        """As dbt's; no database is the one that there is."""
+        return SQLAdapter.list_relations(self, database or self.config.credentials.database, schema)
+
+    @available.parse_none
+    def get_relation(self, database: Optional[str], schema: str, identifier: str) -> Optional[BaseRelation]:
+        """As dbt's; no database is the one that there is."""
+        return SQLAdapter.get_relation(self, database or self.config.credentials.database, schema, identifier)
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> List[BaseRelation]:
         with self.connections.exception_handler(f"list relations in {schema_relation.schema}"):
@@ -317,22 +325,22 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     ) -> Tuple[agate.Table, List[Exception]]:
         listed, errors = SQLAdapter.get_catalog(self, relation_configs, used_schemas)
         files = [each for each in self._get_catalog_relations(relation_configs) if each.files is not None]
-        return merge_tables([listed, catalog_rows(self._described(files))]), errors
+        return merge_tables([listed, *(catalog_rows(self._described([each]), each.database) for each in files)]), errors
 
     def _get_one_catalog(
         self, information_schema: InformationSchema, schemas: Set[str], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> agate.Table:
-        relations = [each for schema in sorted(schemas) for each in self.list_relations(None, schema)]
-        return catalog_rows(self._described(relations))
+        relations = [each for schema in sorted(schemas) for each in self.list_relations(information_schema.database, schema)]
+        return catalog_rows(self._described(relations), information_schema.database)
 
     def _get_one_catalog_by_relations(
         self, information_schema: InformationSchema, relations: List[BaseRelation], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> agate.Table:
-        return catalog_rows(self._described(relations))
+        return catalog_rows(self._described(relations), information_schema.database)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> Optional[CatalogTable]:
         for description in self._described([relation]):
-            return catalog_table(description)
+            return catalog_table(description, relation.database)
         return None
 
     def calculate_freshness_from_metadata_batch(

@@ -48,7 +48,7 @@ class RowmergeRelation(SparkRelation):
     files: Optional[str] = None
 
     def __post_init__(self) -> None:
-        """dbt-spark refuses a database here; ours is never rendered, and does no harm."""
+        """dbt-spark refuses a database here; ours is the catalog's name, and never rendered."""
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:

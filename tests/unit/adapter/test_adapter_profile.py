@@ -49,6 +49,7 @@ def test_a_database_is_the_catalog_s_name_or_refused():
         RowmergeCredentials.validate(GOOD | {"database": "lake"})
     assert dict(credentials(database="rowmerge").connection_info(with_aliases=True))["database"] == "rowmerge"
     assert credentials(database="lake", catalog={"type": "rest", "name": "lake"}).database == "lake"
+    assert credentials(catalog={"type": "rest", "name": "lake"}).database == "lake"
 
 
 def test_storage_options_that_are_no_mapping_are_refused():
@@ -68,7 +69,7 @@ def test_secrets_are_never_shown():
 
 def test_target_has_what_the_macros_of_dbt_spark_ask_for():
     target = dict(credentials().connection_info(with_aliases=True))
-    assert (target["method"], target["endpoint"], target["database"]) == ("session", None, None)
+    assert (target["method"], target["endpoint"], target["database"]) == ("session", None, "rowmerge")
 
 
 def test_delta_is_the_default_format_and_case_does_not_matter():

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from dbt.tests.adapter.caching import test_caching as suite
-from dbt.tests.util import run_dbt
 
 
-class WithoutDatabase:
-    def run_and_inspect_cache(self, project, run_args=None):
-        """As the suite's, which asks for the database of every relation too."""
-        for _ in range(2):
-            run_dbt(run_args)
-            (relation,) = project.adapter.cache.relations
-            assert (relation.database, relation.schema, relation.identifier.lower()) == (None, project.test_schema, "model")
-
-
-class TestCachingLowercaseModel(WithoutDatabase, suite.BaseCachingLowercaseModel):
+class TestCachingLowercaseModel(suite.BaseCachingLowercaseModel):
     pass
 
 
-class TestCachingUppercaseModel(WithoutDatabase, suite.BaseCachingUppercaseModel):
+class TestCachingUppercaseModel(suite.BaseCachingUppercaseModel):
     pass
 
 
-class TestCachingSelectedSchemaOnly(WithoutDatabase, suite.BaseCachingSelectedSchemaOnly):
+class TestCachingSelectedSchemaOnly(suite.BaseCachingSelectedSchemaOnly):
     pass
 
 
-class TestNoPopulateCache(WithoutDatabase, suite.BaseNoPopulateCache):
+class TestNoPopulateCache(suite.BaseNoPopulateCache):
     pass

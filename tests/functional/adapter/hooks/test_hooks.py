@@ -107,9 +107,9 @@ class TestPrePostRunHooks(Hooked, runs.BasePrePostRunHooks):
         self.check_context(self.get_ctx_vars(state, project), state, project)
 
     def assert_used_schemas(self, project):
-        """As the suite's; there is no database."""
+        """As the suite's, in schemas of this SQL."""
         assert project.run_sql("select * from {schema}.schemas", fetch="all") == [(project.test_schema,)]
-        assert project.run_sql("select * from {schema}.db_schemas", fetch="all") == [("None", project.test_schema)]
+        assert project.run_sql("select * from {schema}.db_schemas", fetch="all") == [("rowmerge", project.test_schema)]
 
 
 class TestAfterRunHooks(runs.BaseAfterRunHooks):

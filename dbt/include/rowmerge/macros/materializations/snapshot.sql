@@ -2,7 +2,7 @@
   {%- do rowmerge_check_table_configs() -%}
   {%- set strategy_name = config.get('strategy') -%}
   {%- set exists, target_relation = get_or_create_relation(
-      database=none, schema=model.schema, identifier=model.get('alias', model.get('name')), type='table'
+      database=model.database, schema=model.schema, identifier=model.get('alias', model.get('name')), type='table'
   ) -%}
   {%- if not target_relation.is_table -%}
     {% do exceptions.relation_wrong_type(target_relation, 'table') %}
