@@ -101,9 +101,11 @@ def problems_of(config: Any, names: Sequence[str], known_macros: Any, columns: S
     """
     strategy = strategy_of(config)
     problems = []
-    if f"get_incremental_{strategy.replace('+', '_')}_sql" not in known_macros:
-        advice = f"{nearest(strategy, STRATEGIES)} A strategy of your own is a macro named get_incremental_{strategy}_sql."
-        return [f"there is no incremental strategy {strategy}. {advice}"]
+    macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
+    if macro not in known_macros:
+        advice = f"{nearest(strategy, STRATEGIES)} A strategy of your own is a macro of that name."
+        # dbt's own words, by which other adapters' users know it.
+        return [f'dbt could not find an incremental strategy macro with the name "{macro}". {advice}']
     change = config.get("on_schema_change")
     if change is not None and change not in SCHEMA_CHANGES:
         problems.append(f"on_schema_change is {change!r}. {nearest(str(change), SCHEMA_CHANGES)}")

@@ -39,8 +39,11 @@ def test_nothing_is_wrong_with_these(config):
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"incremental_strategy": "upsert"}, "there is no incremental strategy upsert."),
-        ({"incremental_strategy": "marge"}, "Did you mean merge? A strategy of your own is a macro named get_incremental_marge_sql."),
+        ({"incremental_strategy": "upsert"}, 'with the name "get_incremental_upsert_sql". There are: append,'),
+        (
+            {"incremental_strategy": "marge"},
+            'with the name "get_incremental_marge_sql". Did you mean merge? A strategy of your own is a macro of',
+        ),
         ({"merge_update_column": ["id"]}, "there is no config merge_update_column. Did you mean merge_update_columns?"),
         ({"unique_keys": ["id"]}, "there is no config unique_keys. Did you mean unique_key?"),
         ({"on_schema_change": "append_columns"}, "Did you mean append_new_columns"),
