@@ -65,7 +65,10 @@ class TestSimpleSeedWithBOM(InSparkSql, suite.BaseSimpleSeedWithBOM):
 
 
 class TestSeedSpecificFormats(suite.BaseSeedSpecificFormats):
-    pass
+    @pytest.fixture(scope="class")
+    def test_data_dir(self, tmp_path_factory):
+        """The suite writes its big seed beside the test."""
+        return tmp_path_factory.mktemp("seeds") / "data"
 
 
 class TestEmptySeed(suite.BaseTestEmptySeed):
