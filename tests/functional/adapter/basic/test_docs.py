@@ -34,10 +34,10 @@ class TestDocsGenReferences(BaseDocsGenReferences):
         return expected_references_catalog(project, role=profile_user, model_stats=AnyStats(), bigint_type="bigint", **TYPES)
 
 
-def expected(schema, kind, name):
+def expected(project, kind, name):
     types = {"id": "bigint", "first_name": "string", "email": "string", "ip_address": "string", "updated_at": "timestamp"}
     return CatalogTable(
-        metadata=TableMetadata(type=kind, schema=schema, name=name),
+        metadata=TableMetadata(type=kind, database=project.database, schema=project.test_schema, name=name),
         columns={each: ColumnMetadata(type=type_, index=index, name=each) for index, (each, type_) in enumerate(types.items(), start=1)},
         stats=AnyStats(),
     )
@@ -47,9 +47,9 @@ class TestGetCatalogForSingleRelation(BaseGetCatalogForSingleRelation):
     @pytest.fixture(scope="class")
     def expected_catalog_my_seed(self, project):
         """The suite leaves this to the adapter."""
-        return expected(project.test_schema, "table", "my_seed")
+        return expected(project, "table", "my_seed")
 
     @pytest.fixture(scope="class")
     def expected_catalog_my_view_model(self, project):
         """The suite leaves this to the adapter."""
-        return expected(project.test_schema, "view", "my_view_model")
+        return expected(project, "view", "my_view_model")
