@@ -34,7 +34,6 @@ def profile_target(warehouse):
         "threads": 4,
         "spark_config": {
             "spark.sql.shuffle.partitions": 2,
-            "spark.driver.memory": "1g",
             # Many different small queries, each once; see tests/engine/conftest.py.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
         },
