@@ -131,9 +131,11 @@ def test_killed_at_any_call_the_table_is_old_or_new(operation: str, kind: Kind, 
 @pytest.mark.parametrize("kind", [Kind.FAILED, Kind.LIED, Kind.LOST], ids=lambda kind: kind.name.lower())
 @pytest.mark.parametrize("operation", [name for name in (*OPERATIONS, *ICEBERG_ONLY) if name != "append"])
 def test_a_call_that_fails_ends_in_success_or_in_an_error_and_the_table_as_it_was(
-    operation: str, kind: Kind, copies: Iterator[Path]
+    operation: str, kind: Kind, copies: Iterator[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, after, calls = expected(operation, copies)
+    # A store that failed for good is asked as often, but sooner.
+    monkeypatch.setattr("rowmerge.iceberg.operations._WAITS", (0.01, 0.01, 0.01, 0.01))
     succeeded = 0
     for at, call in enumerate(calls, 1):
         folder = next(copies)
