@@ -92,7 +92,7 @@ def _stats(description: Any) -> dict[str, str | float]:
         "partition_columns": ", ".join(field.told for field in description.partitioning),
         "version": description.version,
         "num_rows": description.records,
-        "bytes": None if description.files is None else description.size,
+        "bytes": None if description.files is None and not description.size else description.size,
         "num_files": description.files,
         "num_deleted_rows": description.deleted,
         "last_modified": modified,

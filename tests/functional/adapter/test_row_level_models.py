@@ -8,8 +8,7 @@ import time
 
 import pytest
 from dbt.tests.util import get_artifact, run_dbt, run_dbt_and_capture
-
-from dbt.adapters.rowmerge.connections import ENGINE_ERRORS
+from dbt_common.exceptions import DbtRuntimeError
 
 ORDERS = """
 {{ config(materialized='incremental', unique_key=var('key', 'id'), incremental_strategy=var('strategy', 'merge'), **var('more', {})) }}
@@ -43,7 +42,7 @@ class Orders:
 class TestMerge(Orders):
     def test_the_response_counts_rows_and_files(self, project, build, orders):
         first = build("(1, 'mon', 10), (2, 'mon', 20)", full_refresh=True)
-        assert re.fullmatch(r"OK create: 2 rows, \d files?, version 0", first.message)
+        assert re.fullmatch(r"OK create: 2 rows, \d files? \([\d.]+ kB\), version 0", first.message)
         second = build("(2, 'tue', 21), (3, 'tue', 30)")
         assert second.message.startswith("OK merge: 1 inserted, 1 updated, ")
         assert second.message.endswith(", version 1")
@@ -327,18 +326,20 @@ class TestCancel:
 
         def work():
             cursor = handle.cursor()
-            cursor.execute("select count(*) from range(1000000000000) where sin(id) > 2")
             try:
+                cursor.execute("select count(*) from range(1000000000000) where sin(id) > 2")
                 cursor.fetchall()
-            except ENGINE_ERRORS as error:
+            except DbtRuntimeError as error:
                 raised.append(str(error))
 
         thread = threading.Thread(target=work)
         thread.start()
         deadline = time.monotonic() + 60
-        while thread.is_alive() and time.monotonic() < deadline:
-            handle.cancel()
-            thread.join(0.5)
+        jobs = handle.session.spark.sparkContext.statusTracker()
+        while not jobs.getActiveJobsIds() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        handle.cancel()
+        thread.join(deadline - time.monotonic())
         assert not thread.is_alive()
         assert "cancel" in raised[0].lower()
 

@@ -33,7 +33,7 @@ seeds:
 
     def test_values_types_and_comments_are_as_asked(self, project):
         result = run_dbt(["seed"])[0]
-        assert re.fullmatch(r"OK insert: 2 inserted, \d files?, version 0", result.message)
+        assert re.fullmatch(r"OK insert: 2 inserted, \d files? \([\d.]+ kB\), version 0", result.message)
         with project.adapter.connection_named("test"):
             description = project.adapter.session.describe(project.test_schema, "people")
         assert [(field.name, field.sql_type) for field in description.columns] == [
