@@ -15,7 +15,7 @@ CONNECT = ["grpcio>=1.67", "grpcio-status>=1.67", "googleapis-common-protos>=1.6
 setup(
     name="dbt-rowmerge",
     version=VERSION[1],
-    description="A dbt adapter for row-level work (MERGE, UPDATE, DELETE) on Delta Lake tables with plain PySpark: no JVM jars, no service",
+    description="A dbt adapter for row-level work (MERGE, UPDATE, DELETE) on Delta Lake and Iceberg tables, on plain PySpark",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
