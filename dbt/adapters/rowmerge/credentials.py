@@ -109,7 +109,7 @@ class RowmergeCredentials(Credentials):
             if key == "spark_config":
                 value = {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
             if key == "remote" and value is not None:
-                value = value.partition("/;")[0].rpartition("@")[2]
+                value = value.partition(";")[0].rstrip("/").rpartition("@")[2]
             if key in ("database", "host", "port", "remote") and value is None and not with_aliases:
                 continue
             if key == "catalog":

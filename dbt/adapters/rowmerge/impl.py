@@ -30,7 +30,7 @@ from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.constraints import Constraint, table_contract
 from dbt.adapters.rowmerge.incremental import IncrementalModels
 from dbt.adapters.rowmerge.model_config import RowmergeConfig
-from dbt.adapters.rowmerge.names import literal, quote
+from dbt.adapters.rowmerge.names import literal, quote, quote_column
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model
 from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of
@@ -97,7 +97,7 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     @classmethod
     def quote_key(cls, name: str, columns: Iterable[RowmergeColumn]) -> str:
         """A key of `unique_key`: quoted when it is a column's name, and else as written (already quoted, or a field of a struct)."""
-        return quote(name) if name.lower() in {column.name.lower() for column in columns} else name
+        return quote_column(name, [column.name for column in columns])
 
     # ------------------------------------------------------------------ schemas and relations
 

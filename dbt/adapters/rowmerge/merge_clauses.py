@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from dbt.adapters.rowmerge.model_config import listed, nearest
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.names import literal, quote
 
 KINDS = {"when_matched": "matched", "when_not_matched": "not matched", "when_not_matched_by_source": "not matched by source"}
 _ACTIONS = {
@@ -217,5 +217,4 @@ def _mapping(value: Any) -> dict[str, str]:
 def _failure(entry: Mapping[str, Any], kind: str, columns: Columns) -> tuple[tuple[str, str], ...]:
     """The first column set to what stops the statement."""
     message = str(entry.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
-    literal = message.replace("\\", "\\\\").replace("'", "\\'")
-    return ((quote(columns.known[0]) if columns.known else "", f"raise_error('{literal}')"),)
+    return ((quote(columns.known[0]) if columns.known else "", f"raise_error({literal(message)})"),)

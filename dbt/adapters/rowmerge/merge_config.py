@@ -19,12 +19,10 @@ from dbt.adapters.rowmerge.model_config import (
     said_twice,
     value_of,
 )
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.names import PLAIN, quote, quote_column
 
 _ATHENAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
 _OURS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
-# Not quoted, no field of a struct, no expression: a column, as far as can be told without the columns.
-_PLAIN = re.compile(r"[^`().+*/|]+")
 _CLAUSE_CONFIGS = (
     *UPDATE_CONDITION,
     *INSERT_CONDITION,
@@ -58,7 +56,7 @@ class Aliases:
 
 @dataclass(frozen=True)
 class MergeConfig:
-    """A MERGE: `keys` and `deduplicate_by` are SQL that means the same on both sides, `predicates` conditions that join the keys'."""
+    """A MERGE: `keys` are SQL that means the same on both sides, `predicates` conditions that join the keys'."""
 
     aliases: Aliases
     keys: tuple[str, ...]
@@ -77,7 +75,7 @@ def aliases_of(config: Any) -> Aliases:
 
 def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
     """The key as SQL: names of columns are quoted; what is none stays as written (already quoted, or a field of a struct)."""
-    return tuple(_quoted(key, columns) for key in listed(value_of(config, KEY)))
+    return tuple(quote_column(key, columns) for key in listed(value_of(config, KEY)))
 
 
 def newest_first(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
@@ -86,15 +84,10 @@ def newest_first(config: Any, name: str, columns: Sequence[str]) -> tuple[str, .
     for term in listed(config.get(name)):
         words = term.split()
         if len(words) == 2 and words[1].lower() in ("asc", "desc"):
-            terms.append(f"{_quoted(words[0], columns)} {words[1].lower()} nulls last")
+            terms.append(f"{quote_column(words[0], columns)} {words[1].lower()} nulls last")
         else:
-            terms.append(f"{_quoted(term, columns)} desc nulls last")
+            terms.append(f"{quote_column(term, columns)} desc nulls last")
     return tuple(terms)
-
-
-def _quoted(name: str, columns: Sequence[str]) -> str:
-    is_column = name.lower() in {column.lower() for column in columns} if columns else _PLAIN.fullmatch(name)
-    return quote(name) if is_column else name
 
 
 def merge_config(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[MergeConfig, list[str]]:
@@ -211,7 +204,7 @@ def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
     for each in key or using:
         if "," in each and "(" not in each and plain(each) not in names.lowered:
             problems.append(f"unique_key is {each!r}. Make it a list of columns: {[part.strip() for part in each.split(',')]}.")
-        elif _PLAIN.fullmatch(plain(each)) and (unknown := names.unknown([each])):
+        elif PLAIN.fullmatch(plain(each)) and (unknown := names.unknown([each])):
             problems += [f"{'unique_key' if key else 'merge_on_using_columns'}: {text}" for text in unknown]
     if given(config, "merge_deduplicate_by") and not (key or using):
         problems.append("merge_deduplicate_by keeps the newest row of a key, and there is none. Set unique_key.")

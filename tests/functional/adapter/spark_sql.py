@@ -11,12 +11,11 @@ TYPES = {"text": "string", "double precision": "double", "timestamp without time
 _TYPE = re.compile(r"\b(" + "|".join(TYPES) + r")\b(?=[ ]*(?:,|\)|;|\n|$|\|\||as\b))", re.IGNORECASE)
 _MOMENT = re.compile(r"'(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)'")
 _NAME = re.compile(r'"(\w+)"')
-_DATABASE = re.compile(r"(\{database\}|None|`None`|\{\{\s*target\.database\s*\}\})\.")
 
 
 def spark_sql(sql):
-    """Types by Spark's names, names in backquotes, moments as such, and names of tables in two parts: there are no databases."""
-    sql = _TYPE.sub(lambda found: TYPES[found[1].lower()], _DATABASE.sub("", sql))
+    """Types by Spark's names, names in backquotes, and moments as such."""
+    sql = _TYPE.sub(lambda found: TYPES[found[1].lower()], sql)
     return _NAME.sub(r"`\1`", _MOMENT.sub(r"timestamp'\1'", sql))
 
 

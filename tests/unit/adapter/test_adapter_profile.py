@@ -149,6 +149,7 @@ def test_a_method_and_keys_that_do_not_go_together_are_refused(profile, complain
         ({"host": "spark", "port": 1, "token": "hush;=1"}, "sc://spark:1/;token=hush%3B%3D1"),
         ({"host": "::1"}, "sc://[::1]:15002"),
         ({"remote": "sc://spark:1/;use_ssl=true;token=hush"}, "sc://spark:1/;use_ssl=true;token=hush"),
+        ({"remote": "sc://spark:1;token=hush"}, "sc://spark:1;token=hush"),
     ],
 )
 def test_an_address_has_its_token_and_does_not_show_it(profile, address):

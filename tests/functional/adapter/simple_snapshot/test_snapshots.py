@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.simple_snapshot import fixtures, new_record_dbt_valid_to_current, new_record_timestamp_mode
+from dbt.tests.adapter.simple_snapshot import new_record_dbt_valid_to_current, new_record_timestamp_mode
 from dbt.tests.adapter.simple_snapshot import test_ephemeral_snapshot_hard_deletes as ephemeral
 from dbt.tests.adapter.simple_snapshot import test_snapshot as suite
 from dbt.tests.adapter.simple_snapshot import test_various_configs as configs
 from dbt.tests.adapter.simple_snapshot.new_record_check_mode import BaseSnapshotNewRecordCheckMode
 from dbt.tests.util import check_relations_equal, run_dbt
 
-from tests.functional.adapter.spark_sql import InSparkSql, spark_sql
+from tests.functional.adapter.spark_sql import InSparkSql
 
 
 class TestSimpleSnapshot(suite.BaseSimpleSnapshot):
@@ -21,26 +21,19 @@ class TestSnapshotCheck(suite.BaseSnapshotCheck):
     pass
 
 
-class OfTheSeed(InSparkSql):
-    @pytest.fixture(scope="class")
-    def snapshots(self):
-        """There is no database before the schema."""
-        return {"snapshot.sql": spark_sql(fixtures.snapshot_actual_sql)}
-
-
-class TestSnapshotColumnNames(OfTheSeed, configs.BaseSnapshotColumnNames):
+class TestSnapshotColumnNames(InSparkSql, configs.BaseSnapshotColumnNames):
     pass
 
 
-class TestSnapshotColumnNamesFromDbtProject(OfTheSeed, configs.BaseSnapshotColumnNamesFromDbtProject):
+class TestSnapshotColumnNamesFromDbtProject(InSparkSql, configs.BaseSnapshotColumnNamesFromDbtProject):
     pass
 
 
-class TestSnapshotInvalidColumnNames(OfTheSeed, configs.BaseSnapshotInvalidColumnNames):
+class TestSnapshotInvalidColumnNames(InSparkSql, configs.BaseSnapshotInvalidColumnNames):
     pass
 
 
-class TestSnapshotDbtValidToCurrent(OfTheSeed, configs.BaseSnapshotDbtValidToCurrent):
+class TestSnapshotDbtValidToCurrent(InSparkSql, configs.BaseSnapshotDbtValidToCurrent):
     def test_valid_to_current(self, project):
         """As the suite's, which relies on the order in which Postgres returns rows, and on moments without a zone."""
 
@@ -64,26 +57,16 @@ class TestSnapshotMultiUniqueKey(InSparkSql, configs.BaseSnapshotMultiUniqueKey)
     pass
 
 
-class NewRecords(InSparkSql):
-    @pytest.fixture(scope="class")
-    def snapshots(self):
-        """There is no database before the schema."""
-        return {"snapshot.sql": spark_sql(new_record_timestamp_mode._snapshot_actual_sql)}
-
-
-class TestSnapshotNewRecordTimestampMode(NewRecords, new_record_timestamp_mode.BaseSnapshotNewRecordTimestampMode):
+class TestSnapshotNewRecordTimestampMode(InSparkSql, new_record_timestamp_mode.BaseSnapshotNewRecordTimestampMode):
     pass
 
 
-class TestSnapshotNewRecordCheckMode(NewRecords, BaseSnapshotNewRecordCheckMode):
+class TestSnapshotNewRecordCheckMode(InSparkSql, BaseSnapshotNewRecordCheckMode):
     pass
 
 
 class TestSnapshotNewRecordDbtValidToCurrent(InSparkSql, new_record_dbt_valid_to_current.BaseSnapshotNewRecordDbtValidToCurrent):
-    @pytest.fixture(scope="class")
-    def snapshots(self):
-        """There is no database before the schema."""
-        return {"snapshot.sql": spark_sql(new_record_dbt_valid_to_current._snapshot_actual_sql)}
+    pass
 
 
 class Customers(InSparkSql):
