@@ -16,6 +16,12 @@ select cast(1 as tinyint) as t, 2 as i, 3L as l, 1.5f as f, 2.5d as d, 1.25BD as
        timestamp '2024-01-02 03:04:05' as at, array(1, 2) as a, map('k', 1) as m, named_struct('x', 1, 'y', 'z') as r
 from {{ ref('events') }} where id = 0
 """
+INCREMENTAL = "{{ config(materialized='incremental', strategy) }} select * from {{ ref('events') }}"
+SAMPLED = {
+    "sampled_merge": "incremental_strategy='merge', unique_key='id'",
+    "sampled_delete_insert": "incremental_strategy='delete+insert', unique_key='id'",
+    "sampled_batches": "incremental_strategy='microbatch', event_time='at', batch_size='day', begin='2024-01-01'",
+}
 PROPERTIES = """
 models:
   - name: events
@@ -55,6 +61,7 @@ class TestCommands:
             "sampled.sql": "{{ config(materialized='table') }} select * from {{ ref('events') }}",
             "every_type.sql": TYPES,
             "properties.yml": PROPERTIES,
+            **{f"{name}.sql": INCREMENTAL.replace("strategy", strategy) for name, strategy in SAMPLED.items()},
         }
 
     @pytest.fixture(scope="class")
@@ -90,6 +97,17 @@ class TestCommands:
         assert project.run_sql("select count(*), min(id) from {schema}.sampled", fetch="one") == (2, 2)
         run_dbt(["run", "--select", "sampled", "--empty"])
         assert project.run_sql("select count(*) from {schema}.sampled", fetch="one") == (0,)
+
+    def test_a_sample_is_what_every_strategy_takes(self, project):
+        run_dbt(["run", "--select", "events"])
+        for start, end, how, ids in (
+            ("2024-01-02", "2024-01-04", ["--full-refresh"], [1, 2]),
+            ("2024-01-03", "2024-01-06", [], [1, 2, 3, 4]),
+        ):
+            run_dbt(["run", *how, "--select", *SAMPLED, "--sample", f"{{'start': '{start}', 'end': '{end}'}}"])
+            for name in SAMPLED:
+                found = [row[0] for row in project.run_sql(f"select id from {{schema}}.{name} order by id", fetch="all")]
+                assert found == ids, name
 
     def test_a_source_is_as_old_as_its_commit_its_field_or_its_query_says(self, project):
         run_dbt(["run", "--select", "events"])
