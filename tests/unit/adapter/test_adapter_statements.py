@@ -25,3 +25,12 @@ def test_a_statement_keeps_its_line_number():
 
 def test_quotes_in_comments_open_nothing():
     assert split("-- it's\nselect 1; select 2") == ["-- it's\nselect 1", "\n select 2"]
+
+
+def test_a_backslash_at_the_end_of_a_raw_string_escapes_nothing():
+    assert split("select r'\\'; select R\"\\\", 'a;b'; select bar'\\';'") == ["select r'\\'", " select R\"\\\", 'a;b'", " select bar'\\';'"]
+
+
+def test_comments_nest():
+    assert split("select /* a /* ; */ ; */ 1; /* /* */ ; */; select 2") == ["select /* a /* ; */ ; */ 1", " select 2"]
+    assert split("select 1; /* never closed ; select 2") == ["select 1"]
