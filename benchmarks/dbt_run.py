@@ -13,6 +13,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -37,8 +38,8 @@ def main() -> None:
     began = time.perf_counter()
     rowmerge.connect(str(folder / "warehouse"))
     started = time.perf_counter() - began
-    invoke(folder, 0, "seed")
-    runs = [invoke(folder, batch, "run") for batch in range(len(BATCHES))]
+    invoke(PROJECT, folder, ["seed"], {"feed": str(FEED), "batch": 0})
+    runs = [invoke(PROJECT, folder, ["run"], {"feed": str(FEED), "batch": batch}) for batch in range(len(BATCHES))]
     print(f"\nSpark's start {started:.1f} s\n\n{'dbt run':<10}{'wall':>8}{'dbt':>8}" + "".join(f"{stage:>8}" for stage in STAGES))
     for batch, run in enumerate(runs):
         print(f"{batch:<10}" + "".join(f"{seconds:8.2f}" for seconds in run))
@@ -47,24 +48,14 @@ def main() -> None:
     print(f"{'share':<10}" + "".join(f"{seconds / warm[0]:8.0%}" for seconds in warm))
 
 
-def invoke(folder: Path, batch: int, command: str) -> tuple[float, ...]:
-    """Seconds: wall, dbt, and each stage."""
-    variables = json.dumps({"feed": str(FEED), "batch": batch})
-    places = [
-        "--project-dir",
-        str(PROJECT),
-        "--profiles-dir",
-        str(PROJECT),
-        "--target-path",
-        str(folder / "target"),
-        "--log-path",
-        str(folder),
-    ]
+def invoke(project: Path, folder: Path, command: Sequence[str], variables: Mapping[str, object], threads: int = 1) -> tuple[float, ...]:
+    """Seconds of a command of dbt: wall, what no statement accounts for, and the sum of each stage. `folder`: for what dbt writes."""
+    places = ["--project-dir", project, "--profiles-dir", project, "--target-path", folder / "target", "--log-path", folder]
     began = time.perf_counter()
-    result = dbtRunner().invoke([command, *places, "--vars", variables, "--threads", "1"])
+    result = dbtRunner().invoke([*command, *map(str, places), "--vars", json.dumps(variables), "--threads", str(threads), "--quiet"])
     wall = time.perf_counter() - began
     if not result.success:
-        raise SystemExit(f"dbt {command} failed: {result.exception or folder / 'dbt.log'}")
+        raise SystemExit(f"dbt {command[0]} failed: {result.exception or folder / 'dbt.log'}")
     responses = [run.adapter_response.get("seconds") or {} for run in result.result]
     stages = [sum(seconds.get(stage, 0.0) for seconds in responses) for stage in STAGES]
     return (wall, wall - sum(stages), *stages)
