@@ -213,7 +213,7 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     @available.parse_none
     def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
         """Raise CompilationError when a table that is to change its format would be made where its files stay: a drop leaves them there."""
-        if location_root is None:
+        if not location_root:
             return
         with self.connections.exception_handler(f"describe {relation}"):
             location = self.session.describe(relation.schema, relation.identifier).location

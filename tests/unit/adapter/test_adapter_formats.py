@@ -16,6 +16,8 @@ from dbt.adapters.rowmerge.table_format import table_format
         ({}, "iceberg", "iceberg"),
         ({"file_format": "Iceberg"}, "delta", "iceberg"),
         ({"file_format": "delta"}, "iceberg", "delta"),
+        ({"file_format": ""}, "iceberg", "iceberg"),
+        ({"file_format": None}, "delta", "delta"),
     ],
 )
 def test_a_model_has_its_own_format_or_the_profiles(config, default, chosen):
@@ -26,7 +28,7 @@ def test_a_model_has_its_own_format_or_the_profiles(config, default, chosen):
     ("config", "told"),
     [
         ({"file_format": "parquet"}, "file_format is 'parquet'. Set it to `delta` or `iceberg`."),
-        ({"file_format": ""}, "file_format is ''."),
+        ({"partition_by": {"field": "day", "granularity": "day"}}, "partition_by is a mapping, as BigQuery has it. Write a column's name"),
         ({"table_format": "iceberg"}, "table_format is a config of other adapters. Say it with file_format."),
         (
             {"file_format": "iceberg", "tblproperties": {"delta.appendOnly": True, "team": "x", "delta.a": 1}},
@@ -58,3 +60,8 @@ def test_properties_of_delta_stay_with_delta():
 def test_transforms_are_told_from_columns(partition_by, transforms):
     columns = [RowmergeColumn("day", "date"), RowmergeColumn("Odd(Name)", "int")]
     assert RowmergeAdapter.has_transforms(partition_by, columns) == transforms
+
+
+@pytest.mark.parametrize(("said", "clause"), [("", ""), (None, ""), ("/lake", "location '/lake/")])
+def test_an_empty_place_is_none(render, said, clause):
+    assert render("location_clause", config={"location_root": said}).rstrip("'") == clause

@@ -54,7 +54,7 @@ using {{ adapter.table_format(config) }}
 
 {% macro rowmerge__location_clause() -%}
   {%- set location_root = config.get('location_root') -%}
-  {%- if location_root is not none %}
+  {%- if location_root %}
 location {{ adapter.literal(location_root ~ '/' ~ model['alias']) }}
   {%- endif -%}
 {%- endmacro %}
