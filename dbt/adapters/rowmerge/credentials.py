@@ -112,7 +112,10 @@ class RowmergeCredentials(Credentials):
                 value = value.partition(";")[0].rstrip("/").rpartition("@")[2]
             if key in ("database", "host", "port", "remote") and value is None and not with_aliases:
                 continue
-            if key == "catalog":
+            if key == "catalog" and with_aliases:
+                # Its name alone: that is what packages made for Databricks take it for.
+                value = self.database
+            elif key == "catalog":
                 value = {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
             if key in ("spark_config", "catalog") and not value and not with_aliases:
                 continue

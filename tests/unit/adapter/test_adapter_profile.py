@@ -72,6 +72,13 @@ def test_target_has_what_the_macros_of_dbt_spark_ask_for():
     assert (target["method"], target["endpoint"], target["database"]) == ("session", None, "rowmerge")
 
 
+def test_target_has_the_catalogs_name_where_packages_look_for_it():
+    rest = {"type": "rest", "uri": "https://lake/api", "name": "lake"}
+    for made, name in ((credentials(), "rowmerge"), (credentials(catalog=rest), "lake")):
+        target = dict(made.connection_info(with_aliases=True))
+        assert target["catalog"] == target["database"] == name
+
+
 def test_delta_is_the_default_format_and_case_does_not_matter():
     assert credentials().file_format == "delta"
     assert credentials(file_format="Iceberg").file_format == "iceberg"
