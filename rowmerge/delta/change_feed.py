@@ -16,6 +16,7 @@ from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import keeps_change_rows
 from rowmerge.delta.history import version_at
 from rowmerge.delta.listing import list_files
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.log import LogListing, commit_path, read_documents
 from rowmerge.delta.ndjson import Document, cdc_actions, file_actions, other_actions
 from rowmerge.delta.properties import CHANGE_DATA_FEED
@@ -185,7 +186,7 @@ class ChangeFeed:
             rows.append({"path": fields["path"], "size": fields.get("size"), "partition": {name: values.get(name) for name in stored}})
         schema = file_schema(stored)
         table = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema=schema)
-        listing = list_files(table, self.storage.location, version.metadata)
+        listing = list_files(LiveFiles.of(table), self.storage.location, version.metadata)
         return [self._file(version, row, None) for row in listing.select(["path", "partition"]).to_pylist()]
 
     def _by_path(self, version: _Version, actions: pa.Table) -> dict[str, ChangedFile]:
@@ -196,9 +197,7 @@ class ChangeFeed:
             raise CorruptLog(version.document.path, "a remove action does not tell the partition of its file")
         if not actions.num_rows:
             return {}
-        if "stats" not in actions.schema.names:
-            actions = actions.append_column("stats", pa.nulls(actions.num_rows, pa.string()))
-        listing = list_files(actions, self.storage.location, version.metadata)
+        listing = list_files(LiveFiles.of(actions), self.storage.location, version.metadata)
         files = {}
         for row, vector in zip(listing.select(["path", "partition"]).to_pylist(), actions["deletionVector"].to_pylist(), strict=True):
             positions = Positions() if vector is None else read_vector(self.storage, vector)

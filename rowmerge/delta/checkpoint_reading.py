@@ -10,16 +10,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.actions import Action
-from rowmerge.delta.columns import ADD, REMOVE, file_schema, nulls, rows_of, tombstone_schema
+from rowmerge.delta.columns import ADD, REMOVE, nulls, row_schema, rows_of, tombstone_schema
+from rowmerge.delta.file_statistics import CheckpointStatistics
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.log import LOG, SIDECARS, Checkpoint, read_documents
-from rowmerge.delta.ndjson import Document, FileActions, file_actions, other_actions
+from rowmerge.delta.ndjson import Document, file_actions, other_actions
 from rowmerge.delta.paths import absolute_path
 from rowmerge.delta.replay import State, described, state_of
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
 
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
-_ADD_FIELDS = [*(name for name, _ in ADD), "tags", "partitionValues"]
+_ADD_FIELDS = [*(name for name, _ in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*(name for name, _ in REMOVE), "partitionValues"]
 
 
@@ -31,11 +33,9 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     partition = () if metadata is None else metadata.stored_partition_columns
     documents += _sidecars(storage, [action["sidecar"]["path"] for action in others if action.get("sidecar")])
     parts = [_files(document, partition) for document in documents]
-    actions = FileActions(
-        pa.concat_tables([part.adds for part in parts], promote_options="default"),
-        pa.concat_tables([part.removes for part in parts], promote_options="default"),
-    )
-    return state_of(checkpoint.version, others, actions, documents[0].path)
+    files = LiveFiles(tuple(block for live, _ in parts for block in live.blocks), row_schema(partition).empty_table())
+    removes = pa.concat_tables([removes for _, removes in parts], promote_options="default")
+    return state_of(checkpoint.version, others, files, removes, documents[0].path)
 
 
 def _sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
@@ -68,23 +68,24 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
     return {key: dict(inner) if key in ("configuration", "options") and isinstance(inner, list) else inner for key, inner in plain.items()}
 
 
-def _files(document: Document, partition: Sequence[str]) -> FileActions:
+def _files(document: Document, partition: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
+    """The live files and the tombstones; statistics are read when they are asked for."""
     if document.path.endswith(".json"):
-        return file_actions([document], partition)
+        actions = file_actions([document], partition)
+        return LiveFiles.of(actions.adds.drop_columns(["document"])), actions.removes.drop_columns(["document"])
     file = _opened(document)
     try:
-        adds = rows_of(_structs(document, file, "add", _ADD_FIELDS), file_schema(partition))
-        if adds["stats"].null_count and "stats_parsed" in _fields(file, "add"):
-            adds = rows_of(_structs(document, file, "add", [*_ADD_FIELDS, "stats_parsed"]), file_schema(partition))
+        adds = _structs(document, file, "add", _ADD_FIELDS)
+        live = LiveFiles((), row_schema(partition).empty_table())
+        if len(adds) > adds.null_count:
+            rows = rows_of(adds, row_schema(partition))
+            marked = rows["deletionVector"].null_count < rows.num_rows
+            source = CheckpointStatistics(document.path, file, adds.is_valid().combine_chunks(), marked=marked)
+            live = LiveFiles.with_source(rows, source)
         removes = rows_of(_structs(document, file, "remove", _REMOVE_FIELDS), tombstone_schema(partition))
     except (ValueError, pa.ArrowException) as error:
         raise CorruptLog(document.path, str(error)) from error
-    return FileActions(_numbered(adds), _numbered(removes))
-
-
-def _numbered(rows: pa.Table) -> pa.Table:
-    """One checkpoint is one document, however many files it has."""
-    return rows.append_column("document", pa.chunked_array([pa.array([0] * rows.num_rows, pa.int64())]))
+    return live, removes
 
 
 def _structs(document: Document, file: pq.ParquetFile, action: str, wanted: Sequence[str]) -> pa.ChunkedArray:

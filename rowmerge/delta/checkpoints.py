@@ -75,7 +75,7 @@ def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) 
     pq.write_table(table, buffer, compression="snappy", store_schema=False)
     data = buffer.getvalue()
     storage.put(checkpoint_path(state.version), data)
-    hint = {"version": state.version, "size": table.num_rows, "sizeInBytes": len(data), "numOfAddFiles": state.files.num_rows}
+    hint = {"version": state.version, "size": table.num_rows, "sizeInBytes": len(data), "numOfAddFiles": state.files.count}
     storage.put(LAST_CHECKPOINT, json.dumps(hint).encode())
 
 
@@ -141,8 +141,9 @@ def _removes(state: State, expired: int) -> pa.ChunkedArray:
 
 
 def _adds(state: State, metadata: Metadata) -> pa.ChunkedArray:
-    batches = state.files.to_batches(max_chunksize=_BATCH) or [pa.RecordBatch.from_pylist([], schema=state.files.schema)]
-    return pa.chunked_array([_add(batch, metadata) for batch in batches])
+    batches = (batch for table in state.files.tables() for batch in table.to_batches(max_chunksize=_BATCH))
+    found = [_add(batch, metadata) for batch in batches]
+    return pa.chunked_array(found or [_add(batch, metadata) for batch in state.files.table().to_batches()])
 
 
 def _add(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
@@ -172,8 +173,10 @@ def _json_statistics(batch: pa.RecordBatch) -> pa.Array:
     """The statistics as text, also of files that an earlier checkpoint gave as structs alone."""
     if "parsed" not in batch.schema.names:
         return batch["stats"]
-    pairs = zip(batch["stats"].to_pylist(), batch["parsed"].to_pylist(), strict=True)
-    return pa.array([text if text or not parsed else parsed_text(parsed) for text, parsed in pairs], pa.string())
+    missing = pc.or_(pc.is_null(batch["stats"]), pc.fill_null(pc.equal(batch["stats"], ""), False))
+    missing = pc.and_(missing, pc.is_valid(batch["parsed"]))
+    texts = [parsed_text(parsed) for parsed in batch["parsed"].filter(missing).to_pylist()]
+    return pc.replace_with_mask(batch["stats"], missing, pa.array(texts, pa.string()))
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import pyarrow as pa
-
 from rowmerge.delta.deletion_vectors import vector_path
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.paths import absolute_paths, uri_of
 from rowmerge.delta.snapshot import DeltaSnapshot
 
@@ -22,10 +21,10 @@ def cloned_files(source: DeltaSnapshot) -> dict[Identity, dict[str, Any]]:
     return {key: _elsewhere(key, row) for key, row in files_by_identity(source.location, source.state.files).items()}
 
 
-def files_by_identity(location: str, files: pa.Table) -> dict[Identity, dict[str, Any]]:
+def files_by_identity(location: str, files: LiveFiles) -> dict[Identity, dict[str, Any]]:
     """Rows of `rowmerge.delta.columns`, by what file they stand for."""
-    rows = (row for batch in files.to_batches(max_chunksize=_BATCH) for row in batch.to_pylist())
-    paths = absolute_paths(location, files["path"]).to_pylist()
+    rows = (row for table in files.tables() for batch in table.to_batches(max_chunksize=_BATCH) for row in batch.to_pylist())
+    paths = absolute_paths(location, files.column("path")).to_pylist()
     return {(path, *_vector(location, row["deletionVector"])): row for path, row in zip(paths, rows, strict=True)}
 
 

@@ -1,7 +1,8 @@
 """The Arrow columns in which a table's files and tombstones are held, and their way from and to the log's own structs.
 
 One row a file. `key` identifies a logical file: its plain path and, where it has one, its deletion vector (PROTOCOL.md, Add File and
-Remove File). `partition` holds the log's strings, by partition column. `parsed` is there when a checkpoint gave statistics as a struct.
+Remove File). `partition` holds the log's strings, by partition column. Statistics are `stats`, JSON, and `parsed`, which is there when a
+checkpoint gave them as a struct; of live files they are kept apart (`rowmerge.delta.live_files`).
 """
 
 from __future__ import annotations
@@ -45,13 +46,18 @@ def file_schema(columns: Sequence[str]) -> pa.Schema:
     return pa.schema([("key", pa.string()), *ADD, ("tags", TEXT_MAP), ("partition", partition_type(columns))])
 
 
+def row_schema(columns: Sequence[str]) -> pa.Schema:
+    """The same without the statistics."""
+    return pa.schema([field for field in file_schema(columns) if field.name != "stats"])
+
+
 def tombstone_schema(columns: Sequence[str]) -> pa.Schema:
     """The rows of removed files."""
     return pa.schema([("key", pa.string()), *REMOVE, ("partition", partition_type(columns))])
 
 
 def rows_of(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
-    """The rows of an `add` or `remove` column, nulls left out, in the shape of `schema`; a struct `stats_parsed` becomes `parsed`.
+    """The rows of an `add` or `remove` column, nulls left out, in the shape of `schema`.
 
     Raises ValueError when an action lacks its path.
     """
@@ -74,10 +80,7 @@ def rows_of(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
             found.append(columns[field.name].cast(field.type))
         else:
             found.append(nulls(len(present), field.type))
-    table = pa.Table.from_arrays(found, schema=schema)
-    if "stats_parsed" in columns and "stats" in schema.names:
-        table = table.append_column("parsed", columns["stats_parsed"])
-    return table
+    return pa.Table.from_arrays(found, schema=schema)
 
 
 def keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.ChunkedArray:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata
 from rowmerge.delta.listing import list_files
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.winners import Winner
 from rowmerge.errors import (
     CommitConflict,
@@ -85,7 +86,7 @@ def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
     news = winner.added.filter(pc.and_(pc.fill_null(winner.added["dataChange"], True), pc.invert(known)))
     if not news.num_rows:
         return None
-    listing = list_files(news, ours.location, ours.metadata, reads.columns)
+    listing = list_files(LiveFiles.of(news), ours.location, ours.metadata, reads.columns)
     hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
     if hits.num_rows and reads.matching is not None and not pc.any(pc.greater(hits["deleted"], 0)).as_py():
         hits = hits.filter(reads.matching(hits))

@@ -16,8 +16,10 @@ from rowmerge.delta.actions import Action, Metadata
 from rowmerge.delta.clone import cloned_files, files_by_identity
 from rowmerge.delta.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
+from rowmerge.delta.listing import files_of
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.paths import absolute_paths, log_path
-from rowmerge.delta.replay import State, only_in
+from rowmerge.delta.replay import State
 from rowmerge.delta.restore import check_files
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
@@ -72,14 +74,15 @@ class FileWriter:
         """What the version after `state` has instead of all of its files, besides `actions`: removals, and what a clone has in common with
         another table. A file that both have stays: one version never adds and removes the same file."""
         if not isinstance(self._change.cloned, DeltaSnapshot):
-            return self._removal_of(state.files) if self._change.replace else []
+            return self._removals(state.files) if self._change.replace else []
         there, wanted = files_by_identity(self._storage.location, state.files), cloned_files(self._change.cloned)
         added = [self._readded(row, row["deletionVector"], self._stats(row)) for key, row in wanted.items() if key not in there]
         return [*added, *(self._removed(row) for key, row in there.items() if key not in wanted)]
 
-    def _removal_of(self, files: pa.Table) -> list[Action]:
+    def _removals(self, files: LiveFiles) -> list[Action]:
         """The removals of all these files."""
-        return [self._removed(row) for batch in files.to_batches(max_chunksize=_BATCH) for row in batch.to_pylist()]
+        batches = (batch for block in files.blocks for batch in block.rows.to_batches(max_chunksize=_BATCH))
+        return [self._removed(row) for batch in batches for row in batch.to_pylist()]
 
     def discard(self) -> None:
         """Delete the vectors that were written: no version refers to them."""
@@ -131,9 +134,9 @@ class FileWriter:
         return replace(file, lower=lower, upper=upper, nulls=nulls)
 
     def _touched_rows(self, state: State) -> dict[str, dict[str, Any]]:
-        known = absolute_paths(self._storage.location, state.files["path"])
-        wanted = pc.is_in(known, value_set=pa.array(sorted(self.touched), pa.string()))
-        rows = dict(zip(known.filter(wanted).to_pylist(), state.files.filter(wanted).to_pylist(), strict=True))
+        touched = files_of(state.files, self._storage.location, self.touched)
+        paths = absolute_paths(self._storage.location, touched.column("path")).to_pylist()
+        rows = dict(zip(paths, touched.table().to_pylist(), strict=True))
         if unknown := self.touched - rows.keys():
             raise ValueError(f"{min(unknown)} is no data file of version {state.version} of {self._storage.location}")
         return rows
@@ -147,10 +150,14 @@ class FileWriter:
         return [self._readded(rows[path], vectors[path], with_wide_bounds(self._stats(rows[path]), records[path])) for path in staying]
 
     def _restored(self, state: State, wanted: DeltaSnapshot) -> list[Action]:
-        back = only_in(wanted.state, state)
+        back = wanted.state.files.but(state.files)
         check_files(self._storage, wanted.name, back)
-        added = [self._readded(row, _without_nulls(row["deletionVector"]), self._stats(row)) for row in back.to_pylist()]
-        return [*added, *self._removal_of(only_in(state, wanted.state))]
+        added = [
+            self._readded(row, _without_nulls(row["deletionVector"]), self._stats(row))
+            for table in back.tables()
+            for row in table.to_pylist()
+        ]
+        return [*added, *self._removals(state.files.but(wanted.state.files))]
 
     def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
         fields = {

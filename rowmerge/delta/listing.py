@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata
 from rowmerge.delta.columns import struct_of
+from rowmerge.delta.live_files import Block, LiveFiles
 from rowmerge.delta.paths import absolute_paths
-from rowmerge.delta.statistics_reading import bounds_type, nulls_type, read_statistics
+from rowmerge.delta.statistics_reading import bounds_type, nulls_type
 from rowmerge.delta.text_values import from_text
 from rowmerge.errors import CorruptLog
 from rowmerge.table.files import file_listing
 from rowmerge.table.schema import DataType, Field, arrow_type
 
-_BATCH = 100_000
+
+def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
+    """The files of these absolute plain paths."""
+    wanted = pa.array(sorted(paths), pa.string())
+    return files.where(lambda block: pc.is_in(_paths(block, location), value_set=wanted))
 
 
-def list_files(files: pa.Table, location: str, metadata: Metadata, columns: Collection[str] = ()) -> pa.Table:
-    """Rows of `rowmerge.delta.columns` as `rowmerge.table.files.file_listing` says, with bounds of the columns asked for.
+def has_vectors(block: Block) -> pa.ChunkedArray:
+    """Which files of a block have deletion vectors."""
+    return pc.is_valid(block.rows["deletionVector"])
+
+
+def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> pa.Table:
+    """Files as `rowmerge.table.files.file_listing` says, with bounds of the columns asked for.
 
     Partition columns have their values in `partition` and no bounds. Raises CorruptLog for a partition value that is none of its type.
     """
@@ -30,18 +41,15 @@ def list_files(files: pa.Table, location: str, metadata: Metadata, columns: Coll
     partition = [field for name in metadata.partition_columns if (field := metadata.schema.find(name)) is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition])
     shape = file_listing(partition_type, bounds_type(wanted), nulls_type(wanted))
-    if not files.num_rows:
+    if not files.count:
         return shape.empty_table()
-    paths = absolute_paths(location, files["path"])
-    sizes, vectors = files["size"], pc.struct_field(files["deletionVector"], ["cardinality"])
-    values = _partition_values(files["partition"], partition, metadata.stored_partition_columns, location)
-    statistics = [read_statistics(batch, held) for batch in _statistics_columns(files).to_batches(max_chunksize=_BATCH)]
+    statistics = [block.source.read(held, block.numbers) for block in files.blocks]
     found = [
-        paths,
-        sizes,
+        _chunked([_paths(block, location) for block in files.blocks]),
+        files.column("size"),
         pa.chunked_array([part.records for part in statistics], pa.int64()),
-        pc.fill_null(vectors, 0),
-        values,
+        _chunked([block.known("deleted", partial(_deleted, block)) for block in files.blocks]),
+        pa.chunked_array([_partition_values(block, partition, metadata.stored_partition_columns, location) for block in files.blocks]),
         _named([part.lower for part in statistics], shape.field("lower").type),
         _named([part.upper for part in statistics], shape.field("upper").type),
         _named([part.nulls for part in statistics], shape.field("nulls").type),
@@ -49,8 +57,16 @@ def list_files(files: pa.Table, location: str, metadata: Metadata, columns: Coll
     return pa.Table.from_arrays(found, schema=shape)
 
 
-def _statistics_columns(files: pa.Table) -> pa.Table:
-    return files.select([name for name in ("stats", "parsed") if name in files.column_names])
+def _paths(block: Block, location: str) -> pa.ChunkedArray:
+    return block.known(("paths", location), lambda: absolute_paths(location, block.rows["path"]))
+
+
+def _deleted(block: Block) -> pa.ChunkedArray:
+    return pc.fill_null(pc.struct_field(block.rows["deletionVector"], ["cardinality"]), 0)
+
+
+def _chunked(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks])
 
 
 def _named(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa.ChunkedArray:
@@ -58,10 +74,17 @@ def _named(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa.Chunked
     return pa.chunked_array([chunk if chunk.type.equals(type_) else chunk.view(type_) for chunk in chunks], type_)
 
 
-def _partition_values(texts: pa.ChunkedArray, fields: Sequence[Field], stored: Sequence[str], location: str) -> pa.ChunkedArray:
-    struct = texts.combine_chunks()
-    children = [_typed(pc.struct_field(struct, [name]), field, location) for field, name in zip(fields, stored, strict=True)]
-    return pa.chunked_array([struct_of(children, [pa.field(f.name, arrow_type(f.type)) for f in fields], len(struct))])
+def _partition_values(block: Block, fields: Sequence[Field], stored: Sequence[str], location: str) -> pa.StructArray:
+    types = [arrow_type(field.type) for field in fields]
+
+    def column(field: Field, name: str) -> pa.Array:
+        return _typed(pc.struct_field(block.rows["partition"].combine_chunks(), [name]), field, location)
+
+    children = [
+        block.known(("partition", name, type_), partial(column, field, name))
+        for field, name, type_ in zip(fields, stored, types, strict=True)
+    ]
+    return struct_of(children, [pa.field(field.name, type_) for field, type_ in zip(fields, types, strict=True)], block.rows.num_rows)
 
 
 def _typed(texts: pa.Array, field: Field, location: str) -> pa.Array:

@@ -11,20 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Action, Metadata, Protocol, Transaction
-from rowmerge.delta.columns import file_schema, repartitioned, tombstone_schema
+from rowmerge.delta.columns import partition_type, repartitioned, row_schema, tombstone_schema
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.ndjson import Document, FileActions, file_actions, other_actions
 from rowmerge.errors import CorruptLog
+
+_PIECES = 64
+"""In so many pieces a column may be held; each commit brings one."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that a version is. `files` and `tombstones` are tables as `rowmerge.delta.columns` says.
+    """Everything that a version is. `tombstones` is a table as `rowmerge.delta.columns` says.
 
     `commit_info`: the version's own, empty when its commit was not read.
     """
 
     version: int
-    files: pa.Table
+    files: LiveFiles
     tombstones: pa.Table
     protocol: Protocol | None = None
     metadata: Metadata | None = None
@@ -35,7 +39,7 @@ class State:
 
 def empty_state() -> State:
     """Before the first commit."""
-    return State(-1, file_schema(()).empty_table(), tombstone_schema(()).empty_table())
+    return State(-1, LiveFiles((), row_schema(()).empty_table()), tombstone_schema(()).empty_table())
 
 
 def advance(state: State, commits: Sequence[Document], folder: str) -> State:
@@ -56,24 +60,18 @@ def described(actions: Sequence[Action], folder: str) -> State:
     return _with_actions(empty_state(), actions, folder)
 
 
-def state_of(version: int, actions: Sequence[Action], files: FileActions, folder: str) -> State:
+def state_of(version: int, actions: Sequence[Action], files: LiveFiles, removes: pa.Table, folder: str) -> State:
     """The state that a checkpoint holds. Raises CorruptLog."""
     state = described(actions, folder)
     assert state.metadata is not None
-    type_ = file_schema(state.metadata.stored_partition_columns).field("partition").type
-    adds, removes = (repartitioned(table.drop_columns(["document"]), type_) for table in (files.adds, files.removes))
-    return replace(state, version=version, files=adds, tombstones=removes)
+    type_ = partition_type(state.metadata.stored_partition_columns)
+    return replace(state, version=version, files=files.repartitioned(type_), tombstones=repartitioned(removes, type_))
 
 
-def only_in(state: State, other: State) -> pa.Table:
-    """The files of a version that another does not have, or not with the same deletion vector."""
-    return state.files.filter(pc.invert(pc.is_in(state.files["key"], value_set=other.files["key"].combine_chunks())))
-
-
-def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
     """Live files and tombstones after file actions: of each logical file the newest action counts."""
-    type_ = file_schema(partition_columns).field("partition").type
-    files, tombstones = repartitioned(state.files, type_), repartitioned(state.tombstones, type_)
+    type_ = partition_type(partition_columns)
+    files, tombstones = state.files.repartitioned(type_), repartitioned(state.tombstones, type_)
     adds, removes = actions.adds, actions.removes
     if not adds.num_rows and not removes.num_rows:
         return files, tombstones
@@ -81,7 +79,7 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
     added = adds.take(pa.array(last[last < adds.num_rows])).drop_columns(["document"])
     removed = removes.take(pa.array(last[last >= adds.num_rows] - adds.num_rows)).drop_columns(["document"])
     named = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
-    return _replaced(files, named, added), _replaced(tombstones, named, removed)
+    return files.replaced(named, added), _replaced(tombstones, named, removed)
 
 
 def _last_of_each(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
@@ -96,9 +94,11 @@ def _last_of_each(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
 
 
 def _replaced(rows: pa.Table, named: pa.Array, new: pa.Table) -> pa.Table:
-    if rows.num_rows:
-        rows = rows.filter(pc.invert(pc.is_in(rows["key"], value_set=named)))
-    return pa.concat_tables([rows, new], promote_options="default") if rows.num_rows else new
+    replaced = pc.is_in(rows["key"], value_set=named)
+    if pc.any(replaced).as_py():
+        rows = rows.filter(pc.invert(replaced))
+    together = pa.concat_tables([rows, new], promote_options="default") if rows.num_rows else new
+    return together.combine_chunks() if together["key"].num_chunks > _PIECES else together
 
 
 def _with_actions(state: State, actions: Sequence[Action], folder: str) -> State:

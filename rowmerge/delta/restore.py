@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-import pyarrow as pa
-
 from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.column_mapping import MAX_ID
 from rowmerge.delta.deletion_vectors import vector_path
+from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import MissingDataFile
@@ -32,10 +31,10 @@ def restored_table(protocol: Protocol, metadata: Metadata, wanted: DeltaSnapshot
     return protocol.with_features(wanted.protocol.features), replace(wanted.metadata, configuration=configuration)
 
 
-def check_files(storage: Storage, table: str, files: pa.Table) -> None:
+def check_files(storage: Storage, table: str, files: LiveFiles) -> None:
     """Raises MissingDataFile when one of these files, or its deletion vector, was vacuumed meanwhile."""
-    vectors = [d for d in files["deletionVector"].drop_null().to_pylist() if d["storageType"] != "i"]
-    paths = {*absolute_paths(storage.location, files["path"]).to_pylist(), *(vector_path(storage.location, d) for d in vectors)}
+    vectors = [d for d in files.column("deletionVector").drop_null().to_pylist() if d["storageType"] != "i"]
+    paths = {*absolute_paths(storage.location, files.column("path")).to_pylist(), *(vector_path(storage.location, d) for d in vectors)}
 
     def missing(path: str) -> bool:
         folder, _, name = path.rpartition("/")

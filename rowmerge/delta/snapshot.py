@@ -8,16 +8,15 @@ from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.definition import changed_table
 from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import check_writable, is_on, keeps_change_rows
-from rowmerge.delta.listing import list_files
+from rowmerge.delta.listing import files_of, has_vectors, list_files
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import COMPRESSION, DELETION_VECTORS, evolves, isolation_level, target_file_size, write_mode
-from rowmerge.delta.replay import State, only_in
+from rowmerge.delta.replay import State
 from rowmerge.delta.row_tracking import FEATURE as ROW_TRACKING_FEATURE
 from rowmerge.delta.row_tracking import keeps_ids
 from rowmerge.delta.rules import rules_of
@@ -178,11 +177,6 @@ class DeltaSnapshot:
     def clustered_by(self) -> tuple[str, ...]:
         return tuple(".".join(column) for column in clustering_columns(self.state.domains))
 
-    @cached_property
-    def absolute_paths(self) -> pa.ChunkedArray:
-        """The paths of the live files, in the order of `state.files` and `files()`."""
-        return absolute_paths(self.location, self.state.files["path"])
-
     def files(self, columns: Collection[str] = ()) -> pa.Table:
         wanted = frozenset(columns) & frozenset(self.schema.names)
         if wanted not in self._listings:
@@ -191,8 +185,8 @@ class DeltaSnapshot:
 
     def difference(self, other: Snapshot) -> FileDifference:
         assert isinstance(other, DeltaSnapshot)
-        mine, theirs = only_in(self.state, other.state), only_in(other.state, self.state)
-        return FileDifference(tuple(mine["size"].to_pylist()), tuple(theirs["size"].to_pylist()))
+        mine, theirs = self.state.files.but(other.state.files), other.state.files.but(self.state.files)
+        return FileDifference(tuple(mine.column("size").to_pylist()), tuple(theirs.column("size").to_pylist()))
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         return (FileLayout(tuple(paths), self.stored_schema, self.by_field_id, self.partition_columns),)
@@ -201,10 +195,9 @@ class DeltaSnapshot:
         return {}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        vectors = self.state.files["deletionVector"]
-        asked = pc.is_in(self.absolute_paths, value_set=pa.array(list(paths), pa.string()))
-        marked = pc.and_(asked, pc.is_valid(vectors))
-        names, descriptors = self.absolute_paths.filter(marked).to_pylist(), vectors.filter(marked).to_pylist()
+        asked = files_of(self.state.files.where(has_vectors), self.location, paths)
+        names = absolute_paths(self.location, asked.column("path")).to_pylist()
+        descriptors = asked.column("deletionVector").to_pylist()
         with ThreadPoolExecutor(_READERS) as readers:
             found = list(readers.map(lambda descriptor: read_vector(self._storage, descriptor), descriptors))
         return dict(zip(names, found, strict=True))

@@ -22,6 +22,7 @@ from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
 _TEXT = ("date", "timestamp", "timestamp_ntz")
 _WHOLE = ("long", "integer", "short", "byte")
 _FLOATING = ("double", "float")
+_RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
 _NOTHING = r"^\s*(null)?\s*$"  # Arrow's parser needs an object a line: a bare null is the end of it
 # Numbers that JSON cannot hold come as strings; as a bound, each means: unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
@@ -44,16 +45,29 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     that do not tell anything are null.
     """
     bounded = [field for field in fields if _bound_type(field.type) is not None]
-    json_ = _parsed_json(batch["stats"], fields, bounded)
+    json_ = _parsed_json(batch["stats"], fields, bounded) if "stats" in batch.schema.names else None
     struct = batch["parsed"] if "parsed" in batch.schema.names else None
-    records = _first(_child(json_, "numRecords"), _cast(_child(struct, "numRecords"), pa.int64()))
-    tight = _first(_child(json_, "tightBounds"), _cast(_child(struct, "tightBounds"), pa.bool_()))
+    records = _first(_child(json_, "numRecords"), _cast(_child(struct, "numRecords"), pa.int64()), pa.nulls(batch.num_rows, pa.int64()))
+    tight = _first(_child(json_, "tightBounds"), _cast(_child(struct, "tightBounds"), pa.bool_()), pa.nulls(batch.num_rows, pa.bool_()))
     sides = [[_child(source, side) for source in (json_, struct)] for side in ("minValues", "maxValues")]
     lower, upper = _bounds(bounded, sides[0], sides[1], batch.num_rows, raw=as_written)
     nulls = _null_counts(fields, [_child(source, "nullCount") for source in (json_, struct)], batch.num_rows)
     if not as_written:
         nulls = _telling(nulls, records, pc.fill_null(tight, True))
     return FileStatistics(records, lower, upper, nulls)
+
+
+def read_records(batch: pa.RecordBatch) -> pa.Array:
+    """The row counts of files (columns `stats`, `parsed`), null where unknown; JSON is parsed only where they do not come first in it."""
+    struct = batch["parsed"] if "parsed" in batch.schema.names else None
+    typed = _cast(_child(struct, "numRecords"), pa.int64())
+    if "stats" not in batch.schema.names:
+        return pa.nulls(batch.num_rows, pa.int64()) if typed is None else typed
+    first = pc.struct_field(pc.extract_regex(batch["stats"], _RECORDS), ["records"])
+    there = pc.and_(pc.is_valid(batch["stats"]), pc.invert(pc.equal(batch["stats"], "")))
+    if pc.any(pc.and_(pc.fill_null(there, False), pc.is_null(first))).as_py():
+        return read_statistics(batch, []).records
+    return _first(first.cast(pa.int64()), typed)
 
 
 def bounds_type(fields: Iterable[Field]) -> pa.StructType:
@@ -97,7 +111,8 @@ def _parsed_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Fie
     text = pc.coalesce(stats, "{}")
     if any(_has_floats(field.type) for field in bounded):
         text = pc.replace_substring_regex(text, _NOT_FINITE, r"\1null")
-    if not pc.all(pc.starts_with(text, "{")).as_py() or any(pc.any(pc.match_substring(text, end)).as_py() for end in "\r\n"):
+    characters = np.frombuffer(_characters(text), np.uint8)
+    if not pc.all(pc.starts_with(text, "{")).as_py() or any((characters == ord(end)).any() for end in "\r\n"):
         text = pc.replace_substring_regex(pc.replace_substring_regex(text, r"[\r\n]", " "), _NOTHING, "{}")
     lines = pc.binary_join_element_wise(text, "", "\n")
     try:

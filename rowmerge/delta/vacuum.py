@@ -89,12 +89,14 @@ class Vacuum:
         """Paths below the table that some version within the retention needs."""
         tombstones = snapshot.state.tombstones
         young = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), before))
-        kept = set(referenced(snapshot)) | _named(self.storage.location, young)
+        kept = set(referenced(snapshot)) | _named(self.storage.location, young["path"], young["deletionVector"])
         listing = list_log(self.storage)
         for document in _commits_since(self.storage, listing, before):
             other_actions(document)
             removes = file_actions([document], snapshot.partition_columns).removes
-            kept |= _named(self.storage.location, removes) | _change_files(self.storage.location, document)
+            kept |= _named(self.storage.location, removes["path"], removes["deletionVector"]) | _change_files(
+                self.storage.location, document
+            )
         return kept
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
@@ -135,16 +137,17 @@ class Vacuum:
 
 def referenced(snapshot: DeltaSnapshot) -> frozenset[str]:
     """The data files and deletion vectors of a version that lie below the table: relative to it, plain."""
-    return frozenset(_named(snapshot.location, snapshot.state.files))
+    files = snapshot.state.files
+    return frozenset(_named(snapshot.location, files.column("path"), files.column("deletionVector")))
 
 
-def _named(location: str, files: pa.Table) -> set[str]:
+def _named(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
     """The same of any rows of the log; paths that others did not percent-encode count as they are spelled, too."""
-    descriptors = files["deletionVector"].drop_null().to_pylist()
+    descriptors = descriptors.drop_null().to_pylist()
     vectors = [vector_path(location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
-    plain = [*absolute_paths(location, files["path"]).to_pylist(), *vectors]
+    plain = [*absolute_paths(location, paths).to_pylist(), *vectors]
     inside = {name for path in plain if (name := _below(location, path)) is not None}
-    return inside | set(files["path"].to_pylist())
+    return inside | set(paths.to_pylist())
 
 
 def _below(location: str, path: str) -> str | None:

@@ -187,4 +187,4 @@ def test_partition_values_may_be_there_as_a_struct_alone(tmp_path: Path) -> None
     slim = pa.StructArray.from_arrays([adds.field(field.name) for field in fields], fields=fields, mask=mask)
     pq.write_table(table.set_column(table.column_names.index("add"), "add", slim), path)
     state = read_checkpoint(Storage(str(tmp_path)), Checkpoint(3, (checkpoint_path(3),), 0))
-    assert sorted(str(row["p"]) for row in state.files["partition"].to_pylist()) == ["1", "2", "None"]
+    assert sorted(str(row["p"]) for row in state.files.column("partition").to_pylist()) == ["1", "2", "None"]

@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> Lake:
 def ranges(snapshot: DeltaSnapshot) -> list[tuple[int | None, int | None]]:
     """The first id and the commit version of each live file, in the order of ids."""
     files = snapshot.state.files
-    pairs = zip(files["baseRowId"].to_pylist(), files["defaultRowCommitVersion"].to_pylist(), strict=True)
+    pairs = zip(files.column("baseRowId").to_pylist(), files.column("defaultRowCommitVersion").to_pylist(), strict=True)
     return sorted(pairs, key=repr)
 
 

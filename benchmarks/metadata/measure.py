@@ -1,0 +1,165 @@
+"""One engine's operations on one synthetic Delta table, timed in a process of its own: `measure.py ENGINE TABLE FILES`, JSON to stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from benchmarks.metadata.delta_logs import KEYS_OF_A_FILE, ROWS_OF_A_FILE, _commit, file_name, statistics, table_schema
+
+PRUNED_TO = 10
+
+
+class Engine(ABC):
+    """The operations that are compared, on the table in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def open(self) -> int:
+        """Open the newest version, from nothing; gives the number of its files."""
+
+    @abstractmethod
+    def open_again(self) -> int:
+        """Open the newest version, with what is known of the one before."""
+
+    @abstractmethod
+    def prune(self, low: int, high: int) -> int:
+        """How many files may hold an l_orderkey from `low` to `high`."""
+
+    @abstractmethod
+    def commit(self, number: int) -> None:
+        """Commit one more file."""
+
+    @abstractmethod
+    def checkpoint(self) -> None:
+        """Write a checkpoint of the newest version."""
+
+
+class Rowmerge(Engine):
+    def __init__(self, folder: Path) -> None:
+        from rowmerge.delta import DeltaTable
+        from rowmerge.plan.conditions import Side
+        from rowmerge.plan.pruning import file_mask
+        from rowmerge.storage.store import Storage
+
+        super().__init__(folder)
+        self._mask, self._side = file_mask, Side
+        self._storage = Storage(str(folder))
+        self._table = DeltaTable(self._storage, "lineitem")
+
+    def open(self) -> int:
+        self._snapshot = self._table.snapshot()
+        return self._snapshot.files().num_rows
+
+    def open_again(self) -> int:
+        return self.open()
+
+    def prune(self, low: int, high: int) -> int:
+        schema = self._snapshot.schema
+        side = self._side("t", (("t",),), schema.names)
+        mask, columns = self._mask([f"t.l_orderkey BETWEEN {low} AND {high}"], side, schema, ())
+        files = self._snapshot.files(columns)
+        return files.filter(mask(files)).num_rows
+
+    def commit(self, number: int) -> None:
+        from rowmerge.table.files import AddedFile, FileChanges
+        from rowmerge.table.snapshot import Change, Committed
+
+        low = number * KEYS_OF_A_FILE
+        path = f"{self._storage.location}/{file_name(number)}"
+        file = AddedFile(path, 12_000_000, ROWS_OF_A_FILE, {}, {"l_orderkey": low}, {"l_orderkey": low + KEYS_OF_A_FILE - 1})
+        outcome = self._table.commit(self._snapshot, Change("WRITE", files=FileChanges(added=(file,))))
+        assert isinstance(outcome, Committed), outcome
+
+    def checkpoint(self) -> None:
+        from rowmerge.delta.checkpoints import write_checkpoint
+
+        write_checkpoint(self._storage, self._table.snapshot().state)
+
+
+class DeltaRs(Engine):
+    def __init__(self, folder: Path) -> None:
+        import deltalake
+        import deltalake.transaction
+
+        super().__init__(folder)
+        self._module = deltalake
+
+    def open(self) -> int:
+        self._table = self._module.DeltaTable(str(self.folder))
+        return len(self._table.file_uris())
+
+    def open_again(self) -> int:
+        self._table.update_incremental()
+        return len(self._table.file_uris())
+
+    def prune(self, low: int, high: int) -> int:
+        import pyarrow as pa
+
+        actions = pa.table(self._table.get_add_actions(flatten=True))
+        least, greatest = actions["min.l_orderkey"], actions["max.l_orderkey"]
+        return actions.filter(pc.and_(pc.less_equal(least, high), pc.greater_equal(greatest, low))).num_rows
+
+    def commit(self, number: int) -> None:
+        add = self._module.transaction.AddAction(file_name(number), 12_000_000, {}, 1_750_000_000_000, True, statistics(number))
+        schema = self._module.Schema.from_json(table_schema())
+        properties = self._module.PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+        self._table.create_write_transaction([add], "append", schema, post_commithook_properties=properties)
+
+    def checkpoint(self) -> None:
+        self._table.create_checkpoint()
+
+
+ENGINES = {"rowmerge": Rowmerge, "delta-rs": DeltaRs}
+
+
+def measured(engine: Engine, files: int) -> dict[str, Any]:
+    """Seconds and the peak of resident memory in MB of each operation, in the order in which they are done."""
+    found: dict[str, Any] = {"start MB": _peak()}
+    newest = max(int(path.stem) for path in (engine.folder / "_delta_log").glob("*.json") if path.stem.isdigit())
+
+    def run(name: str, operation: Any, expected: int | None = None) -> None:
+        _reset_peak()
+        start = time.perf_counter()
+        answer = operation()
+        found[name] = time.perf_counter() - start
+        found[f"{name} MB"] = _peak()
+        assert expected is None or answer == expected, f"{name}: {answer} files instead of {expected}"
+
+    middle = files // 2
+    low, high = middle * KEYS_OF_A_FILE, (middle + PRUNED_TO) * KEYS_OF_A_FILE - 1
+    run("open", engine.open, files)
+    run("prune", lambda: engine.prune(low, high), PRUNED_TO)
+    (engine.folder / "_delta_log" / f"{newest + 1:020d}.json").write_text(_commit(files))
+    run("open again", engine.open_again, files + 1)
+    run("prune again", lambda: engine.prune(low, high), PRUNED_TO)
+    run("commit", lambda: engine.commit(files + 1))
+    run("open after own commit", engine.open_again, files + 2)
+    run("checkpoint", engine.checkpoint)
+    return found
+
+
+def _peak() -> int:
+    """The most memory that was resident since the last reset, in MB."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
+def _reset_peak() -> None:
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(ENGINES[sys.argv[1]](Path(sys.argv[2])), int(sys.argv[3]))))
