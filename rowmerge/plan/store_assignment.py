@@ -1,7 +1,8 @@
-"""Which types may be stored in which: Spark's ANSI store assignment.
+"""Which types may be stored in which: Spark's ANSI store assignment, and text where Delta's statements read it.
 
 Follows `Cast.canANSIStoreAssign` (sql/catalyst, expressions/Cast.scala) and, for nested types and names of struct fields,
-`DataTypeUtils.canWrite` (sql/catalyst, types/DataTypeUtils.scala) with fields matched by name.
+`DataTypeUtils.canWrite` (sql/catalyst, types/DataTypeUtils.scala) with fields matched by name. Delta on Spark casts what a statement
+writes without asking that first (`DeltaInsertCastSupport`, `UpdateExpressionsSupport`); of that, text is taken over here.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
 _NUMERIC = {*_INTEGERS, "float", "double"}
 _DATETIME = {"date", "timestamp", "timestamp_ntz"}
+_READ_FROM_TEXT = {*_NUMERIC, *_DATETIME, "boolean", "binary"}
 _EXACT_IN = {"float": ("byte", "short"), "double": ("byte", "short", "integer", "float")}
 """Integers whose every value a floating type holds exactly (24 and 53 bits), and float in double."""
 
 
-def why_not_assignable(source: DataType, target: DataType) -> str | None:
+def why_not_assignable(source: DataType, target: DataType, *, texts: bool = False) -> str | None:
     """Why a value of type `source` cannot be stored in a column of type `target`, as half a sentence; None when it can.
 
-    That it can does not mean that every value fits: overflow shows when the statement runs.
+    With `texts`, a string goes wherever it can be read as a plain value.
+    That it can does not mean that every value fits: overflow, and text that is no such value, show when the statement runs.
     """
     if source == target or source == Primitive("void"):
         return None
@@ -29,15 +32,15 @@ def why_not_assignable(source: DataType, target: DataType) -> str | None:
         case Array(), Array():
             if source.contains_null and not target.contains_null:
                 return "its elements may be NULL"
-            return _inside("its elements", source.element, target.element)
+            return _inside("its elements", source.element, target.element, texts)
         case Map(), Map():
             if source.value_contains_null and not target.value_contains_null:
                 return "its values may be NULL"
-            return _inside("its keys", source.key, target.key) or _inside("its values", source.value, target.value)
+            return _inside("its keys", source.key, target.key, texts) or _inside("its values", source.value, target.value, texts)
         case Struct(), Struct():
-            return _struct(source, target)
+            return _struct(source, target, texts)
         case ((Primitive() | Decimal()), (Primitive() | Decimal())):
-            return _atomic(source, target)
+            return _atomic(source, target, texts)
     return f"{_told(source)} is no {_told(target)}"
 
 
@@ -64,7 +67,7 @@ def is_lossless(source: DataType, target: DataType) -> bool:
             nulls = target.value_contains_null or not source.value_contains_null
             return nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
         case Struct(), Struct():
-            return _struct(source, target) is None and all(
+            return _struct(source, target, False) is None and all(
                 is_lossless(given.type, wanted.type) for wanted in target for given in source if given.name.lower() == wanted.name.lower()
             )
     return False
@@ -96,16 +99,17 @@ def _pairs(source: Struct, target: Struct) -> list[tuple[Field, str, DataType]] 
     return [(given, field.name, field.type) for given, field in zip(source, target, strict=True)]
 
 
-def _atomic(source: Primitive | Decimal, target: Primitive | Decimal) -> str | None:
+def _atomic(source: Primitive | Decimal, target: Primitive | Decimal, texts: bool) -> str | None:
     allowed = (
         target == Primitive("string")
+        or (texts and source == Primitive("string") and (isinstance(target, Decimal) or target.name in _READ_FROM_TEXT))
         or (_numeric(source) and _numeric(target))
         or (isinstance(source, Primitive) and isinstance(target, Primitive) and {source.name, target.name} <= _DATETIME)
     )
     return None if allowed else f"{_told(source)} is no {_told(target)}"
 
 
-def _struct(source: Struct, target: Struct) -> str | None:
+def _struct(source: Struct, target: Struct, texts: bool) -> str | None:
     given = {field.name.lower(): field for field in source}
     wanted = {field.name.lower() for field in target}
     if missing := [field.name for field in target if field.name.lower() not in given]:
@@ -117,13 +121,13 @@ def _struct(source: Struct, target: Struct) -> str | None:
         return "it has two fields of one name"
     for field in target:
         found = given[field.name.lower()]
-        if reason := _inside(f"its field `{field.name}`", found.type, field.type):
+        if reason := _inside(f"its field `{field.name}`", found.type, field.type, texts):
             return reason
     return None
 
 
-def _inside(where: str, source: DataType, target: DataType) -> str | None:
-    reason = why_not_assignable(source, target)
+def _inside(where: str, source: DataType, target: DataType, texts: bool) -> str | None:
+    reason = why_not_assignable(source, target, texts=texts)
     return f"in {where}, {reason}" if reason else None
 
 

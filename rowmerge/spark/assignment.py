@@ -40,18 +40,20 @@ class Stop(Enum):
     CONSTRAINT = "constraint"
 
 
-def stored(text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, kept: Known | None = None) -> str:
+def stored(
+    text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, kept: Known | None = None, texts: bool = False
+) -> str:
     """The value `text` of type `type_` as the column `field` stores it.
 
     With `evolves`, fields that a struct lacks are NULL, or what they are in `kept`, the old value (see `reshaped`).
-    Raises TypeMismatch when ANSI store assignment does not allow it (Spark's `Cast.canANSIStoreAssign`); overflow and an over-long
-    string stop the statement when it runs.
+    Raises TypeMismatch when store assignment does not allow it (see `why_not_assignable`, also for `texts`); overflow, an over-long
+    string and text that cannot be read stop the statement when it runs.
     """
     if text == "null":
         return text
     value = text
     if type_ != field.type or kept is not None:
-        if reason := why_not_assignable(completed(type_, field.type) if evolves else type_, field.type):
+        if reason := why_not_assignable(completed(type_, field.type) if evolves else type_, field.type, texts=texts):
             raise TypeMismatch(
                 f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
                 f"{reason}. {_advice(type_, field, evolves=evolves)}."

@@ -148,7 +148,7 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
                 value = text if old is None else unchanged(text, old.type, field, plan.table)
             else:
                 kept = (_current(plan, old), old.type) if clause.keeps_fields and old is not None else None
-                value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept)
+                value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept, texts=True)
             parts.append(value)
         if chosen:
             whole = parts[0]

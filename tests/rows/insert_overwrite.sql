@@ -233,7 +233,7 @@ create table t (id int, v string) using delta;
 insert into t values (1, 'a');
 insert overwrite t select 1 as id, 'a' as v, 2 as extra;
 !> PlanError: 2 are wanted
-insert overwrite t values ('x', 'a');
+insert overwrite t values (array('x'), 'a');
 !> TypeMismatch: `id`
 insert overwrite t values (10000000000, 'a');
 !> ValueOutOfRange: `id`

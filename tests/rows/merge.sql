@@ -170,9 +170,9 @@ merge into t using (values (1, 300)) s (id, b) on t.id = s.id when not matched t
 select count(*) from t;
 => 0
 
---- a string is not stored in a number
+--- a boolean is not stored in a number
 create table t (id int, n int) using delta;
-merge into t using (values (1, '7')) s (id, n) on t.id = s.id when not matched then insert *;
+merge into t using (values (1, true)) s (id, n) on t.id = s.id when not matched then insert *;
 !> TypeMismatch: `n`
 
 --- an unknown column is named with near names

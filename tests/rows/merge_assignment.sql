@@ -159,18 +159,34 @@ select * from t order by id;
 
 --- types that cannot be stored are refused before anything runs
 create table t (id int, n int, d date, b boolean, s struct<a: int>) using delta;
-merge into t using (values (1, '7')) s (id, v) on t.id = s.id when matched then update set n = s.v;
-!> TypeMismatch: `n` of default.t
 merge into t using (values (1, true)) s (id, v) on t.id = s.id when matched then update set n = s.v;
 !> TypeMismatch: `n` of default.t
 merge into t using (values (1, 7)) s (id, v) on t.id = s.id when not matched then insert (id, d) values (s.id, s.v);
 !> TypeMismatch: `d` of default.t
-merge into t using (values (1, 'x')) s (id, v) on t.id = s.id when matched then update set b = s.v;
+merge into t using (values (1, 7)) s (id, v) on t.id = s.id when matched then update set b = s.v;
 !> TypeMismatch: `b` of default.t
 merge into t using (values (1, 7)) u (id, v) on t.id = u.id when matched then update set s = u.v;
 !> TypeMismatch: `s` of default.t
 merge into t using (values (1, timestamp '2024-01-01 00:00:00')) s (id, v) on t.id = s.id when not matched by source then update set n = current_date();
 !> TypeMismatch: `n` of default.t
+
+--- text is read as what the column holds, and stops where it is nothing such
+create table t (id int, n bigint, d date, ts timestamp, b boolean, x decimal(5, 2), s struct<a: double>, l array<int>) using delta tblproperties ({mode});
+insert into t values ('1', ' 7 ', '2024-02-03', '2024-02-03 04:05:06', 'true', '1.239', named_struct('a', '1e3'), array('5', null));
+merge into t using (values ('1', '8', 'no'), ('2', null, 'T')) s (id, n, b) on t.id = s.id when matched then update set n = s.n, b = s.b when not matched then insert (id, n, b) values (s.id, s.n, s.b);
+select id, n, d, cast(ts as string), b, x, s.a, l[0], l[1] from t order by id;
+=> 1 | 8 | 2024-02-03 | 2024-02-03 04:05:06 | false | 1.24 | 1000.0 | 5 | NULL
+=> 2 | NULL | NULL | NULL | true | NULL | NULL | NULL | NULL
+update t set d = '2024-02-30' where id = 1;
+!> ValueOutOfRange: 2024-02-30
+update t set n = '7.5';
+!> ValueOutOfRange: 7.5
+update t set l = array('5', '5000000000');
+!> ValueOutOfRange: 5000000000
+merge into t using (values (3, 'maybe')) s (id, b) on t.id = s.id when not matched then insert (id, b) values (s.id, s.b);
+!> ValueOutOfRange: maybe
+select count(*), sum(n) from t;
+=> 2 | 8
 
 --- decimals are rounded to the column's scale, and too large ones stop
 create table t (id int, d decimal(5, 2)) using delta tblproperties ({mode});

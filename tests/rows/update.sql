@@ -131,6 +131,8 @@ insert into t values (1, 1, 1, 'a'), (2, 2, 2, 'b');
 update t set b = id * 100;
 !> ValueOutOfRange: 200
 update t set b = 'x';
+!> ValueOutOfRange: x
+update t set b = true;
 !> TypeMismatch: `b` of default.t
 update t set n = null where id = 2;
 !> ConstraintViolated: `n`

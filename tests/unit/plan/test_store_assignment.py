@@ -24,6 +24,18 @@ def test_plain_types_go_where_their_family_goes(source: DataType, target: DataTy
     assert (why_not_assignable(source, target) is None) == (source == target or target == STRING or same_family)
 
 
+@pytest.mark.parametrize("target", [*NUMERIC, *DATETIME, *OTHER], ids=str)
+def test_text_goes_where_a_statement_reads_it(target: DataType) -> None:
+    for source, wanted in (
+        (STRING, target),
+        (Array(STRING), Array(target)),
+        (Struct((Field("a", STRING),)), Struct((Field("a", target),))),
+    ):
+        assert why_not_assignable(source, wanted, texts=True) is None
+    assert why_not_assignable(STRING, Array(target), texts=True) is not None
+    assert why_not_assignable(Primitive("boolean"), LONG, texts=True) == "boolean is no bigint"
+
+
 def test_the_null_type_goes_everywhere() -> None:
     for target in (LONG, Array(LONG, False), Struct((Field("a", LONG, False),))):
         assert why_not_assignable(Primitive("void"), target) is None
