@@ -12,7 +12,17 @@ TARGET ?=
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
+# The benchmark: TPC-H's scale factor, which engines and scenarios (patterns with commas), and more of `python -m benchmarks --help`.
+SCALE ?= 1
+ENGINES ?= *
+SCENARIOS ?= *
+BENCH_ARGS ?=
+PEERS ?= .peers
+# The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
+PEER_SPARK ?= 4.1.4
+
 .PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
+.PHONY: bench bench-smoke bench-peers performance-page
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +31,8 @@ help:
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
+	@echo "make bench       the benchmark: SCALE=10 ENGINES='ours,delta-*' SCENARIOS='1,8' choose; make bench-peers brings the others' engines"
+	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make lint | format | types | layers | wheel | clean"
 
 demo: java $(STAMP)
@@ -52,6 +64,23 @@ types: $(STAMP)
 layers: $(STAMP)
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
 
+bench: java $(STAMP)
+	PYTHONPATH=. $(BIN)/python -m benchmarks --scale $(SCALE) --engines '$(ENGINES)' --scenarios '$(SCENARIOS)' --peers $(PEERS) \
+		--out benchmark-sf$(SCALE).json $(BENCH_ARGS)
+
+bench-smoke: java $(STAMP)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.smoke
+
+# Of all results that are here: docs/performance.md with its plots.
+performance-page: $(STAMP)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.report $(wildcard benchmark-sf*.json)
+
+# Delta Lake and Iceberg on Spark: their jars, and a Python with the PySpark that these are for.
+bench-peers:
+	mvn --quiet -f benchmarks/peers dependency:copy-dependencies -DoutputDirectory=$(abspath $(PEERS))/jars
+	$(PYTHON) -m venv $(PEERS)/python
+	$(PEERS)/python/bin/python -m pip install --quiet 'pyspark==$(PEER_SPARK)' 'pyarrow>=16' 'pandas>=2,<3' numpy
+
 wheel: $(STAMP)
 	rm -rf build dist
 	$(BIN)/python -m build --outdir dist .
@@ -78,5 +107,6 @@ java:
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

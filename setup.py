@@ -69,6 +69,7 @@ setup(
             "ruff>=0.9",
             "setuptools>=77",
             "sqlalchemy>=2,<3",  # pyiceberg's SqlCatalog
+            "tpchgen-cli==4.0.0",  # the benchmark's data
         ],
     },
     classifiers=[

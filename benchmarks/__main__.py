@@ -1,0 +1,187 @@
+"""The benchmark: engines on the same tables, one process each, one after the other.
+
+    python -m benchmarks --scale 1 --out results.json
+    python -m benchmarks --scale 0.01 --smoke
+
+`python -m benchmarks --help` lists the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from datetime import datetime, timezone
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from benchmarks.agreement import fingerprint
+from benchmarks.engines.registry import ENGINES, Peers
+from benchmarks.lineitem import Lineitem
+from benchmarks.results import Case, Run
+from benchmarks.scenarios import SCENARIOS, sources_of
+from benchmarks.tables import Tables
+from benchmarks.worker import MARK
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(words: list[str] | None = None) -> None:
+    arguments = parsed(words)
+    peers = Peers(arguments.peers.resolve())
+    folder = arguments.folder.resolve() / f"sf{arguments.scale:g}"
+    folder.mkdir(parents=True, exist_ok=True)
+    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())
+    scenarios = chosen(SCENARIOS, arguments.scenarios)
+    engines = []
+    for engine in chosen(ENGINES, arguments.engines):
+        missing = ENGINES[engine].missing(peers)
+        if missing:
+            run.skipped[engine] = missing
+            print(f"{engine} is left out: {missing}", file=sys.stderr)
+        else:
+            engines.append(engine)
+    sources = load(folder, arguments.scale, engines, scenarios, 1 + arguments.repetitions)
+    for engine in engines:
+        groups = [[scenario] for scenario in scenarios] if arguments.cold else [scenarios]
+        for group in groups:
+            job = {
+                "engine": engine,
+                "folder": str(folder),
+                "peers": str(peers.folder),
+                "scenarios": group,
+                "sources": sources,
+                "repetitions": arguments.repetitions,
+                "seconds": arguments.seconds,
+            }
+            work(run, job, ENGINES[engine].python(peers))
+            run.write(arguments.out)
+    told = run.disagreements()
+    failed = [f"{case.engine}, scenario {case.scenario}: {case.failed}" for case in run.cases if case.failed]
+    print("\n".join([*told, *failed]) or f"all engines end with the same rows; {arguments.out}", file=sys.stderr)
+    if told or (failed and arguments.smoke):
+        raise SystemExit(1)
+
+
+def parsed(words: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--scale", type=float, default=1.0, help="TPC-H's scale factor: 1 has 6 million rows")
+    parser.add_argument("--engines", default="*", help=f"patterns with commas, of {', '.join(ENGINES)}")
+    parser.add_argument("--scenarios", default="*", help="patterns with commas: 1, 8, D*, …")
+    parser.add_argument("--repetitions", type=int, default=5, help="after the first one")
+    parser.add_argument("--seconds", type=float, default=60.0, help="no further repetition of a scenario when its own took so long")
+    parser.add_argument("--cold", action="store_true", help="a new process for each scenario: the first repetition is its first statement")
+    parser.add_argument("--smoke", action="store_true", help="a failing engine fails the run, as different rows always do")
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-benchmarks", help="data and tables; kept")
+    parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="jars and Python of the peers; see `make bench-peers`")
+    parser.add_argument("--out", type=Path, default=Path("benchmark.json"))
+    return parser.parse_args(words)
+
+
+def chosen(names: dict[str, Any], patterns: str) -> list[str]:
+    """Those of the names that a pattern fits, in their own order."""
+    return [name for name in names if any(fnmatch(name, pattern.strip()) for pattern in patterns.split(","))]
+
+
+def load(folder: Path, scale: float, engines: list[str], scenarios: list[str], repetitions: int) -> dict[str, str]:
+    """Make what is missing of data and tables; the sources' files by name."""
+    data, tables = Lineitem(folder, scale, 64 if scale > 3 else 16 if scale >= 0.1 else 4), Tables(folder)
+    found = {name: str(data.source(name)) for scenario in scenarios for name in sources_of(SCENARIOS[scenario], repetitions)}
+    layouts = list(dict.fromkeys(SCENARIOS[scenario].layout for scenario in scenarios))
+    formats = list(dict.fromkeys(ENGINES[engine].format for engine in engines))
+    wanted = [
+        (format_, layout, [str(part) for part in data.layout(layout)])
+        for format_ in formats
+        for layout in layouts
+        if not tables.kept(format_, layout).exists()
+    ]
+    if wanted:
+        command = [sys.executable, "-m", "benchmarks.tables", str(folder)]
+        subprocess.run(command, input=json.dumps(wanted), text=True, check=True, env=settings())
+    return found
+
+
+def settings() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def work(run: Run, job: dict[str, Any], python: str) -> None:
+    """Run an engine's process to its end; one that dies has failed in the scenario it was at, and goes on with the next."""
+    left = list(job["scenarios"])
+    while left:
+        done = _process(run, {**job, "scenarios": left}, python)
+        left = left[len(done) :]
+
+
+def _process(run: Run, job: dict[str, Any], python: str) -> list[str]:
+    """The scenarios that were begun."""
+    engine, begun = job["engine"], list[str]()
+    with tempfile.TemporaryFile("w+") as errors:
+        command = [python, "-m", "benchmarks.worker"]
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        process = subprocess.Popen(command, **pipes, text=True, env=settings(), cwd=ROOT)
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(json.dumps(job) + "\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            if line.startswith(MARK):
+                told = json.loads(line[len(MARK) :])
+                if "versions" in told:
+                    run.versions |= told["versions"]
+                    run.started[engine] = told["started"]
+                    continue
+                if told["scenario"] not in begun:
+                    begun.append(told["scenario"])
+                    run.cases.append(Case(told["scenario"], engine))
+                _note(run.cases[-1], told)
+                if "check" in told:
+                    process.stdin.write("\n")
+                    process.stdin.flush()
+        process.wait()
+        errors.seek(0)
+        if process.returncode or len(begun) < len(job["scenarios"]):
+            at = run.cases[-1] if begun and not run.cases[-1].repetitions else None
+            if at is None:
+                at = Case(job["scenarios"][len(begun)], engine)
+                run.cases.append(at)
+                begun.append(at.scenario)
+            at.failed = reason(errors.read())
+    return begun
+
+
+def _note(case: Case, told: dict[str, Any]) -> None:
+    if "check" in told:
+        scenario = SCENARIOS[case.scenario]
+        case.rows = fingerprint(Path(told["check"]), ENGINES[case.engine].format, scenario.columns)
+        case.answers = told["answers"]
+    elif "failed" in told:
+        case.failed = told["failed"]
+    else:
+        case.repetitions.append({key: value for key, value in told.items() if key not in ("scenario", "repetition")})
+        seconds = " ".join(f"{label} {value:.2f}" for label, value in told["seconds"].items())
+        print(f"{case.engine:<18} {case.scenario:<16} {told['repetition']} {seconds}", file=sys.stderr, flush=True)
+
+
+def reason(errors: str) -> str:
+    """The last line of a traceback."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip() and not line.startswith((" ", "\t"))]
+    return lines[-1][:300] if lines else "the process ended"
+
+
+def machine() -> dict[str, str]:
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        model = found[1] if found else model
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {"cores": str(os.cpu_count()), "memory": f"{memory:.0f} GiB", "CPU": model}
+
+
+if __name__ == "__main__":
+    main()

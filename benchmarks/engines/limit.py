@@ -1,0 +1,167 @@
+"""The limit: the jobs that read what must be read and write what must be written, and find out nothing.
+
+They read the columns that a scenario cannot do without, of files that hold any key of the source, and the source; and write as many rows
+as are new or changed. No join, no positions, no commit: nothing is left to remove. What a compaction takes is not in it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pyspark
+
+from benchmarks.engines.spark_sql import CORES, SETTINGS, start
+from benchmarks.scenarios import Compact, Merge, Query, Scenario, Step, Update
+
+
+class Limit(ABC):
+    """What both have in common: which files are read, and how many rows are written. An engine has that in its log, so it is looked up
+    outside of what is timed.
+    """
+
+    format = "delta"
+    ends = False
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="rowmerge-limit-"))
+        self._known: dict[str, tuple[list[str], int]] = {}
+
+    def prepare(self, place: Path, layout: str) -> None:
+        self._known.clear()
+
+    def open(self, place: Path, *, known: bool) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir()
+        self._files = [str(path) for path in sorted(place.rglob("*.parquet")) if "_delta_log" not in path.parts]
+        self._place = place
+
+    def source(self, name: str, path: Path) -> None:
+        self._sources = {**getattr(self, "_sources", {}), name: str(path)}
+
+    def plan(self, step: Step, scenario: Scenario) -> None:
+        """Look up what `run` needs, untimed."""
+        source = self._sources[step.source] if isinstance(step, Merge) else None
+        files = self._files if source is None else _holding(self._files, source, scenario.reads)
+        self._wanted = files, _rows(scenario, self._files, source)
+
+    def run(self, step: Step, scenario: Scenario) -> str | None:
+        files, rows = self._wanted
+        match step:
+            case Merge():
+                self.change(files, scenario.reads, self._sources[step.source], rows)
+            case Update():
+                self.change(files, scenario.reads, None, rows)
+            case Query():
+                self.scan(files, scenario.reads, step)
+            case Compact():
+                pass
+        return None
+
+    def stages(self) -> Mapping[str, float]:
+        return {}
+
+    @abstractmethod
+    def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
+        """Read these columns of the files, and the source; write so many rows of the source, or of the files where there is none."""
+
+    @abstractmethod
+    def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
+        """What a query reads."""
+
+
+class ArrowLimit(Limit):
+    """In one process with pyarrow; a query reads its columns and does no more."""
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        return {"pyarrow": pa.__version__}
+
+    def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
+        self._read(files, columns)
+        if source is None:
+            table = ds.dataset(list(files[:1])).head(rows) if files else None
+            parts = [] if table is None else [table] * -(-rows // max(1, table.num_rows))
+            self._write(pa.concat_tables(parts).slice(0, rows) if parts else None)
+        else:
+            self._write(pq.read_table(source).slice(0, rows))
+
+    def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
+        if query.condition is None:
+            self._read(files, columns)
+
+    def _read(self, files: Sequence[str], columns: Sequence[str]) -> None:
+        if files:
+            for batch in ds.dataset(list(files), format="parquet").to_batches(columns=list(columns)):
+                del batch
+
+    def _write(self, table: pa.Table | None) -> None:
+        if table is None or table.num_rows == 0:
+            return
+        size = -(-table.num_rows // CORES)
+        parts = [table.slice(n * size, size) for n in range(CORES)]
+        with ThreadPoolExecutor(CORES) as pool:
+            list(pool.map(lambda part: pq.write_table(part[1], self._folder / f"{part[0]}.parquet", compression="zstd"), enumerate(parts)))
+
+
+class SparkLimit(Limit):
+    """As bare jobs of Spark, on the PySpark that ours runs on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._spark = start(SETTINGS, [])
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        return {"PySpark": pyspark.__version__}
+
+    def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
+        if files:
+            self._spark.read.parquet(*files).select(*columns).write.format("noop").mode("overwrite").save()
+        origin = self._spark.read.parquet(*(files if source is None else [source]))
+        if rows:
+            total = sum(pq.read_metadata(path).num_rows for path in (files if source is None else [source]))
+            chosen = origin if rows >= total else origin.sample(rows / total, 1)
+            chosen.write.option("compression", "zstd").mode("append").parquet(str(self._folder))
+        elif source is not None:
+            origin.write.format("noop").mode("overwrite").save()
+
+    def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
+        rows = self._spark.read.parquet(*files)
+        (rows.where(query.condition) if query.condition else rows).selectExpr(*query.select.split(", ")).collect()
+
+
+def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[str]:
+    """The files whose range of the first column has a value of the source in it."""
+    keys = np.unique(pq.read_table(source, columns=[columns[0]])[columns[0]].to_numpy())
+    found = []
+    for file in files:
+        metadata = pq.read_metadata(file)
+        index = metadata.schema.names.index(columns[0])
+        bounds = [metadata.row_group(n).column(index).statistics for n in range(metadata.num_row_groups)]
+        low, high = min(b.min for b in bounds), max(b.max for b in bounds)
+        if np.searchsorted(keys, low) < np.searchsorted(keys, high, side="right"):
+            found.append(file)
+    return found
+
+
+def _rows(scenario: Scenario, files: Sequence[str], source: str | None) -> int:
+    """How many rows must be written."""
+    if scenario.writes is None:
+        return 0
+    with duckdb.connect() as connection:
+        for name, paths in (("t", list(files)), ("s", [] if source is None else [source])):
+            if paths:
+                connection.execute(f"create view {name} as select * from read_parquet({paths!r})")
+        row = connection.execute(f"select count(*) from ({scenario.writes})").fetchone()
+    assert row is not None
+    return int(row[0])

@@ -1,0 +1,108 @@
+"""The engines by name: how each is made, in which Python, and whether it is here at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from benchmarks.engines.engine import Engine
+from benchmarks.tables import Tables
+
+
+@dataclass(frozen=True)
+class Peers:
+    """The folder that `make bench-peers` fills: `jars`, and `python` with the PySpark that they are for."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "python" / "bin" / "python"
+
+    def jars(self, name: str) -> list[Path]:
+        """The jars of one peer; Spark brings the rest."""
+        return sorted(jar for jar in (self.folder / "jars").glob("*.jar") if jar.name.startswith(name))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`needs`: what must be there, as the start of a jar's name or a Python package; `make` runs in the engine's own process."""
+
+    title: str
+    format: str
+    make: Callable[[Tables, Peers], Engine]
+    jar: str | None = None
+    package: str | None = None
+
+    def missing(self, peers: Peers) -> str | None:
+        """Why it cannot run here, or None."""
+        if self.jar is not None and (not peers.jars(self.jar) or not peers.python.exists()):
+            return f"there is no {self.jar} in {peers.folder}; `make bench-peers` brings it"
+        if self.package is not None and find_spec(self.package) is None:
+            return f"the package {self.package} is not installed"
+        return None
+
+    def python(self, peers: Peers) -> str:
+        return sys.executable if self.jar is None else str(peers.python)
+
+
+def _ours(format_: str, mode: str) -> Entry:
+    def make(tables: Tables, peers: Peers) -> Engine:
+        from benchmarks.engines.ours import Rowmerge
+
+        return Rowmerge(format_, mode)
+
+    return Entry(f"rowmerge, {format_.title()}, {mode}", format_, make)
+
+
+def _delta(vectors: bool) -> Entry:
+    def make(tables: Tables, peers: Peers) -> Engine:
+        from benchmarks.engines.delta_spark import DeltaSpark
+
+        return DeltaSpark(peers.jars("delta-"), vectors=vectors)
+
+    return Entry(f"Delta on Spark, {'deletion vectors' if vectors else 'copy-on-write'}", "delta", make, jar="delta-spark")
+
+
+def _iceberg(mode: str) -> Entry:
+    def make(tables: Tables, peers: Peers) -> Engine:
+        from benchmarks.engines.iceberg_spark import IcebergSpark
+
+        return IcebergSpark(peers.jars("iceberg-"), tables.live, mode)
+
+    return Entry(f"Iceberg on Spark, {mode}", "iceberg", make, jar="iceberg-spark-runtime")
+
+
+def _delta_rs(tables: Tables, peers: Peers) -> Engine:
+    from benchmarks.engines.delta_rs import DeltaRs
+
+    return DeltaRs()
+
+
+def _limit(name: str) -> Entry:
+    def make(tables: Tables, peers: Peers) -> Engine:
+        from benchmarks.engines.limit import ArrowLimit, SparkLimit
+
+        return ArrowLimit() if name == "pyarrow" else SparkLimit()
+
+    return Entry(f"the limit, bare {name} jobs", "delta", make)
+
+
+ENGINES = {
+    "ours": _ours("delta", "auto"),
+    "ours-cow": _ours("delta", "copy-on-write"),
+    "ours-mor": _ours("delta", "merge-on-read"),
+    "ours-iceberg": _ours("iceberg", "auto"),
+    "ours-iceberg-cow": _ours("iceberg", "copy-on-write"),
+    "ours-iceberg-mor": _ours("iceberg", "merge-on-read"),
+    "delta-rs": Entry("delta-rs", "delta", _delta_rs, package="deltalake"),
+    "delta-spark": _delta(vectors=False),
+    "delta-spark-dv": _delta(vectors=True),
+    "iceberg-spark-cow": _iceberg("copy-on-write"),
+    "iceberg-spark-mor": _iceberg("merge-on-read"),
+    "limit-spark": _limit("Spark"),
+    "limit-arrow": _limit("pyarrow"),
+}

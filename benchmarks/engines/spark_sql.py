@@ -1,0 +1,65 @@
+"""What all engines on Spark share: the session's settings, sources as views, statements as text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.engines.sql import text_of
+from benchmarks.scenarios import Query, Scenario, Step
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CORES = os.cpu_count() or 2
+SETTINGS = {
+    "spark.master": f"local[{CORES}]",
+    "spark.driver.memory": os.environ.get("ROWMERGE_BENCH_MEMORY", "8g"),
+    "spark.sql.shuffle.partitions": str(2 * CORES),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""The same for every engine on Spark; what else there is are Spark's defaults, or the engine's own."""
+
+
+def start(settings: Mapping[str, str], jars: list[Path]) -> SparkSession:
+    """A Spark with jars on its class path."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("benchmark")
+    classpath = ":".join(str(jar) for jar in jars)
+    for key, value in {**SETTINGS, "spark.driver.extraClassPath": classpath, "spark.jars": classpath.replace(":", ","), **settings}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+class SparkSqlEngine:
+    """Statements on one table of a Spark session. `table`: its name in SQL, `compaction`: the statement for it."""
+
+    ends = True
+    spark: SparkSession
+    table: str
+    compaction: str
+
+    def source(self, name: str, path: Path) -> None:
+        self.spark.read.parquet(str(path)).createOrReplaceTempView(name)
+
+    def run(self, step: Step, scenario: Scenario) -> str | None:
+        rows: list[Any] = self.spark.sql(text_of(step, scenario, self.table, self.compaction)).collect()
+        return _text(rows) if isinstance(step, Query) else None
+
+    def plan(self, step: Step, scenario: Scenario) -> None:
+        pass
+
+    def stages(self) -> Mapping[str, float]:
+        return {}
+
+
+def _text(rows: list[Any]) -> str:
+    return " | ".join(str(value) for value in rows[0])

@@ -1,0 +1,36 @@
+"""Where a peer is faster than ours, and why."""
+
+from __future__ import annotations
+
+from benchmarks.engines.registry import ENGINES
+from benchmarks.results import Run
+from benchmarks.scenarios import SCENARIOS
+
+PEERS = {
+    "delta-rs": ("ours",),
+    "delta-spark": ("ours", "ours-cow"),
+    "delta-spark-dv": ("ours", "ours-mor"),
+    "iceberg-spark-cow": ("ours-iceberg-cow",),
+    "iceberg-spark-mor": ("ours-iceberg-mor",),
+}
+"""What a peer is set beside: our default, and our engine in the same mode."""
+WHY: dict[str, str] = {}
+"""Why ours is slower, by the scenario's name."""
+
+
+def losses(run: Run) -> list[str]:
+    """The lines of the page."""
+    lines = ["\n### Where we lose\n"]
+    for scenario in run.scenarios():
+        told = []
+        for peer, mine in PEERS.items():
+            theirs = run.case(scenario, peer)
+            for name in mine:
+                ours = run.case(scenario, name)
+                if theirs is None or ours is None or not theirs.warm or not ours.warm or theirs.warm >= ours.warm:
+                    continue
+                told.append(f"{ENGINES[peer].title} is {ours.warm / theirs.warm:.2f} × as fast as {ENGINES[name].title}")
+        if told:
+            why = f" {WHY[scenario]}" if scenario in WHY else ""
+            lines.append(f"- **{scenario}** {SCENARIOS[scenario].title}: {'; '.join(told)}.{why}")
+    return lines if len(lines) > 1 else [*lines, "Nowhere."]

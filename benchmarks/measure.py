@@ -1,0 +1,125 @@
+"""What one repetition took: seconds, bytes, files, memory; bytes read and memory from Linux's /proc, of this process and those below it."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Measured:
+    """`seconds` by the scenario's labels; `bytes_read` by all calls to read, page cache or not; `bytes_written` are new
+    files in the table's folder; `files` data files and files of deleted rows that were written, removed or replaced; `memory` the highest
+    resident size in bytes of the engine's processes together.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    bytes_read: int | None = None
+    bytes_written: int = 0
+    files: int = 0
+    memory: int | None = None
+    stages: dict[str, float] = field(default_factory=dict)
+    """What the engine says of where its time went."""
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())
+
+
+@contextmanager
+def measured(place: Path) -> Iterator[Measured]:
+    """Measure what the block does with the table in a folder; the block itself takes the seconds."""
+    result = Measured()
+    before, processes = _files(place), _processes()
+    read = _read_by(processes)
+    for process in processes:
+        _forget_peak(process)
+    yield result
+    processes = _processes()
+    after = _read_by(processes)
+    result.bytes_read = None if read is None or after is None else after - read
+    result.memory = _peak_of(processes)
+    now = _files(place)
+    new = {path: size for path, size in now.items() if path not in before}
+    result.bytes_written = sum(new.values())
+    result.files = _touched(place, new)
+
+
+@contextmanager
+def stopwatch(seconds: dict[str, float], label: str) -> Iterator[None]:
+    """Add what the block takes."""
+    begun = time.perf_counter()
+    yield
+    seconds[label] = seconds.get(label, 0.0) + time.perf_counter() - begun
+
+
+def _files(place: Path) -> dict[str, int]:
+    if not place.exists():
+        return {}
+    files = [path for path in place.rglob("*") if path.is_file() and not path.name.startswith(".")]
+    return {str(path.relative_to(place)): path.stat().st_size for path in files}
+
+
+def _touched(place: Path, new: Mapping[str, int]) -> int:
+    """Distinct data files in new commits of a Delta log; data and delete files that new snapshots of an Iceberg table added or removed."""
+    touched: set[str] = set()
+    counted = 0
+    for name in new:
+        if name.startswith("_delta_log/") and name.endswith(".json"):
+            for line in (place / name).read_text().splitlines():
+                action = json.loads(line)
+                touched |= {(action.get(kind) or {}).get("path", "") for kind in ("add", "remove") if kind in action}
+        elif name.startswith("metadata/") and name.endswith(".metadata.json"):
+            metadata = json.loads((place / name).read_text())
+            current = metadata.get("current-snapshot-id")
+            summary = next((s["summary"] for s in metadata.get("snapshots", ()) if s["snapshot-id"] == current), {})
+            counted += sum(int(summary.get(key, 0)) for key in ("added-data-files", "deleted-data-files", "added-delete-files"))
+    return len(touched) + counted
+
+
+def _processes() -> list[int]:
+    """This process and those below it."""
+    if not Path("/proc/self/stat").exists():
+        return []
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text()
+            except OSError:
+                continue  # it has ended
+            children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry.name))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def _read_by(processes: list[int]) -> int | None:
+    counts = [_number(f"/proc/{process}/io", "rchar:") for process in processes]
+    return sum(count for count in counts if count is not None) if processes else None
+
+
+def _peak_of(processes: list[int]) -> int | None:
+    peaks = [_number(f"/proc/{process}/status", "VmHWM:") for process in processes]
+    return 1024 * sum(peak for peak in peaks if peak is not None) if processes else None
+
+
+def _forget_peak(process: int) -> None:
+    try:
+        Path(f"/proc/{process}/clear_refs").write_text("5")
+    except OSError:
+        return  # it has ended, or the kernel does not let us: then the peak is that of the whole run
+
+
+def _number(path: str, name: str) -> int | None:
+    try:
+        lines = Path(path).read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), None)

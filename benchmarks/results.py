@@ -1,0 +1,83 @@
+"""What a run found, as it is kept in JSON: all repetitions, and the medians that the tables show."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+
+@dataclass
+class Case:
+    """One scenario on one engine. `repetitions` as Measured has them, the first on a table and with code that were never used before."""
+
+    scenario: str
+    engine: str
+    repetitions: list[dict[str, Any]] = field(default_factory=list)
+    rows: str | None = None
+    answers: dict[str, str] = field(default_factory=dict)
+    failed: str | None = None
+
+    @property
+    def first(self) -> float | None:
+        return sum(self.repetitions[0]["seconds"].values()) if self.repetitions else None
+
+    @property
+    def warm(self) -> float | None:
+        """The median of all repetitions but the first."""
+        return median(sum(r["seconds"].values()) for r in self.repetitions[1:]) if len(self.repetitions) > 1 else None
+
+    def of(self, name: str) -> float | None:
+        """The median of what the later repetitions measured."""
+        found = [r[name] for r in self.repetitions[1:] if r.get(name) is not None]
+        return median(found) if found else None
+
+    def part(self, label: str) -> float | None:
+        """The median of one label's seconds."""
+        found = [r["seconds"][label] for r in self.repetitions[1:] if label in r["seconds"]]
+        return median(found) if found else None
+
+
+@dataclass
+class Run:
+    """All cases, and where and when they ran. `skipped`: engines that could not run, and why."""
+
+    scale: float
+    date: str
+    machine: dict[str, str]
+    versions: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+    started: dict[str, float] = field(default_factory=dict)
+    cases: list[Case] = field(default_factory=list)
+
+    def case(self, scenario: str, engine: str) -> Case | None:
+        return next((case for case in self.cases if (case.scenario, case.engine) == (scenario, engine)), None)
+
+    def scenarios(self) -> list[str]:
+        return list(dict.fromkeys(case.scenario for case in self.cases))
+
+    def engines(self) -> list[str]:
+        return list(dict.fromkeys(case.engine for case in self.cases))
+
+    def disagreements(self) -> list[str]:
+        """Scenarios whose engines ended with different rows, or gave different answers, in words."""
+        told = []
+        for scenario in self.scenarios():
+            ended: dict[str, list[str]] = {}
+            for case in self.cases:
+                if case.scenario == scenario and case.rows is not None:
+                    ended.setdefault(f"{case.rows} {case.answers}", []).append(case.engine)
+            if len(ended) > 1:
+                told.append(f"scenario {scenario}: " + "; ".join(f"{', '.join(who)}: {what}" for what, who in ended.items()))
+        return told
+
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> Run:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return cls(**{**found, "cases": [Case(**case) for case in found["cases"]]})

@@ -1,0 +1,95 @@
+"""The tables that every engine begins with: loaded once for each format and layout, brought back by hard links between repetitions.
+
+An Iceberg table's metadata name their place, so the folder in which engines work has one path for good. Delta tables get a new folder
+each time: engines remember versions by path.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import rowmerge
+
+SCHEMA, TABLE = "bench", "lineitem"
+PARTITIONED = {"lhbench": "partition", "small_files": "part"}
+
+
+class Tables:
+    """Tables of one folder: `kept/<format>/<layout>` as they were loaded, `live/bench/<name>` where engines work on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.live = folder / "live"
+        self._numbers = count()
+
+    def kept(self, format_: str, layout: str) -> Path:
+        """Where a table is as it was loaded."""
+        return self.folder / "kept" / format_ / layout
+
+    def place(self, format_: str) -> Path:
+        """An empty place for a table to work on; what was in the last one is gone."""
+        shutil.rmtree(self.live / SCHEMA, ignore_errors=True)
+        number = next(self._numbers)
+        place = self.live / SCHEMA / (TABLE if format_ == "iceberg" else f"{TABLE}_{number}")
+        place.parent.mkdir(parents=True)
+        return place
+
+    def bring_back(self, format_: str, kept: Path) -> Path:
+        """A copy of a kept table to work on. Data files, which nobody changes in place, are shared."""
+        place = self.place(format_)
+        shutil.copytree(kept, place, copy_function=_shared)
+        return place
+
+    def set_aside(self, place: Path, format_: str, layout: str) -> Path:
+        """Keep a table that an engine has prepared, for as long as the engine runs; returns where."""
+        kept = self.folder / "prepared" / format_ / layout
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(kept)
+        return kept
+
+
+def _shared(source: str, target: str) -> None:
+    if source.endswith((".parquet", ".bin", ".puffin")):
+        os.link(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+def load(folder: Path, wanted: list[tuple[str, str, list[str]]]) -> None:
+    """Write tables (format, layout, Parquet files of their rows), one data file for each file, with the engine's own defaults."""
+    import rowmerge
+
+    tables = Tables(folder)
+    session = rowmerge.connect(str(tables.live))
+    for format_, layout, parts in wanted:
+        place = tables.place(format_)
+        session.sql(f"create schema if not exists {SCHEMA}")
+        _fill(session, f"{SCHEMA}.{place.name}", format_, layout, parts)
+        kept = tables.kept(format_, layout)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(kept)
+    session.close()
+
+
+def _fill(session: rowmerge.Session, name: str, format_: str, layout: str, parts: list[str]) -> None:
+    divided = f"partitioned by ({PARTITIONED[layout]})" if layout in PARTITIONED else ""
+    # Without deletion vectors: not every engine writes tables that may have them.
+    plain = "tblproperties ('rowmerge.write.mode' = 'copy-on-write')" if format_ == "delta" else ""
+    for number, part in enumerate(parts):
+        session.spark.read.parquet(part).coalesce(1).createOrReplaceTempView("part")
+        if number == 0:
+            session.sql(f"create table {name} using {format_} {divided} {plain} as select * from part")
+        else:
+            session.sql(f"insert into {name} select * from part")
+
+
+if __name__ == "__main__":
+    load(Path(sys.argv[1]), json.load(sys.stdin))

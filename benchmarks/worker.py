@@ -1,0 +1,107 @@
+"""The process of one engine: takes what it is to do as JSON, tells each repetition as a line of JSON.
+
+After the first repetition of a scenario it waits until its rows have been looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.engines.engine import Engine
+from benchmarks.engines.registry import ENGINES, Peers
+from benchmarks.measure import Measured, measured, stopwatch
+from benchmarks.scenarios import SCENARIOS, Merge, Scenario, steps_of
+from benchmarks.tables import Tables
+
+MARK = "told: "
+
+
+class Worker:
+    """`sources`: Parquet files by name; `repetitions` are those after the first, fewer when they take more than `seconds` together."""
+
+    def __init__(self, engine: Engine, tables: Tables, sources: Mapping[str, str], repetitions: int, seconds: float) -> None:
+        self._engine, self._tables, self._sources = engine, tables, sources
+        self._repetitions, self._seconds = repetitions, seconds
+        self._prepared: dict[str, Path] = {}
+
+    def run(self, scenario: Scenario) -> None:
+        """All repetitions of a scenario; the first on a table that was never opened."""
+        kept = self._table(scenario.layout)
+        place = self._tables.bring_back(self._engine.format, kept)
+        begun = time.monotonic()
+        for number in range(1 + self._repetitions):
+            if number > 1 and time.monotonic() - begun > self._seconds:
+                break
+            if number > 0 and not scenario.in_row:
+                place = self._tables.bring_back(self._engine.format, kept)
+            self._engine.open(place, known=number > 0)
+            result, answers = self._repeat(scenario, place, number)
+            tell(scenario=scenario.name, repetition=number, **asdict(result))
+            if number == 0:
+                if self._engine.ends:
+                    tell(scenario=scenario.name, check=str(place), answers=answers)
+                    sys.stdin.readline()
+                begun = time.monotonic()
+
+    def _repeat(self, scenario: Scenario, place: Path, number: int) -> tuple[Measured, dict[str, str]]:
+        numbered = {
+            label: [_numbered(step, number) if isinstance(step, Merge) else step for step in steps]
+            for label, steps in steps_of(scenario).items()
+        }
+        for steps in numbered.values():
+            for step in steps:
+                if isinstance(step, Merge):
+                    self._engine.source(step.source, Path(self._sources[step.source]))
+        answers: dict[str, str] = {}
+        with measured(place) as result:
+            for label, steps in numbered.items():
+                for step in steps:
+                    self._engine.plan(step, scenario)
+                    with stopwatch(result.seconds, label):
+                        answer = self._engine.run(step, scenario)
+                    for stage, seconds in self._engine.stages().items():
+                        result.stages[stage] = result.stages.get(stage, 0.0) + seconds
+                    if answer is not None:
+                        answers[label] = answer
+        return result, answers
+
+    def _table(self, layout: str) -> Path:
+        """The loaded table in the engine's own setting."""
+        if layout not in self._prepared:
+            place = self._tables.bring_back(self._engine.format, self._tables.kept(self._engine.format, layout))
+            self._engine.prepare(place, layout)
+            self._prepared[layout] = self._tables.set_aside(place, self._engine.format, layout)
+        return self._prepared[layout]
+
+
+def _numbered(step: Merge, number: int) -> Merge:
+    return Merge(step.source.replace("{n}", str(number)), step.clauses, step.on)
+
+
+def tell(**fields: Any) -> None:
+    sys.stdout.write(f"{MARK}{json.dumps(fields)}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    job = json.loads(sys.stdin.readline())
+    tables = Tables(Path(job["folder"]))
+    begun = time.perf_counter()
+    engine = ENGINES[job["engine"]].make(tables, Peers(Path(job["peers"])))
+    tell(versions=dict(engine.versions), started=time.perf_counter() - begun)
+    worker = Worker(engine, tables, job["sources"], job["repetitions"], job["seconds"])
+    for name in job["scenarios"]:
+        try:
+            worker.run(SCENARIOS[name])
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the engine's result
+            tell(scenario=name, failed=f"{type(error).__name__}: {error}"[:1000])
+
+
+if __name__ == "__main__":
+    main()

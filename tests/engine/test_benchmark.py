@@ -1,0 +1,23 @@
+"""The benchmark runs as it is, on few rows. Its engines have processes of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PLACES = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+
+
+@pytest.mark.skipif(shutil.which("tpchgen-cli", path=PLACES) is None, reason="tpchgen-cli, which makes the data, is not installed")
+def test_all_engines_of_the_benchmark_end_with_the_same_rows(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}
+    run = subprocess.run([sys.executable, "-m", "benchmarks.smoke"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert "all engines end with the same rows" in run.stderr
+    assert "| 12 | rowmerge, Delta, auto |" in run.stdout and "| 12 | delta-rs |" in run.stdout
