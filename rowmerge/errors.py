@@ -127,6 +127,15 @@ class TableNotFound(TableError):
         super().__init__(f"There is no table or view {name}. {_near(name, candidates) or 'Check the name with SHOW TABLES.'}")
 
 
+class FunctionNotFound(TableError):
+    """No function of this name, neither Spark's nor the warehouse's; `candidates` are those of its schema."""
+
+    def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        near = _near(name, candidates) or "Check the name with SHOW USER FUNCTIONS."
+        super().__init__(f"There is no function {name}. {near}")
+
+
 class SchemaNotFound(TableError):
     """No schema of this name."""
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from rowmerge.catalog.functions import Function
 from rowmerge.catalog.relation import Relation, View
+from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import Table
 
 
 class Catalog(Protocol):
-    """Schemas, tables and views. Names are not case-sensitive, and told in lower case. Every method raises StorageError when the storage
-    or the service behind it fails."""
+    """Schemas, tables, views and functions. Names are not case-sensitive, and told in lower case. Every method raises StorageError when
+    the storage or the service behind it fails."""
 
     def schemas(self) -> list[str]:
         """The names of all schemas, sorted."""
@@ -76,3 +78,15 @@ class Catalog(Protocol):
 
     def drop_view(self, schema: str, name: str) -> None:
         """Delete a view. Raises TableNotFound, TableError for a table."""
+
+    def functions(self, schema: str) -> list[str]:
+        """The names of a schema's functions, sorted; none when there is no such schema."""
+
+    def function(self, schema: str, name: str) -> Function | None:
+        """The function of this name, or None. Raises TableError when what is kept of it says nothing."""
+
+    def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        """Keep a function. Raises AlreadyExists without `or_replace`, SchemaNotFound, TableError where no functions are kept."""
+
+    def drop_function(self, schema: str, name: str) -> None:
+        """Forget a function. Raises FunctionNotFound."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from uuid import uuid4
 
+from rowmerge.catalog.functions import Function, FunctionFiles
 from rowmerge.catalog.layout import (
     POINTER,
     DeltaFolder,
@@ -25,6 +26,7 @@ from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, finish_removal, is_dropped, remove_table
 from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, first_metadata, next_metadata, version_of, view_of
+from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError, TableNotFound, UnsupportedTableFeature
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
@@ -40,7 +42,7 @@ _RACES = 20
 
 
 class DirectoryCatalog:
-    """Schemas, tables and views below one warehouse folder.
+    """Schemas, tables, views and functions below one warehouse folder.
 
     Names are not case-sensitive and kept in lower case. A table's format is seen in its folder. Every method raises StorageError
     when storage fails, and TableError for a name that cannot have a folder where something is to be made.
@@ -51,6 +53,7 @@ class DirectoryCatalog:
         plain_location(storage.location)
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
+        self._functions = FunctionFiles(storage)
         _check_warehouse(storage)
 
     # -------------------------------------------------------------- schemas
@@ -61,12 +64,13 @@ class DirectoryCatalog:
         return sorted(names | {DEFAULT_SCHEMA})
 
     def schema_exists(self, name: str) -> bool:
-        """Whether the schema was created, or holds a relation."""
+        """Whether the schema was created, or holds a relation or a function."""
         if fold(name) == DEFAULT_SCHEMA:
             return True
         if not has_folder(name):
             return False
-        return self._storage.exists(f"{folder_of(name)}/{_MARKER}") or any(True for _ in self._look_all(name))
+        marked = self._storage.exists(f"{folder_of(name)}/{_MARKER}")
+        return marked or any(True for _ in self._look_all(name)) or bool(self._functions.names(name))
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -94,14 +98,17 @@ class DirectoryCatalog:
             if if_exists:
                 return
             raise SchemaNotFound(schema, self.schemas())
-        relations = self.relations(schema)
-        if relations and not cascade:
-            listed = ", ".join(r.name for r in relations[:5]) + (", …" if len(relations) > 5 else "")
+        relations, functions = self.relations(schema), self._functions.names(schema)
+        held = [*(r.name for r in relations), *(f"{name}()" for name in functions)]
+        if held and not cascade:
+            listed = ", ".join(held[:5]) + (", …" if len(held) > 5 else "")
             raise TableError(f"The schema {quote(schema)} is not empty: it holds {listed}. Drop these first, or add CASCADE.")
         for relation in relations:
             self._check_own(relation.schema, relation.name, "drop")
         for relation in relations:
             self._drop(relation)
+        for function in functions:
+            self._functions.drop(schema, function)
         self._finish_removals(schema)
         self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
         self._storage.child(folder_of(schema)).remove_folders()
@@ -232,6 +239,26 @@ class DirectoryCatalog:
         if relation.kind != "view":
             raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
         self._drop(relation)
+
+    # -------------------------------------------------------------- functions
+
+    def functions(self, schema: str) -> list[str]:
+        """The names of a schema's functions, sorted; none when there is no such schema."""
+        return self._functions.names(schema)
+
+    def function(self, schema: str, name: str) -> Function | None:
+        """The function of this name, or None. Raises TableError for a file that says nothing."""
+        return self._functions.get(schema, name)
+
+    def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        """Keep a function. Raises AlreadyExists without `or_replace`, SchemaNotFound."""
+        if not self.schema_exists(schema):
+            raise SchemaNotFound(fold(schema), self.schemas())
+        self._functions.put(schema, name, definition, default_schema, or_replace=or_replace)
+
+    def drop_function(self, schema: str, name: str) -> None:
+        """Forget a function. Raises FunctionNotFound."""
+        self._functions.drop(schema, name)
 
     # -------------------------------------------------------------- inside
 

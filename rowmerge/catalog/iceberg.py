@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any
 
+from rowmerge.catalog.functions import Function
 from rowmerge.catalog.layout import plain_location
 from rowmerge.catalog.names import fold
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.views import ViewText, first_metadata, view_of
-from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError, TableNotFound
+from rowmerge.commands.functions import FunctionDefinition
+from rowmerge.errors import AlreadyExists, ConfigurationError, FunctionNotFound, SchemaNotFound, TableError, TableNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Struct, quote
@@ -187,6 +189,21 @@ class IcebergCatalog:
         if relation.kind != "view":
             raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
         self._client.drop_view(self._namespace(schema), fold(name))
+
+    def functions(self, schema: str) -> list[str]:
+        return []
+
+    def function(self, schema: str, name: str) -> Function | None:
+        return None
+
+    def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        raise TableError(
+            f"The function {_shown(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps none. "
+            f"Write its expression where it is called, or use a warehouse folder without a catalog."
+        )
+
+    def drop_function(self, schema: str, name: str) -> None:
+        raise FunctionNotFound(_shown(schema, name))
 
     # -------------------------------------------------------------- inside
 

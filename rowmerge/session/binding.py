@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Catalog, Relation, TablesByPath
+from rowmerge.catalog import Catalog, Function, Relation, TablesByPath
 from rowmerge.commands.files import TABLE_FORMATS, FileSource
 from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
@@ -19,10 +19,12 @@ from rowmerge.session.description import RelationDescription, of_snapshot
 from rowmerge.session.information_schema import INFORMATION_SCHEMA, TABLES, information
 from rowmerge.spark.changes import read_changes
 from rowmerge.spark.file_sources import absolute, read_file_source, size_and_age
+from rowmerge.spark.functions import BUILT_IN, is_known, register_python, register_sql
+from rowmerge.spark.functions import unregister as unregister_function
 from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.views import is_temporary_view, milliseconds, register, unregister
-from rowmerge.sql import TableReference, bind, names_of_with
+from rowmerge.sql import Called, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.changes import TableChanges
 from rowmerge.table.schema import backquote, quote, string_literal
 from rowmerge.table.snapshot import Snapshot, Table
@@ -30,7 +32,7 @@ from rowmerge.table.snapshot import Snapshot, Table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-KEPT_VIEWS = 512
+KEPT_VIEWS, KEPT_FUNCTIONS = 512, 256
 
 
 class Binder:
@@ -47,6 +49,7 @@ class Binder:
         self.schema = schema
         self._temporary: dict[str, str] = {}
         self._views: OrderedDict[str, DataFrame] = OrderedDict()
+        self._functions: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.RLock()
 
     # ---------------------------------------------------------- names
@@ -108,7 +111,8 @@ class Binder:
 
     def query(self, text: str, statement: Statement | None = None) -> DataFrame:
         """A query over our tables, Spark's and temporary views, as a DataFrame."""
-        return self.spark.sql(bind(text, (statement or Statement(self)).resolve))
+        names = statement or Statement(self)
+        return self.spark.sql(bind(text, names.resolve, names.function))
 
     def statement(self, target: Snapshot, with_clause: SqlText | None = None) -> Statement:
         """The names of a statement that writes: its target means this snapshot wherever it is read.
@@ -192,6 +196,26 @@ class Binder:
             self._views.move_to_end(name)
         return backquote(name)
 
+    def function(self, schema: str, name: str) -> Function | None:
+        """What the catalog has under a function's name."""
+        return self._catalog.function(schema, name)
+
+    def register_function(self, function: Function, body: str) -> str:
+        """The quoted name of a function in Spark's session; of one in SQL, with its bound body."""
+        definition = function.definition
+        name = f"__rowmerge_{_digest('function', str(function), repr(definition), body)}"
+        with self._lock:
+            if name not in self._functions:
+                if definition.language == "sql":
+                    register_sql(self.spark, name, definition, body)
+                else:
+                    register_python(self.spark, name, str(function), definition)
+                self._functions[name] = None
+                while len(self._functions) > KEPT_FUNCTIONS:
+                    unregister_function(self.spark, self._functions.popitem(last=False)[0])
+            self._functions.move_to_end(name)
+        return backquote(name)
+
     def _frame(self, snapshot: Snapshot) -> tuple[str, DataFrame]:
         name = f"__rowmerge_{_digest(snapshot.location, snapshot.identity)}"
         with self._lock:
@@ -225,6 +249,7 @@ class Statement:
     newest: dict[str, Snapshot] = field(default_factory=dict)
     with_text: str = ""
     with_names: frozenset[str] = frozenset()
+    called: dict[tuple[str, str, bool], Called | None] = field(default_factory=dict)
 
     def resolve(self, reference: TableReference) -> str | None:
         """The quoted view for a name, or None for a name that is Spark's."""
@@ -327,9 +352,43 @@ class Statement:
 
     def _view(self, name: str, text: str, schema: str, columns: tuple[str, ...]) -> str:
         if name in self.within:
-            raise PlanError(f"The view {name} reads itself ({' → '.join((*self.within, name))}). Replace one of these views.")
-        inner = Statement(self.binder, schema, self.found, (*self.within, name), self.pinned, self.read, self.newest)
-        return self.binder.register_query(bind(text, inner.resolve), columns)
+            raise PlanError(f"The view {name} reads itself ({' → '.join((*self.within, name))}). Replace one of these.")
+        inner = self._inside(name, schema)
+        return self.binder.register_query(bind(text, inner.resolve, inner.function), columns)
+
+    def _inside(self, name: str, schema: str) -> Statement:
+        """The names in the text of a view or a function."""
+        return Statement(self.binder, schema, self.found, (*self.within, name), self.pinned, self.read, self.newest, called=self.called)
+
+    # ---------------------------------------------------------- functions
+
+    def function(self, written: TableName) -> Called | None:
+        """What a called name means; None for one of Spark's, which comes first where no schema is named.
+
+        Raises PlanError for a function that calls itself.
+        """
+        parts = self.binder.within_catalog(written.parts)
+        plain = len(parts) == 1
+        if len(parts) > 2 or (plain and parts[0].lower() in BUILT_IN):
+            return None
+        schema, called = (self.schema or self.binder.schema, parts[0]) if plain else parts
+        if (name := f"{schema}.{called}()".lower()) in self.within:
+            raise PlanError(f"The function {name} calls itself ({' → '.join((*self.within, name))}). Replace one of these.")
+        key = (schema.lower(), called.lower(), plain)
+        if key not in self.called:
+            function = self.binder.function(schema, called)
+            if function is not None and plain and is_known(self.binder.spark, called):
+                function = None
+            self.called[key] = None if function is None else self.meaning(function)
+        return self.called[key]
+
+    def meaning(self, function: Function) -> Called:
+        """What calls of a function become."""
+        definition, body = function.definition, ""
+        if definition.language == "sql":
+            inner = self._inside(f"{function.schema}.{function.name}()", function.default_schema)
+            body = bind_expression(expression_of(definition.body), inner.resolve, inner.function)
+        return Called(str(function), definition, body, lambda: self.binder.register_function(function, body))
 
 
 def _digest(*parts: str) -> str:

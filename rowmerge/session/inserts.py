@@ -61,7 +61,8 @@ class InsertStatement:
             return replaced_where(rows, snapshot, command.replace_where.text)
         condition = command.replace_on
         assert condition is not None
-        bound = SqlText(bind_expression(condition.text, self.binder.statement(snapshot).resolve), condition.line, condition.column)
+        names = self.binder.statement(snapshot)
+        bound = SqlText(bind_expression(condition.text, names.resolve, names.function), condition.line, condition.column)
         return replaced_on(rows, snapshot, bound, command.target, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:

@@ -117,7 +117,7 @@ class MergePlanner:
 
 
 def _bound(text: SqlText, names: Statement) -> SqlText:
-    return SqlText(bind_expression(text.text, names.resolve), text.line, text.column)
+    return SqlText(bind_expression(text.text, names.resolve, names.function), text.line, text.column)
 
 
 def _bound_assignments(assignments: tuple[Assignment, ...], names: Statement) -> tuple[Assignment, ...]:

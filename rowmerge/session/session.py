@@ -14,6 +14,7 @@ from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
+from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, ShowFunctions
 from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
@@ -27,6 +28,7 @@ from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.embedded import check_pyspark, start_spark
 from rowmerge.session.explanations import Explanations
+from rowmerge.session.functions import FunctionStatements
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
 from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.partitioning import partition_field, partitioning
@@ -129,6 +131,7 @@ class Session:
         self._options = CommitOptions(retries=commit_retries)
         self._binder = Binder(spark, catalog, schema, by_path, catalog_name)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
+        self._functions = FunctionStatements(spark, catalog, self._binder)
         self._rows = RowStatements(spark, self._binder)
         self._maintenance = Maintenance(spark, self._binder, self._options)
 
@@ -161,6 +164,8 @@ class Session:
                     return self._rows.run(command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
                     return self._maintenance.run(command)
+                case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
+                    return self._functions.run(command)
                 case _:
                     return self._definitions.run(command, options)
 
@@ -261,6 +266,10 @@ class Session:
     def relation(self, schema: str, name: str) -> Relation | None:
         """One table or view, or None."""
         return self._catalog.relation(schema, name)
+
+    def functions(self, schema: str) -> list[str]:
+        """The names of a schema's functions, unquoted; none when it does not exist."""
+        return self._catalog.functions(schema)
 
     def describe(self, schema: str, name: str) -> RelationDescription:
         """Columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""

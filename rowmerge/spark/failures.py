@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 from rowmerge.errors import (
     AmbiguousColumn,
     ConstraintViolated,
+    FunctionNotFound,
     MissingDataFile,
     RowmergeError,
     SparkFailed,
@@ -88,6 +89,8 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return AmbiguousColumn(_plain(parameters.get("name") or ""), [_plain(choice) for choice in choices if choice])
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return TableNotFound(_plain(parameters.get("relationName") or ""))
+    if condition.startswith("UNRESOLVED_ROUTINE"):
+        return FunctionNotFound(_plain(parameters.get("routineName") or ""))
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
         return TypeMismatch(f"{_first_line(message)} Cast the value to the type that is wanted.")
     if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
@@ -100,7 +103,9 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
     if of_file := _of_file(message, table):
         return of_file
     if raised := re.search(r"exception was thrown from the Python worker.*?\nTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
-        return SparkFailed(f"A Python function that Spark ran raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
+        told = re.findall(r'File "<function (.+?)>", line (\d+)', message)
+        whose = f"The function {told[-1][0]}, in line {told[-1][1]} of its body," if told else "A Python function that Spark ran"
+        return SparkFailed(f"{whose} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
     if isinstance(error, AnalysisException):
         return SparkFailed(f"Spark does not accept the statement: {_first_line(message)}")
     return SparkFailed(f"Spark stopped the statement: {_first_line(message)} Nothing was written.")

@@ -182,6 +182,18 @@ class Cursor:
             raise self.error(f"A name with a hyphen needs backquotes: `{before.name}-{after.name}`", before)
 
 
+def closings(tokens: list[Token]) -> dict[int, int]:
+    """For each opening bracket the index of its closing one; of the END token where there is none."""
+    closing: dict[int, int] = {}
+    opened: list[int] = []
+    for at, token in enumerate(tokens):
+        if token.key in CLOSING:
+            opened.append(at)
+        elif opened and token.key == CLOSING[tokens[opened[-1]].key]:
+            closing[opened.pop()] = at
+    return closing | {at: len(tokens) - 1 for at in opened}
+
+
 def _misspelled(token: Token, keywords: list[str]) -> bool:
     return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in keywords)
 

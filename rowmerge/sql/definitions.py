@@ -14,7 +14,9 @@ from rowmerge.commands.definitions import (
     Drop,
     DropSchema,
 )
+from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import SqlText, TableName
+from rowmerge.sql import functions
 from rowmerge.sql.columns import begins_constraint, column_definition, constraint, options, properties
 from rowmerge.sql.cursor import CLOSING, Cursor
 from rowmerge.sql.expressions import TimeTravel, begins_query, time_travel
@@ -27,14 +29,16 @@ CATALOGS = ("rowmerge", "spark_catalog")
 """What may stand before a schema's name: there is one catalog."""
 
 
-def create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | None:
-    """CREATE of a table, a view or a schema; None for everything else that Spark creates, other formats' tables included."""
+def create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
+    """CREATE of a table, a view, a schema or a function; None for everything else that Spark creates, other formats' tables included."""
     cursor.expect("CREATE")
     replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("TABLE"):
         return _table(cursor, replace)
     if not replace and cursor.accept_any(*SCHEMA_WORDS):
         return _schema(cursor)
+    if (function := functions.create(cursor, replace)) is not None:
+        return function
     temporary = bool(cursor.accept_any("TEMP", "TEMPORARY"))
     return _view(cursor, replace, temporary) if cursor.accept("VIEW") else None
 
@@ -45,12 +49,12 @@ def replace(cursor: Cursor) -> CreateTable | CloneTable | None:
     return _table(cursor, True)
 
 
-def drop(cursor: Cursor) -> Drop | DropSchema | None:
-    """`DROP TABLE|VIEW|SCHEMA [IF EXISTS] name`; None for functions and other things of Spark's."""
+def drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
+    """`DROP TABLE|VIEW|SCHEMA|FUNCTION [IF EXISTS] name`; None for other things of Spark's."""
     cursor.expect("DROP")
     kind = cursor.accept_any("TABLE", "VIEW", *SCHEMA_WORDS)
     if not kind:
-        return None
+        return functions.drop(cursor)
     if_exists = _if_exists(cursor)
     if kind in SCHEMA_WORDS:
         name = schema_name(cursor)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowProperties, ShowSchemas, ShowTables, UseSchema
+from rowmerge.commands.functions import DescribeFunction, ShowFunctions
 from rowmerge.commands.names import TableName
+from rowmerge.sql import functions
 from rowmerge.sql.columns import property_key
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.definitions import CATALOGS, SCHEMA_WORDS, schema_name
@@ -11,14 +13,16 @@ from rowmerge.sql.expressions import begins_query
 from rowmerge.sql.lexer import Kind
 
 _DETAILS = {"EXTENDED": Detail.EXTENDED, "FORMATTED": Detail.EXTENDED, "DETAIL": Detail.DETAIL, "HISTORY": Detail.HISTORY}
-_OTHERS = frozenset({"FUNCTION", "QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS})
+_OTHERS = frozenset({"QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS})
 
 
-def describe(cursor: Cursor) -> Describe | None:
-    """`DESCRIBE|DESC [TABLE] [EXTENDED|FORMATTED|DETAIL|HISTORY] name`; None for a query, a column, a function or a schema."""
+def describe(cursor: Cursor) -> Describe | DescribeFunction | None:
+    """`DESCRIBE|DESC [TABLE] [EXTENDED|FORMATTED|DETAIL|HISTORY] name`, or of a FUNCTION; None for a query, a column or a schema."""
     if not cursor.accept_any("DESCRIBE", "DESC"):
         raise cursor.expected("DESCRIBE")
     named = cursor.token(1).is_name
+    if cursor.sees("FUNCTION") and named:
+        return functions.describe(cursor)
     if (cursor.key() in _OTHERS and named) or (not cursor.sees("TABLE") and begins_query(cursor)):
         return None
     detail = Detail.COLUMNS
@@ -37,8 +41,8 @@ def describe(cursor: Cursor) -> Describe | None:
     return Describe(name, detail, limit)
 
 
-def show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | None:
-    """SHOW of schemas, tables, views, properties and columns; None for everything else that Spark shows."""
+def show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
+    """SHOW of schemas, tables, views, properties, columns and functions of the warehouse; None for everything else that Spark shows."""
     cursor.expect("SHOW")
     what = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TBLPROPERTIES", "COLUMNS")
     match what:
@@ -51,7 +55,7 @@ def show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColu
             return _properties(cursor)
         case "COLUMNS":
             return _columns(cursor)
-    return None
+    return functions.show(cursor)
 
 
 def use(cursor: Cursor) -> UseSchema:

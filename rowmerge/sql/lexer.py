@@ -53,6 +53,7 @@ _TOKEN = re.compile(
     | (?P<bracketed>/\*)
     | (?P<string>[rR]'[^']*' | [rR]"[^"]*"
         | '[^'\\]*(?:(?:\\.|'')[^'\\]*)*' | "[^"\\]*(?:(?:\\.|"")[^"\\]*)*")
+    | (?P<dollars>\$(?P<tag>\w*)\$.*?\$(?P=tag)\$)
     | (?P<quoted>`[^`]*(?:``[^`]*)*`)
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?(?:bd|[lsyfd])?(?!\w))
     | (?P<word>\w+)
@@ -67,7 +68,8 @@ _UNCLOSED = {"'": "string", '"': "string", "`": "quoted name"}
 def tokenize(text: str) -> list[Token]:
     """The tokens of `text` without space, comments and hints, an END token last.
 
-    Follows Spark's lexer (SqlBaseLexer.g4): bracketed comments nest, names may begin with a digit, `'it''s'` is one string.
+    Follows Spark's lexer (SqlBaseLexer.g4): bracketed comments nest, names may begin with a digit, `'it''s'` is one string, and so is all
+    between `$$` and `$$`, or `$tag$` and `$tag$`.
     `<` and `>` always stand alone so that types nest. Raises Unparsable where a string, a quoted name or a comment is not closed.
     """
     tokens: list[Token] = []
@@ -86,6 +88,8 @@ def tokenize(text: str) -> list[Token]:
             tokens.append(Token(Kind.SYMBOL, symbol, at, end, symbol))
         elif group == "bracketed":
             end = _comment_end(text, at)
+        elif group == "dollars":
+            tokens.append(Token(Kind.STRING, found.group(), at, end))
         elif group in ("string", "quoted", "number"):
             tokens.append(Token(Kind(group), found.group(), at, end))
         at = end
@@ -113,7 +117,10 @@ def first_word(text: str) -> str:
 
 
 def string_value(literal: str) -> str:
-    """What a string literal of Spark SQL means: escapes undone, `r'…'` taken as it is, a doubled quote is one."""
+    """What a string literal of Spark SQL means: escapes undone, `r'…'` and `$$…$$` taken as they are, a doubled quote is one."""
+    if literal[0] == "$":
+        tag = literal[: literal.index("$", 1) + 1]
+        return literal[len(tag) : -len(tag)]
     if literal[0] in "rR":
         return literal[2:-1]
     quote, body = literal[0], literal[1:-1]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from rowmerge.commands.definitions import CreateTable, DefinitionCommand, Query
 from rowmerge.commands.explain import Explain
+from rowmerge.commands.functions import FunctionCommand
 from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
@@ -16,13 +17,14 @@ from rowmerge.sql.lexer import Kind, Token, first_word, tokenize
 from rowmerge.sql.partitioning import partition_field
 from rowmerge.table.partitioning import PartitionField
 
-Statement = RowCommand | DefinitionCommand | MaintenanceCommand | Query | Explain
+_Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
+Statement = _Command | Query | Explain
 
 _RAW = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
 """Statements whose rest Spark reads as plain text, quotes and all."""
 _EXPLAINED = ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE", "CREATE", "REPLACE")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-_RULES: dict[tuple[str, ...], Callable[[Cursor], RowCommand | DefinitionCommand | MaintenanceCommand | None]] = {
+_RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("MERGE",): merge.merge,
     ("UPDATE",): rows.update,
     ("DELETE",): rows.delete,
@@ -90,7 +92,7 @@ def parse_partition_field(text: str) -> PartitionField:
     return field
 
 
-def _command(cursor: Cursor) -> RowCommand | DefinitionCommand | MaintenanceCommand | None:
+def _command(cursor: Cursor) -> _Command | None:
     for ahead in (1, 2):
         words = tuple(cursor.key(at) for at in range(ahead))
         if words in _RULES:

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 
 from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText, TableName
+from rowmerge.sql.calls import Edit, ResolveFunction, call_edits, edited
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import Token, tokenize
 from rowmerge.sql.relations import Read, reads, reads_of_expression, reads_of_relation, with_names
 from rowmerge.table.schema import backquote
 
 Resolve = Callable[["TableReference"], str | None]
-_Edit = tuple[int, int, str]
 _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
+_HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,9 @@ def names_of_with(text: str) -> frozenset[str]:
     return with_names(Cursor(text, tokenize(text)))
 
 
-def bind(text: str, resolve: Resolve) -> str:
-    """The statement with each table's name (and VERSION or TIMESTAMP AS OF) replaced by the quoted name that `resolve` gives.
+def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
+    """The statement with each table's name (and VERSION or TIMESTAMP AS OF) replaced by the quoted name that `resolve` gives, and each
+    call of a function that `functions` knows by its value.
 
     A name for which it gives None stays as written. A replaced table without an alias gets its own last part as one, and columns that
     are qualified by more of its name (`analytics.orders.id`) are cut down to it. Names of WITH lists are no tables; the target of a
@@ -62,15 +64,15 @@ def bind(text: str, resolve: Resolve) -> str:
     Raises Unparsable for a string, name or comment that is not closed.
     """
     cursor = Cursor(text, tokenize(text))
-    return _bound(cursor, _found(cursor, reads), resolve)
+    return _bound(cursor, _found(cursor, reads), resolve, functions)
 
 
-def bind_expression(text: str, resolve: Resolve) -> str:
-    """The same for an expression, whose subqueries may read tables; without a subquery it comes back as it is, unread."""
-    if not _HOLDS_QUERY.search(text):
+def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
+    """The same for an expression, whose subqueries may read tables; without a subquery and a call it comes back as it is, unread."""
+    if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
     cursor = Cursor(text, tokenize(text))
-    return _bound(cursor, _found(cursor, reads_of_expression), resolve)
+    return _bound(cursor, _found(cursor, reads_of_expression), resolve, functions)
 
 
 def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
@@ -79,7 +81,7 @@ def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
     `aliased`: the caller puts an alias after it, so a table at the end of the text gets none here.
     """
     cursor = Cursor(text, tokenize(text))
-    return _bound(cursor, _found(cursor, reads_of_relation), resolve, aliased)
+    return _bound(cursor, _found(cursor, reads_of_relation), resolve, None, aliased)
 
 
 def _found(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
@@ -99,8 +101,8 @@ def _reference(cursor: Cursor, read: Read) -> TableReference:
     return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named, read.files)
 
 
-def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = False) -> str:
-    edits: list[_Edit] = []
+def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: ResolveFunction | None = None, aliased: bool = False) -> str:
+    edits: list[Edit] = []
     replaced: list[tuple[Read, TableName]] = []
     for read in found:
         reference = _reference(cursor, read)
@@ -114,10 +116,10 @@ def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, aliased: bool = 
                 tail = cursor.tokens[read.tail - 1].end
                 edits.append((tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
     edits += _cut_qualifiers(cursor.tokens, found, replaced)
-    return _edited(cursor.text, edits)
+    return edited(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
 
 
-def _cut_qualifiers(tokens: list[Token], found: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[_Edit]:
+def _cut_qualifiers(tokens: list[Token], found: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[Edit]:
     """Edits that leave only the last part of a replaced table's name before its columns."""
     qualified = [(read, name) for read, name in replaced if len(name.parts) > 1]
     if not qualified:
@@ -156,11 +158,3 @@ def _shared(chain: list[str], name: TableName) -> int:
         if len(chain) > size and chain[:size] == parts[-size:]:
             return size
     return 0
-
-
-def _edited(text: str, edits: list[_Edit]) -> str:
-    pieces, at = [], 0
-    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
-        pieces += [text[at:start], new]
-        at = end
-    return "".join(pieces) + text[at:]

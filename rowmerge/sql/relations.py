@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText
-from rowmerge.sql.cursor import CLOSING, Cursor
+from rowmerge.sql.cursor import CLOSING, Cursor, closings
 from rowmerge.sql.expressions import (
     TimeTravel,
     begins_query,
@@ -95,7 +95,7 @@ class _Finder:
         self.cursor = cursor
         self.size = len(cursor.tokens) - 1
         self.found: list[Read] = []
-        self.closing = _closings(cursor.tokens)
+        self.closing = closings(cursor.tokens)
 
     # -------------------------------------------------------------- statements
 
@@ -353,15 +353,3 @@ class _Finder:
             return True
         after: Token = cursor.tokens[min(self.closing[cursor.at] + 1, end)]
         return after.key in _ENDS_FROM or after.key in _BY or after.kind is Kind.END or after is cursor.tokens[end]
-
-
-def _closings(tokens: list[Token]) -> dict[int, int]:
-    """For each opening bracket the index of its closing one; of the END token where there is none."""
-    closing: dict[int, int] = {}
-    opened: list[int] = []
-    for at, token in enumerate(tokens):
-        if token.key in CLOSING:
-            opened.append(at)
-        elif opened and token.key == CLOSING[tokens[opened[-1]].key]:
-            closing[opened.pop()] = at
-    return closing | {at: len(tokens) - 1 for at in opened}

@@ -29,21 +29,8 @@ LEFT_OUT = {
         "functions.test_js_udfs.BasicJSAggregateUDF",
         "functions.test_js_udfs.JSAggregateUDFVolatilityIgnored",
     ],
-    "The warehouse keeps tables and views, and no functions: a function would be gone with its session.": [
-        "functions.test_udafs.UDAFBase",
-        "functions.test_udafs.BasicPythonUDAF",
-        "functions.test_udafs.BasicSQLUDAF",
-        "functions.test_udafs.PythonUDAFDefaultArgSupport",
-        "functions.test_udfs.UDFsBasic.test_udfs",
-        "functions.test_udfs.DeterministicUDF",
-        "functions.test_udfs.StableUDF",
-        "functions.test_udfs.NonDeterministicUDF",
-        "functions.test_udfs.PythonUDFSupported",
-        "functions.test_udfs.SqlUDFDefaultArgSupport",
-        "functions.test_udfs.PythonUDFDefaultArgSupport",
-        "functions.test_udfs.PythonUDFVolatilitySupport",
-        "functions.test_udfs.CanFindScalarFunctionRelation",
-        "functions.test_udfs.PythonUDFWithPackagesSupported",
+    "Functions in Python run here.": [
+        "functions.test_udfs.PythonUDFNotSupported.test_udfs",
     ],
     "`dbt seed --empty` comes with dbt-core 1.12.": [
         "empty.test_empty.BaseTestEmptySeedFlag",

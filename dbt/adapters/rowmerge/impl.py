@@ -32,7 +32,7 @@ from dbt.adapters.rowmerge.incremental import IncrementalModels
 from dbt.adapters.rowmerge.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.names import literal, quote, quote_column
 from dbt.adapters.rowmerge.operations import Operations
-from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model
+from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model, missing_packages
 from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
@@ -124,17 +124,26 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
                 found = self.session.relations(schema_relation.schema)
             except SchemaNotFound:
                 return []
+            functions = set(self.session.functions(schema_relation.schema)) - {each.name for each in found}
         return [
-            self.Relation.create(
-                # Rendered nowhere, but dbt's cache finds a relation by it.
-                database=schema_relation.database,
-                schema=each.schema,
-                identifier=each.name,
-                type=each.kind,
-                is_delta=each.format == "delta",
-                is_iceberg=each.format == "iceberg",
-            )
-            for each in found
+            *(
+                self.Relation.create(
+                    database=schema_relation.database, schema=schema_relation.schema.lower(), identifier=name, type=self.Relation.Function
+                )
+                for name in sorted(functions)
+            ),
+            *(
+                self.Relation.create(
+                    # Rendered nowhere, but dbt's cache finds a relation by it.
+                    database=schema_relation.database,
+                    schema=each.schema,
+                    identifier=each.name,
+                    type=each.kind,
+                    is_delta=each.format == "delta",
+                    is_iceberg=each.format == "iceberg",
+                )
+                for each in found
+            ),
         ]
 
     @available.parse_list
@@ -183,6 +192,12 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     def temporary_name(self, stem: str) -> str:
         """A name for a temporary view that no other thread, run or model can have."""
         return f"{stem}__dbt_tmp_{uuid.uuid4().hex}"
+
+    @available.parse_none
+    def check_packages(self, packages: Any, whose: str) -> None:
+        """Raise CompilationError when packages are not installed where dbt, and Spark with it, runs."""
+        if problems := list(missing_packages(packages)):
+            raise CompilationError(f"The {whose} cannot run:\n" + "\n".join(f"- {problem}" for problem in problems))
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:

@@ -20,8 +20,7 @@ def check_python_config(config: Any) -> None:
 
     `packages` must be installed where dbt runs, in the versions that are asked for; `submission_method` is a config of other adapters.
     """
-    packages = config.get("packages") or ()
-    problems = list(_missing([packages] if isinstance(packages, str) else packages))
+    problems = list(missing_packages(config.get("packages")))
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
     if problems:
@@ -72,8 +71,10 @@ def _file(name: str) -> str:
     return f"<python model {name}>"
 
 
-def _missing(packages: Iterable[Any]) -> Iterator[str]:
-    for package in packages:
+def missing_packages(packages: Any) -> Iterator[str]:
+    """What is wrong with the packages, one or a list of them, that a model or a function asks for: a sentence each."""
+    listed: Iterable[Any] = [packages] if isinstance(packages, str) else packages or ()
+    for package in listed:
         try:
             wanted = Requirement(str(package))
             installed = metadata.version(wanted.name)
@@ -83,4 +84,4 @@ def _missing(packages: Iterable[Any]) -> Iterator[str]:
             yield f"packages: {wanted.name} is not installed where dbt runs. Install it: pip install '{wanted}'."
         else:
             if not wanted.specifier.contains(installed, prereleases=True):
-                yield f"packages: {wanted.name} is installed as {installed}, and the model asks for {wanted.specifier}. Install that one."
+                yield f"packages: {wanted.name} is installed as {installed}, and {wanted.specifier} is asked for. Install that one."

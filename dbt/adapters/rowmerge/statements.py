@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
-# Quoted text, quoted names and comments, in which a semicolon ends nothing. A backslash escapes inside strings only, and not in raw ones.
-# Comments nest, as in Spark: the pattern finds where one begins, `_end_of_comment` where it ends.
+# Quoted text, quoted names, bodies of functions and comments, in which a semicolon ends nothing. A backslash escapes inside strings only,
+# and not in raw ones. Comments nest, as in Spark: the pattern finds where one begins, `_end_of_comment` where it ends.
 _TOKEN = re.compile(
     r"""
     (?<!\w)[rR]'[^']*' | (?<!\w)[rR]"[^"]*"
     | '(?:\\.|[^'\\])*' | "(?:\\.|[^"\\])*" | `(?:``|[^`])*`
+    | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$
     | --(?:\\\n|[^\n])* | /\*
     | ;
     """,

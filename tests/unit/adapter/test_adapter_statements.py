@@ -34,3 +34,9 @@ def test_a_backslash_at_the_end_of_a_raw_string_escapes_nothing():
 def test_comments_nest():
     assert split("select /* a /* ; */ ; */ 1; /* /* */ ; */; select 2") == ["select /* a /* ; */ ; */ 1", " select 2"]
     assert split("select 1; /* never closed ; select 2") == ["select 1"]
+
+
+def test_the_body_of_a_function_is_one_text():
+    body = "create function f() returns int as $$ a; 'b $$"
+    assert split(f"{body}; select 1") == [body, " select 1"]
+    assert split("select $py$ ; $$ ; $py$; select 2") == ["select $py$ ; $$ ; $py$", " select 2"]

@@ -20,6 +20,7 @@ CASES = printed.cases(
     "alter.sql",
     "partitioning.sql",
     "describe.sql",
+    "functions.sql",
     "maintenance.sql",
     "procedures.sql",
     "snapshot_references.sql",

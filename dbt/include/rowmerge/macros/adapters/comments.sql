@@ -20,6 +20,7 @@
 
 
 {% macro rowmerge__persist_docs(relation, model, for_relation, for_columns) -%}
+  {% if relation.is_function %}{{ return('') }}{% endif %}{#- its statement said them -#}
   {% set about_relation = for_relation and config.persist_relation_docs() and model.description %}
   {% set about_columns = for_columns and config.persist_column_docs() and model.columns %}
   {% if about_relation or about_columns %}

@@ -12,6 +12,13 @@
 {% endmacro %}
 
 
+{#- Functions have names of their own: that there is one tells nothing about a model of its name. -#}
+{% macro load_cached_relation(relation) %}
+  {% set found = adapter.get_relation(database=relation.database, schema=relation.schema, identifier=relation.identifier) %}
+  {{ return(none if found is not none and found.is_function and model.resource_type != 'function' else found) }}
+{% endmacro %}
+
+
 {% macro rowmerge__rename_relation(from_relation, to_relation) -%}
   {% do exceptions.raise_compiler_error(
       'Cannot rename ' ~ from_relation ~ ' to ' ~ to_relation ~ ': tables and views keep their names. Create the new one, then drop the old one.'

@@ -1,0 +1,60 @@
+{#- dbt's own materialization `function` looks for a macro by a function's type and language, and runs what it returns. -#}
+{% macro rowmerge__scalar_function_sql(target_relation) %}
+  {{ rowmerge_create_function(target_relation, 'FUNCTION') }}
+{% endmacro %}
+
+
+{% macro rowmerge__scalar_function_python(target_relation) %}
+  {{ rowmerge_create_function(target_relation, 'FUNCTION') }}
+{% endmacro %}
+
+
+{% macro rowmerge__aggregate_function_sql(target_relation) %}
+  {{ rowmerge_create_function(target_relation, 'AGGREGATE FUNCTION') }}
+{% endmacro %}
+
+
+{% macro rowmerge__aggregate_function_python(target_relation) %}
+  {{ rowmerge_create_function(target_relation, 'AGGREGATE FUNCTION') }}
+{% endmacro %}
+
+
+{% macro rowmerge_create_function(target_relation, kind) %}
+  {%- if model.language == 'python' -%}
+    {%- do adapter.check_packages(config.get('packages'), 'function ' ~ model.name) -%}
+  {%- endif -%}
+  CREATE OR REPLACE {{ kind }} {{ target_relation.render() }} ({{ formatted_scalar_function_args_sql() | trim }})
+  RETURNS {{ api.Column.translate_type(model.returns.data_type) }}
+  {{ scalar_function_volatility_sql() | trim }}
+  {%- if config.persist_relation_docs() and model.description %}
+  COMMENT {{ adapter.literal(model.description) }}
+  {%- endif %}
+  {%- if model.language == 'python' %}
+  LANGUAGE PYTHON
+  {{ get_function_python_options() | trim }}
+  {%- endif %}
+  AS {{ rowmerge_function_body(model.compiled_code) }}
+{% endmacro %}
+
+
+{% macro rowmerge__formatted_scalar_function_args_sql() %}
+  {%- set arguments = [] -%}
+  {%- for argument in model.arguments -%}
+    {%- set default = argument.get('default_value') -%}
+    {%- set comment = argument.get('description') if config.persist_column_docs() else none -%}
+    {%- do arguments.append(
+        adapter.quote(argument.name) ~ ' ' ~ api.Column.translate_type(argument.data_type)
+        ~ (' DEFAULT ' ~ default if default is not none else '')
+        ~ (' COMMENT ' ~ adapter.literal(comment) if comment else '')
+    ) -%}
+  {%- endfor -%}
+  {{ arguments | join(', ') }}
+{% endmacro %}
+
+
+{#- As it is written, where nothing in it ends it. -#}
+{% macro rowmerge_function_body(code) -%}
+  {%- if '$$' in code -%}{{ adapter.literal(code) }}{%- else -%}$$
+{{ code }}
+$${%- endif -%}
+{%- endmacro %}
