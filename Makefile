@@ -33,6 +33,7 @@ help:
 	@echo "make functional  the adapter's tests through dbt"
 	@echo "make bench       the benchmark: SCALE=10 ENGINES='ours,delta-*' SCENARIOS='1,8' choose; make bench-peers brings the others' engines"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
+	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
 	@echo "make lint | format | types | layers | wheel | clean"
 
 demo: java $(STAMP)
@@ -80,6 +81,11 @@ bench-peers:
 	mvn --quiet -f benchmarks/peers dependency:copy-dependencies -DoutputDirectory=$(abspath $(PEERS))/jars
 	$(PYTHON) -m venv $(PEERS)/python
 	$(PEERS)/python/bin/python -m pip install --quiet 'pyspark==$(PEER_SPARK)' 'pyarrow>=16' 'pandas>=2,<3' numpy
+
+# What a log of many files and commits costs: docs/performance_metadata.md.
+.PHONY: bench-metadata
+bench-metadata: $(STAMP)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.metadata $(BENCH_ARGS)
 
 wheel: $(STAMP)
 	rm -rf build dist

@@ -63,7 +63,7 @@ def write_log(folder: Path, files: int, *, structs: bool) -> None:
     (log / f"{version:020d}.json").write_text(_lines({"commitInfo": {"operation": "WRITE", "timestamp": 1_750_000_000_000}}))
     _write_checkpoint(log, version, in_checkpoint, structs=structs)
     for extra in range(COMMITS_AFTER):
-        (log / f"{version + 1 + extra:020d}.json").write_text(_commit(in_checkpoint + extra))
+        (log / f"{version + 1 + extra:020d}.json").write_text(commit_of(in_checkpoint + extra))
 
 
 def write_commits(folder: Path, commits: int, checkpoint: int | None) -> None:
@@ -72,7 +72,7 @@ def write_commits(folder: Path, commits: int, checkpoint: int | None) -> None:
     log.mkdir(parents=True)
     (log / f"{0:020d}.json").write_text(_lines(_protocol(), _metadata()))
     for version in range(1, commits):
-        (log / f"{version:020d}.json").write_text(_commit(version - 1))
+        (log / f"{version:020d}.json").write_text(commit_of(version - 1))
     if checkpoint is not None:
         _write_checkpoint(log, checkpoint, checkpoint, structs=False)
 
@@ -122,7 +122,8 @@ def _lines(*actions: dict[str, object]) -> str:
     return "".join(json.dumps(action) + "\n" for action in actions)
 
 
-def _commit(number: int) -> str:
+def commit_of(number: int) -> str:
+    """A commit that adds one file."""
     add = {
         "path": file_name(number),
         "partitionValues": {},

@@ -9,6 +9,8 @@ import io
 import json
 import logging
 import time
+from collections.abc import Iterator
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +23,7 @@ from rowmerge.delta.log import LAST_CHECKPOINT, checkpoint_path
 from rowmerge.delta.properties import checkpoint_interval, tombstone_retention
 from rowmerge.delta.replay import State
 from rowmerge.delta.statistics import parsed_text
-from rowmerge.delta.statistics_reading import read_statistics
+from rowmerge.delta.statistics_reading import bounds_type, nulls_type, read_statistics
 from rowmerge.delta.text_values import from_text
 from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Storage
@@ -51,7 +53,8 @@ _METADATA = pa.struct(
 )
 _TRANSACTION = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])
 _DOMAIN = pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())])
-_BATCH = 100_000
+_BATCH = 65_536
+"""How many files are put into a row group."""
 
 
 def is_due(version: int, metadata: Metadata) -> bool:
@@ -70,17 +73,21 @@ def try_checkpoint(storage: Storage, state: State) -> None:
 def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) -> None:
     """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`. `now`: milliseconds, for what has expired. Raises StorageError."""
     now = time.time_ns() // 1_000_000 if now is None else now
-    table = checkpoint_table(state, now)
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="snappy", store_schema=False)
+    tables = checkpoint_tables(state, now)
+    first = next(tables)
+    buffer, actions = io.BytesIO(), 0
+    with pq.ParquetWriter(buffer, first.schema, compression="snappy", store_schema=False) as writer:
+        for table in chain([first], tables):
+            writer.write_table(table)
+            actions += table.num_rows
     data = buffer.getvalue()
     storage.put(checkpoint_path(state.version), data)
-    hint = {"version": state.version, "size": table.num_rows, "sizeInBytes": len(data), "numOfAddFiles": state.files.count}
+    hint = {"version": state.version, "size": actions, "sizeInBytes": len(data), "numOfAddFiles": state.files.count}
     storage.put(LAST_CHECKPOINT, json.dumps(hint).encode())
 
 
-def checkpoint_table(state: State, now: int) -> pa.Table:
-    """One action a row, each in its own column."""
+def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
+    """One action a row, each in its own column; some actions at a time, all tables of one schema."""
     assert state.protocol is not None
     assert state.metadata is not None
     metadata = state.metadata
@@ -88,16 +95,20 @@ def checkpoint_table(state: State, now: int) -> pa.Table:
         {"appId": name, "version": found.version, "lastUpdated": found.last_updated} for name, found in state.transactions.items()
     ]
     domains = [{"domain": name, "configuration": text, "removed": False} for name, text in state.domains.items()]
-    actions = {
+    small = {
         "protocol": pa.array([state.protocol.action()["protocol"]], _PROTOCOL),
         "metaData": pa.array([_pairs(metadata.action())], _METADATA),
         "txn": pa.array(transactions, _TRANSACTION),
         "domainMetadata": pa.array(domains, _DOMAIN),
         "remove": _removes(state, now - tombstone_retention(metadata.configuration)),
-        "add": _adds(state, metadata),
     }
-    tables = [pa.table({name: column}) for name, column in actions.items()]
-    return pa.concat_tables(tables, promote_options="default")
+    none = _add(pa.RecordBatch.from_pylist([], schema=state.files.no_rows.schema), metadata)
+    columns = {**small, "add": none}
+    nothing = pa.schema([pa.field(name, column.type) for name, column in columns.items()]).empty_table()
+    yield pa.concat_tables([nothing, *(pa.table({name: column}) for name, column in small.items())], promote_options="default")
+    for table in state.files.tables():
+        for batch in table.to_batches(max_chunksize=_BATCH):
+            yield pa.concat_tables([nothing, pa.table({"add": _add(batch, metadata)})], promote_options="default")
 
 
 def _pairs(action: Action) -> dict[str, object]:
@@ -140,12 +151,6 @@ def _removes(state: State, expired: int) -> pa.ChunkedArray:
     return pa.chunked_array([chunk.cast(type_) for chunk in chunks], type_)
 
 
-def _adds(state: State, metadata: Metadata) -> pa.ChunkedArray:
-    batches = (batch for table in state.files.tables() for batch in table.to_batches(max_chunksize=_BATCH))
-    found = [_add(batch, metadata) for batch in batches]
-    return pa.chunked_array(found or [_add(batch, metadata) for batch in state.files.table().to_batches()])
-
-
 def _add(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
     columns = {
         "path": batch["path"],
@@ -162,7 +167,7 @@ def _add(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
     }
     if metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false":
         columns["stats"] = _json_statistics(batch)
-    if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "false").lower() == "true":
+    if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false":
         columns["stats_parsed"] = _struct_statistics(batch, metadata)
         if metadata.partition_columns:
             columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
@@ -183,15 +188,20 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructAr
     stored = metadata.stored_schema
     leaves = stored_indexed_leaves(metadata.schema, stored, metadata.partition_columns, metadata.configuration)
     fields = [field for field in stored if any(leaf[0] == field.name for leaf in leaves)]
-    statistics = read_statistics(batch, fields, as_written=True)
+    bounds = bounds_type(fields)
+    types = {"numRecords": pa.int64(), "tightBounds": pa.bool_(), "minValues": bounds, "maxValues": bounds, "nullCount": nulls_type(fields)}
+    kept = pa.struct([(name, type_) for name, type_ in types.items() if not pa.types.is_struct(type_) or type_.num_fields])
+    if "parsed" in batch.schema.names and batch["parsed"].type.equals(kept) and not batch["parsed"].null_count:
+        return batch["parsed"]  # as an earlier checkpoint had it
+    found = read_statistics(batch, fields, as_written=True)
     columns = {
-        "numRecords": statistics.records,
-        "minValues": statistics.lower,
-        "maxValues": statistics.upper,
-        "nullCount": statistics.nulls,
+        "numRecords": found.records,
+        "tightBounds": found.tight,
+        "minValues": found.lower,
+        "maxValues": found.upper,
+        "nullCount": found.nulls,
     }
-    kept = {name: column for name, column in columns.items() if not pa.types.is_struct(column.type) or column.type.num_fields}
-    return pa.StructArray.from_arrays(list(kept.values()), names=list(kept))
+    return pa.StructArray.from_arrays([columns[field.name] for field in kept], fields=list(kept))
 
 
 def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:

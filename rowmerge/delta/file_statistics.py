@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.columns import struct_of
-from rowmerge.delta.statistics_reading import FileStatistics, bounds_type, nulls_type, read_records, read_statistics
+from rowmerge.delta.statistics_reading import bounds_type, nulls_type, read_records, read_statistics
 from rowmerge.errors import CorruptLog
 from rowmerge.table.schema import Field
 
@@ -23,6 +23,16 @@ _BATCH = 16_384
 
 Rows = np.ndarray[Any, Any]
 """Numbers of a source's rows, ascending."""
+
+
+@dataclass(frozen=True)
+class ColumnStatistics:
+    """As `FileStatistics`, but for what the log alone needs to know."""
+
+    records: pa.Array
+    lower: pa.StructArray
+    upper: pa.StructArray
+    nulls: pa.StructArray
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class StatisticsSource(ABC):
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         """`stats` or `parsed` or both of all rows, as far as they tell of these columns."""
 
-    def read(self, fields: Sequence[Field], rows: Rows) -> FileStatistics:
+    def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
         """The statistics of rows for these columns (`read_statistics`). Raises CorruptLog."""
         with self._lock:
             if self._records is None:
@@ -66,7 +76,7 @@ class StatisticsSource(ABC):
             columns = [self._columns[_key(field)] for field in fields]
             records = self._records
         lower, upper = bounds_type(fields), nulls_type(fields)
-        return FileStatistics(
+        return ColumnStatistics(
             _taken(records, rows),
             struct_of([_taken(column.lower, rows) for column in columns if column.lower is not None], list(lower), len(rows)),
             struct_of([_taken(column.upper, rows) for column in columns if column.upper is not None], list(lower), len(rows)),

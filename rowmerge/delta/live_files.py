@@ -103,7 +103,13 @@ class LiveFiles:
     def table(self) -> pa.Table:
         """The same at once, which may be much."""
         tables = list(self.tables())
-        return pa.concat_tables(tables, promote_options="default") if tables else _joined(self.empty_rows, None)
+        return pa.concat_tables(tables, promote_options="default") if tables else self.no_rows
+
+    @property
+    def no_rows(self) -> pa.Table:
+        """No file at all, in the columns of `tables` but for typed statistics."""
+        empty = self.blocks[0].rows.slice(0, 0) if self.blocks else self.empty_rows
+        return _joined(empty, pa.table({"stats": pa.array([], pa.string())})).combine_chunks()
 
     def repartitioned(self, type_: pa.StructType) -> LiveFiles:
         empty = None if self.empty_rows is None else repartitioned(self.empty_rows, type_)
@@ -141,9 +147,8 @@ def _with_statistics(source: StatisticsSource, blocks: tuple[Block, ...]) -> Ite
         start += raw.num_rows
 
 
-def _joined(rows: pa.Table | None, raw: pa.Table | None) -> pa.Table:
+def _joined(rows: pa.Table | None, raw: pa.Table) -> pa.Table:
     assert rows is not None
-    raw = pa.table({"stats": pa.array([], pa.string())}) if raw is None else raw
     for name in raw.column_names:
         rows = rows.append_column(name, raw[name])
     return rows

@@ -36,6 +36,8 @@ class FileStatistics:
     lower: pa.StructArray
     upper: pa.StructArray
     nulls: pa.StructArray
+    tight: pa.Array
+    """Whether the bounds are those of the live rows; null where the log does not say."""
 
 
 def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_written: bool = False) -> FileStatistics:
@@ -54,7 +56,7 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     nulls = _null_counts(fields, [_child(source, "nullCount") for source in (json_, struct)], batch.num_rows)
     if not as_written:
         nulls = _telling(nulls, records, pc.fill_null(tight, True))
-    return FileStatistics(records, lower, upper, nulls)
+    return FileStatistics(records, lower, upper, nulls, tight)
 
 
 def read_records(batch: pa.RecordBatch) -> pa.Array:

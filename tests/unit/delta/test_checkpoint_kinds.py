@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rowmerge.delta.checkpoints import checkpoint_table, write_checkpoint
+from rowmerge.delta.checkpoints import checkpoint_tables, write_checkpoint
 from rowmerge.delta.log import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
@@ -109,7 +109,7 @@ KINDS: list[Write] = [classic, multi_part, v2_json, v2_parquet, v2_without_sidec
 
 def checkpointed(lake: Lake, kind: Write, *, version: int = 4) -> list[Path]:
     """A checkpoint of a version, whose commits up to it are then deleted."""
-    paths = kind(lake.log, version, checkpoint_table(lake.table.snapshot_at(version=version).state, 0))
+    paths = kind(lake.log, version, pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=version).state, 0)))
     for old in range(version + 1):
         (lake.folder / commit_path(old)).unlink()
     return paths
@@ -149,7 +149,7 @@ def test_what_a_checkpoint_lacks_is_named(lake: Lake, kind: Write) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bad_checkpoint_is_passed_over_while_the_commits_are_there(lake: Lake, kind: Write) -> None:
     before = lake.ids()
-    *_, last = kind(lake.log, 4, checkpoint_table(lake.table.snapshot_at(version=4).state, 0))
+    *_, last = kind(lake.log, 4, pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=4).state, 0)))
     last.write_bytes(b"PAR1 torn")
     (lake.log / "_last_checkpoint").write_text('{"version":4}')
     assert Lake(lake.folder).ids() == before
@@ -157,7 +157,7 @@ def test_a_bad_checkpoint_is_passed_over_while_the_commits_are_there(lake: Lake,
 
 def test_the_best_of_several_checkpoints_of_a_version_is_enough(lake: Lake) -> None:
     before = lake.ids()
-    state = checkpoint_table(lake.table.snapshot_at(version=4).state, 0)
+    state = pa.concat_tables(checkpoint_tables(lake.table.snapshot_at(version=4).state, 0))
     (lake.log / f"{4:020d}.checkpoint.parquet").write_bytes(b"torn")
     v2_json(lake.log, 4, state)
     multi_part(lake.log, 4, state)

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.delta.checkpoint_reading import read_checkpoint
-from rowmerge.delta.checkpoints import checkpoint_table, try_checkpoint, write_checkpoint
+from rowmerge.delta.checkpoints import checkpoint_tables, try_checkpoint, write_checkpoint
 from rowmerge.delta.log import Checkpoint, checkpoint_path, commit_path
 from rowmerge.errors import StorageError
 from rowmerge.storage.store import Storage
@@ -72,7 +72,8 @@ LAYOUTS = [
     {},
     {"delta__checkpoint__writeStatsAsStruct": "true"},
     {"delta__checkpoint__writeStatsAsStruct": "true", "delta__checkpoint__writeStatsAsJson": "false"},
-    {"delta__checkpoint__writeStatsAsJson": "false"},
+    {"delta__checkpoint__writeStatsAsStruct": "false", "delta__checkpoint__writeStatsAsJson": "false"},
+    {"delta__checkpoint__writeStatsAsStruct": "false"},
     {"delta__checkpointPolicy": "v2"},
 ]
 
@@ -129,7 +130,7 @@ def test_expired_tombstones_are_left_out(tmp_path: Path) -> None:
     state = made(tmp_path).table.snapshot().state
     now = max(state.tombstones["deletionTimestamp"].to_pylist())
     week = 7 * 24 * 3600 * 1000
-    kept = [checkpoint_table(state, now + later)["remove"].drop_null() for later in (0, week - 1000_000, week + 1)]
+    kept = [pa.concat_tables(checkpoint_tables(state, now + later))["remove"].drop_null() for later in (0, week - 1000_000, week + 1)]
     assert [len(rows) for rows in kept] == [3, 3, 0]
     assert kept[0].to_pylist()[0]["extendedFileMetadata"] is True
 

@@ -1,0 +1,84 @@
+"""`make bench-metadata`: every engine on every synthetic table, as JSON and as a page of Markdown.
+
+Each engine opens each table in a process of its own, on a fresh copy of the log; of several runs the median counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.metadata.delta_logs import write_commits, write_log
+from benchmarks.metadata.measure import ENGINES
+from benchmarks.metadata.page import machine, page
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMITS = 10_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.metadata", description=__doc__)
+    parser.add_argument("--files", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="live files of the tables")
+    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--folder", type=Path, help="keep the tables here, and use those that are there")
+    parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "metadata" / "results.json")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance_metadata.md")
+    parser.add_argument("--only-page", action="store_true", help="write the page of an earlier run's JSON")
+    arguments = parser.parse_args()
+    if not arguments.only_page:
+        with tempfile.TemporaryDirectory(prefix="bench-metadata-") as scratch:
+            results = _results(arguments, Path(scratch))
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    text = page(json.loads(arguments.json.read_text()))
+    arguments.page.write_text(text)
+    print(text)
+
+
+def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+    folder = arguments.folder or scratch
+    measured: dict[str, dict[str, Any]] = {}
+    for name, files in _tables(folder, arguments.files):
+        for engine in arguments.engines:
+            found = [_measured(engine, folder / name, files, scratch) for _ in range(arguments.runs)]
+            measured.setdefault(name, {"files": files})[engine] = {key: statistics.median(run[key] for run in found) for key in found[0]}
+            print(name, engine, json.dumps(measured[name][engine]), file=sys.stderr, flush=True)
+    return {"machine": machine(), "runs": arguments.runs, "tables": measured}
+
+
+def _tables(folder: Path, sizes: list[int]) -> list[tuple[str, int]]:
+    """The names of the tables, which are made where they are missing, and how many files each has."""
+    tables = []
+    for files in sizes:
+        for kind in ("json", "typed"):
+            tables.append((f"files-{files}-{kind}", files))
+            if not (folder / tables[-1][0]).exists():
+                write_log(folder / tables[-1][0], files, structs=kind == "typed")
+    for kind, checkpoint in (("checkpoint", COMMITS - 10), ("alone", None)):
+        tables.append((f"commits-{COMMITS}-{kind}", COMMITS - 1))
+        if not (folder / tables[-1][0]).exists():
+            write_commits(folder / tables[-1][0], COMMITS, checkpoint)
+    return tables
+
+
+def _measured(engine: str, table: Path, files: int, scratch: Path) -> dict[str, float]:
+    copy = scratch / "copy"
+    shutil.copytree(table, copy, copy_function=os.link if table.stat().st_dev == scratch.stat().st_dev else shutil.copy2)
+    try:
+        command = [sys.executable, "-m", "benchmarks.metadata.measure", engine, str(copy), str(files)]
+        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
+        return dict(json.loads(done.stdout))
+    finally:
+        shutil.rmtree(copy)
+
+
+if __name__ == "__main__":
+    main()

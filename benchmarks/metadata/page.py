@@ -1,0 +1,86 @@
+"""The page of the metadata benchmark, made of its results."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+OPERATIONS = {
+    "open": "open, cold",
+    "prune": "prune to ten files, first time",
+    "open again": "open again after a commit of somebody else",
+    "prune again": "prune to ten files again",
+    "commit": "commit one file",
+    "open after own commit": "open again after the own commit",
+    "checkpoint": "write a checkpoint",
+}
+_INTRODUCTION = """<!-- Written by `make bench-metadata`; change benchmarks/metadata/page.py instead. -->
+# Growth of metadata
+
+What a table's log costs before the first row is read. The logs are synthetic: files with the statistics of lineitem's 16 columns, about
+1 kB of JSON each, in one checkpoint and the commits after it; there are no data files. Seconds are of the wall clock, in brackets those of
+the CPU where they differ by more than half; MB are the peak of resident memory during the operation, with the process and its libraries
+(rowmerge and pyarrow start at {start} MB). "Typed" checkpoints hold statistics as Parquet columns too (`stats_parsed`), which is what
+Delta on Spark and rowmerge write by default; "JSON" ones are what delta-rs writes.
+
+{machine}
+
+"Open" ends when there is a list of all live files; the goal for a million of them is less than 5 s and 2 GB, for opening again after one
+commit 50 ms, for a commit 100 ms.
+"""
+
+
+def page(results: dict[str, Any]) -> str:
+    """Markdown of what `benchmarks.metadata` measured."""
+    tables = results["tables"]
+    starts = [found["rowmerge"]["start MB"] for found in tables.values() if "rowmerge" in found]
+    introduction = _INTRODUCTION.format(machine=results["machine"], start=round(min(starts, default=0)))
+    parts = [introduction, *(_table(name, found) for name, found in tables.items())]
+    return "\n".join(parts)
+
+
+def machine() -> str:
+    """What was measured where, in a sentence."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    processor = next(
+        (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
+    )
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pyarrow", "deltalake"))
+    today = datetime.datetime.now(datetime.timezone.utc).date()
+    return f"{today}, {os.cpu_count()} cores ({processor}), {memory:.0f} GB, Python {platform.python_version()}, {versions}."
+
+
+def _table(name: str, found: dict[str, Any]) -> str:
+    engines = [engine for engine in found if engine != "files"]
+    lines = [f"## {_title(name, found['files'])}", "", "| | " + " | ".join(f"{engine}, s | MB" for engine in engines) + " |"]
+    lines.append("| --- |" + " ---: | ---: |" * len(engines))
+    for key, said in OPERATIONS.items():
+        cells = [cell for engine in engines for cell in (_seconds(found[engine], key), f"{found[engine][f'{key} MB']:.0f}")]
+        lines.append(f"| {said} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _title(name: str, files: int) -> str:
+    kind = name.rsplit("-", 1)[1]
+    if name.startswith("commits"):
+        return f"{files + 1:,} commits, " + ("the newest checkpoint ten commits old" if kind == "checkpoint" else "no checkpoint at all")
+    return f"{files:,} files, " + ("checkpoint with JSON alone" if kind == "json" else "typed checkpoint")
+
+
+def _seconds(found: dict[str, float], key: str) -> str:
+    wall, computed = found[key], found[f"{key} CPU"]
+    differs = wall > 0.01 and not 0.5 <= computed / wall <= 1.5
+    return f"{_short(wall)} ({_short(computed)})" if differs else _short(wall)
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:.1f}" if seconds >= 10 else f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"
+
+
+def _lines(path: str) -> list[str]:
+    file = Path(path)
+    return file.read_text().splitlines() if file.exists() else []
