@@ -274,11 +274,12 @@ class ShowSchemas:
 
 @dataclass(frozen=True)
 class ShowTables:
-    """SHOW TABLES or SHOW VIEWS."""
+    """SHOW TABLES, SHOW VIEWS or, with all that is known of each, SHOW TABLE EXTENDED."""
 
     schema: str | None = None
     like: str | None = None
     views: bool = False
+    extended: bool = False
 
 
 @dataclass(frozen=True)

@@ -61,23 +61,28 @@ def columns_of(spark: SparkSession, description: RelationDescription, extended: 
     rows += _partitioning(description)
     if extended:
         relation = description.relation
-        properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
-        told = [
-            ("Name", f"{relation.schema}.{relation.name}"),
-            ("Type", "VIEW" if relation.kind == "view" else "MANAGED"),
-            ("Provider", relation.format or ""),
-            ("Location", description.location),
-            ("Comment", description.comment or ""),
-            ("Version", "" if description.version is None else str(description.version)),
-            ("Write Order", ", ".join(field.told for field in description.ordering)),
-            ("Statistics", f"{description.size} bytes" + (f", {description.records} rows" if description.records is not None else "")),
-            ("Table Properties", f"[{properties}]"),
-        ]
-        if description.text is not None:
-            told.append(("View Text", description.text))
+        told = [("Name", f"{relation.schema}.{relation.name}"), *_facts(description)]
         rows += _rules(description)
-        rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in told if value]
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in told]
     return answer(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
+
+
+def _facts(description: RelationDescription) -> list[tuple[str, str]]:
+    """What is known of a relation besides its name and columns, under Spark's words for it."""
+    relation = description.relation
+    properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
+    told = [
+        ("Type", "VIEW" if relation.kind == "view" else "MANAGED"),
+        ("Provider", relation.format or ""),
+        ("Location", description.location),
+        ("Comment", description.comment or ""),
+        ("Version", "" if description.version is None else str(description.version)),
+        ("Write Order", ", ".join(field.told for field in description.ordering)),
+        ("Statistics", f"{description.size} bytes" + (f", {description.records} rows" if description.records is not None else "")),
+        ("Table Properties", f"[{properties}]"),
+        ("View Text", description.text or ""),
+    ]
+    return [(key, value) for key, value in told if value]
 
 
 def _partitioning(description: RelationDescription) -> list[Sequence[str | None]]:
@@ -213,6 +218,19 @@ def names(spark: SparkSession, column: str, values: Iterable[str], like: str | N
 def relations(spark: SparkSession, listed: Iterable[tuple[str, str, bool]], name_column: str) -> DataFrame:
     """SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
     return answer(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": Primitive("boolean")}, listed)
+
+
+def relations_extended(spark: SparkSession, described: Iterable[RelationDescription]) -> DataFrame:
+    """SHOW TABLE EXTENDED: as SHOW TABLES, and `information`, a text of a line for each fact and each column, as Spark writes it."""
+    columns = {"namespace": _STRING, "tableName": _STRING, "isTemporary": Primitive("boolean"), "information": _STRING}
+    return answer(spark, columns, [(d.relation.schema, d.relation.name, False, _information(d)) for d in described])
+
+
+def _information(description: RelationDescription) -> str:
+    relation = description.relation
+    facts = [("Database", relation.schema), ("Table", relation.name), *_facts(description)]
+    fields = [f" |-- {field.name}: {field.sql_type} (nullable = {str(field.nullable).lower()})" for field in description.columns]
+    return "\n".join([*(f"{key}: {value}" for key, value in facts), "Schema: root", *fields]) + "\n\n"
 
 
 def properties(spark: SparkSession, values: Mapping[str, str], key: str | None) -> DataFrame:

@@ -351,17 +351,19 @@ class Definitions:
                 return answers.columns_of(self.spark, self.describe(name), detail is Detail.EXTENDED)
             case ShowSchemas(like):
                 return answers.names(self.spark, "namespace", self.catalog.schemas(), like)
-            case ShowTables(schema, like, views):
-                return self._relations(schema or self.binder.schema, like, views)
+            case ShowTables(schema, like, views, extended):
+                return self._relations(schema or self.binder.schema, like, views, extended)
             case ShowProperties(name, key):
                 return answers.properties(self.spark, self.describe(name).properties, key)
             case ShowColumns(name):
                 return answers.names(self.spark, "col_name", [f.name for f in self.describe(name).columns], None)
 
-    def _relations(self, schema: str, like: str | None, views: bool) -> DataFrame:
+    def _relations(self, schema: str, like: str | None, views: bool, extended: bool) -> DataFrame:
         if not self.catalog.schema_exists(schema):
             raise SchemaNotFound(quote(schema), self.catalog.schemas())
         listed = [r for r in self.catalog.relations(schema) if answers.matches(r.name, like) and (r.kind == "view" or not views)]
+        if extended:
+            return answers.relations_extended(self.spark, [self.describe(TableName((r.schema, r.name))) for r in listed])
         return answers.relations(self.spark, [(r.schema, r.name, False) for r in listed], "viewName" if views else "tableName")
 
     def _relation(self, name: TableName) -> Relation:

@@ -44,13 +44,19 @@ def describe(cursor: Cursor) -> Describe | DescribeFunction | None:
 def show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
     """SHOW of schemas, tables, views, properties, columns and functions of the warehouse; None for everything else that Spark shows."""
     cursor.expect("SHOW")
-    what = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TBLPROPERTIES", "COLUMNS")
+    what = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
     match what:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
             return _schemas(cursor)
         case "TABLES" | "VIEWS":
             schema = schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
             return ShowTables(schema, _like(cursor), what == "VIEWS")
+        case "TABLE" if cursor.accept("EXTENDED"):
+            schema = schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
+            cursor.expect("LIKE")
+            pattern = cursor.string("a pattern")
+            cursor.finish("the pattern")
+            return ShowTables(schema, pattern, extended=True)
         case "TBLPROPERTIES":
             return _properties(cursor)
         case "COLUMNS":

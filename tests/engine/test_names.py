@@ -32,5 +32,11 @@ def test_the_catalog_can_be_queried(session):
     assert rows("select view_definition from INFORMATION_SCHEMA.views") == [("select id from t",)]
     columns = "select column_name, ordinal_position, is_nullable, data_type, comment from information_schema.columns where table_name = 't'"
     assert rows(columns) == [("id", 1, "NO", "int", "the id"), ("v", 2, "YES", "string", None)]
+    (table,) = rows("show table extended in default like 't*'")
+    (view,) = rows("show table extended like 'v'")
+    assert (table[:3], view[:3]) == (("default", "t", False), ("default", "v", False))
+    assert {"Database: default", "Table: t", "Type: MANAGED", "Provider: delta"} < set(table[3].splitlines())
+    assert table[3].endswith("Schema: root\n |-- id: int (nullable = false)\n |-- v: string (nullable = true)\n\n")
+    assert {"Type: VIEW", "View Text: select id from t"} < set(view[3].splitlines())
     session.sql("drop view v")
     assert rows("select table_name from information_schema.tables") == [("t",)]
