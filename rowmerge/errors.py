@@ -132,8 +132,8 @@ class FunctionNotFound(TableError):
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
         self.name, self.candidates = name, tuple(candidates)
-        near = _near(name, candidates) or "Check the name with SHOW USER FUNCTIONS."
-        super().__init__(f"There is no function {name}. {near}")
+        advice = "Check the name with SHOW USER FUNCTIONS; what belongs to a table (CHECK, DEFAULT, GENERATED) takes Spark's own only."
+        super().__init__(f"There is no function {name} here. {_near(name, candidates) or advice}")
 
 
 class SchemaNotFound(TableError):

@@ -26,6 +26,13 @@ TABLES: dict[str, dict[str, DataType]] = {
         "ordinal_position": Primitive("integer"),
         **dict.fromkeys(("is_nullable", "data_type", "comment"), _TEXT),
     },
+    "routines": dict.fromkeys(
+        (
+            *("routine_catalog", "routine_schema", "routine_name", "routine_type"),
+            *("data_type", "routine_body", "routine_definition", "external_language"),
+        ),
+        _TEXT,
+    ),
 }
 
 
@@ -39,6 +46,9 @@ def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[
         if table == "schemata":
             yield catalog_name, schema
             continue
+        if table == "routines":
+            yield from _functions(catalog, catalog_name, schema)
+            continue
         for relation in catalog.relations(schema):
             name = (catalog_name, relation.schema, relation.name)
             match table:
@@ -49,6 +59,14 @@ def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[
                     yield *name, catalog.view(relation.schema, relation.name).sql
                 case "columns":
                     yield from ((*name, *column) for column in _columns(catalog, relation))
+
+
+def _functions(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
+    for name in catalog.functions(schema):
+        if (found := catalog.function(schema, name)) is not None:
+            written, python = found.definition, found.definition.language == "python"
+            body = ("EXTERNAL", written.body, "PYTHON") if python else ("SQL", written.body, None)
+            yield catalog_name, schema, name, "FUNCTION", written.returns, *body
 
 
 def _columns(catalog: Catalog, relation: Relation) -> Iterator[Sequence[object]]:

@@ -22,9 +22,16 @@ _BEFORE_CALL = frozenset({
     "MOD", "NOT", "OFFSET", "ON", "OR", "QUALIFY", "REGEXP", "RLIKE", "SELECT", "THEN", "VALUES", "WHEN", "WHERE", "RETURN",
 })
 """Words behind which an expression may begin."""
+_NO_NAMES = _BEFORE_CALL | {
+    "AS", "CAST", "CHAR", "DEC", "DECIMAL", "EXCEPT", "EXISTS", "EXTRACT", "IF", "INTERSECT", "INTO", "IS", "JOIN", "LATERAL", "NUMERIC",
+    "OVER", "PARTITION", "SET", "STRUCT", "TRY_CAST", "UNION", "UPDATE", "USING", "VARCHAR", "WITH",
+}
+"""Words that stand before a bracket and are the name of no function."""
 _NOT_INLINED = frozenset({
     "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME", "INTERVAL", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE",
     "SECOND", "STRING", "INT", "INTEGER", "BIGINT", "LONG", "SMALLINT", "TINYINT", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN", "BINARY",
+    "CASE", "WHEN", "THEN", "ELSE", "END", "NULL", "TRUE", "FALSE", "LEADING", "TRAILING", "BOTH", "FROM", "FOR", "ESCAPE", "NULLS",
+    "FIRST", "LAST",
 })
 """Names of parameters that mean something else in some places of an expression."""
 _ENDS_SELECT_LIST = frozenset({
@@ -161,6 +168,8 @@ def _calls(tokens: list[Token]) -> Iterator[_Call]:
     closing = closings(tokens)
     for at, token in enumerate(tokens):
         if not token.is_name or tokens[at + 1].key != "(":
+            continue
+        if token.key in _NO_NAMES and tokens[at - 1].key != ".":
             continue
         first = at
         while first > 1 and tokens[first - 1].key == "." and tokens[first - 2].is_name:

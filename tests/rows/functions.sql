@@ -123,6 +123,16 @@ create function upper(s string) returns string return 'ours';
 select upper('a'), default.upper('a'), rowmerge.default.upper('a');
 => A | ours | ours
 
+--- delta: what belongs to a table names no function of the warehouse
+create function positive(n int) returns boolean return n > 0;
+create table t (n int, check (default.positive(n))) using delta;
+!> FunctionNotFound: takes Spark's own only
+
+--- parameters may be called as words of the language are
+create function framed(`end` int, date date) returns string return case when `end` > 1 then cast('2026-01-01' as date) else date end;
+select framed(1, date '2020-01-01'), framed(2, date '2020-01-01');
+=> 2020-01-01 | 2026-01-01
+
 --- an aggregate in SQL
 create table t (id int, v int) using delta;
 insert into t values (1, 1), (1, 2), (2, 5);
@@ -179,6 +189,8 @@ describe function extended f;
 => Body: n + 1
 show user functions like 'f*';
 => default.f
+select routine_name, data_type, routine_body, routine_definition from information_schema.routines where routine_schema = 'default';
+=> f | int | SQL | n + 1
 show functions in default like 'g*';
 => -
 show functions in nowhere;

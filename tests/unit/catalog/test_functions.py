@@ -49,7 +49,7 @@ def test_a_function_is_no_relation_and_hides_none(catalog: DirectoryCatalog) -> 
 def test_what_is_not_there_is_named(catalog: DirectoryCatalog) -> None:
     catalog.put_function("a", "added", ADDED, "a", or_replace=False)
     assert catalog.function("a", "other") is None and catalog.functions("none") == []
-    with pytest.raises(FunctionNotFound, match="There is no function a.aded.*`added`"):
+    with pytest.raises(FunctionNotFound, match="There is no function a.aded here.*`added`"):
         catalog.drop_function("a", "aded")
     with pytest.raises(SchemaNotFound):
         catalog.put_function("none", "f", ADDED, "a", or_replace=False)

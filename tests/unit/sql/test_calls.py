@@ -72,6 +72,13 @@ def test_a_list_of_columns_is_no_call(text: str) -> None:
     assert bind(text, lambda table: None, resolve) == text
 
 
+def test_what_is_no_name_of_a_function_is_not_looked_for() -> None:
+    asked: list[str] = []
+    text = "select cast(a as decimal(1, 2)), g(b) over (order by c), if(d, 1, 2) from t where a in (1) and not (b or (c)) and `if`(1)"
+    bind(text, lambda table: None, lambda name: asked.append(str(name)))
+    assert asked == ["g", "if"]
+
+
 @pytest.mark.parametrize("text", ["db.f()", "db.f(1, 2, 3)", "db.f(1, n => 2)", "db.f(1, k => 2)"])
 def test_arguments_that_do_not_fit_are_refused_with_the_signature(text: str) -> None:
     with pytest.raises(PlanError, match=r"Call it as db.f\(n int, m int DEFAULT 0\)."):
