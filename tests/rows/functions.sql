@@ -160,6 +160,12 @@ insert into t select reversed_text('xyz');
 update t set s = reversed_text(s) || '!' where reversed_text(s) = 'xyz';
 select * from t;
 => xyz!
+create or replace function reversed_text(s string) returns string language python handler = 'turn' as $$
+def turn(s):
+    return s.no_such_method()
+$$;
+insert into t select reversed_text('xyz');
+!> SparkFailed: The function default.reversed_text, in line 3 of its body, raised AttributeError
 create aggregate function joined(s string, between string default '-') returns string language python handler 'Joined' as $$
 class Joined:
     def __init__(self):

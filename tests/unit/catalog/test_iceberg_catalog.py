@@ -13,7 +13,17 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
 from rowmerge.catalog import IcebergCatalog, Relation
-from rowmerge.errors import AlreadyExists, CatalogFailed, ConfigurationError, MetadataChanged, SchemaNotFound, TableError, TableNotFound
+from rowmerge.commands.functions import FunctionDefinition
+from rowmerge.errors import (
+    AlreadyExists,
+    CatalogFailed,
+    ConfigurationError,
+    FunctionNotFound,
+    MetadataChanged,
+    SchemaNotFound,
+    TableError,
+    TableNotFound,
+)
 from rowmerge.table.schema import Array, Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, TableDefinition
 from tests.glue import needs_moto, serving_glue
@@ -67,6 +77,14 @@ def test_schemas_are_namespaces(catalog: IcebergCatalog) -> None:
     with pytest.raises(SchemaNotFound, match="`raw`"):
         catalog.drop_schema("other")
     assert catalog.schemas() == ["raw"]
+
+
+def test_functions_are_refused_by_name(catalog: IcebergCatalog) -> None:
+    assert catalog.functions("raw") == [] and catalog.function("raw", "f") is None
+    with pytest.raises(TableError, match=r"The function `?raw`?.`?f`? cannot be made: .* keeps none.*use a warehouse folder"):
+        catalog.put_function("raw", "f", FunctionDefinition((), "int", "1"), "raw", or_replace=True)
+    with pytest.raises(FunctionNotFound):
+        catalog.drop_function("raw", "f")
 
 
 def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path) -> None:
