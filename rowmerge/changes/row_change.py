@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.plan.file_strategy import Strategy, strategy
+from rowmerge.plan.key_ranges import key_condition
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
@@ -24,10 +25,11 @@ from rowmerge.spark.distribution import Gather
 from rowmerge.spark.joins import check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
-from rowmerge.spark.source import ORDINAL, Source, fit, materialize
+from rowmerge.spark.source import ORDINAL, Source, SourceKey, fit, materialize
 from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
 from rowmerge.table.files import FileChanges, Lineage, Positions
 from rowmerge.table.partitioning import Distribution
+from rowmerge.table.schema import Field
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
 
 if TYPE_CHECKING:
@@ -172,23 +174,39 @@ class RowChange:
     def _files_to_read(self, source: Source | None) -> tuple[FileMask, tuple[str, ...]]:
         """The plan's mask, sharpened by the source's keys, unless rows that match nothing matter too."""
         masks, columns = [self.plan.files], list(self.plan.bound_columns)
-        if source is not None and not self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
-            for key in source.keys:
-                field = self.snapshot.schema.find(key.pair.column, case_sensitive=True)
-                assert field is not None
-                schema, partition = self.snapshot.schema, self.snapshot.partition_columns
-                if key.values is not None:
-                    values = fit(key.values, key.pair.op, key.type, field.type)
-                    if values is None:
-                        continue
-                    mask, needs = key_mask(field.name, key.pair.op, values, key.has_null, schema, partition)
-                else:
-                    if key.type != field.type:
-                        continue
-                    mask, needs = range_mask(field.name, key.pair.op, key.low, key.high, key.has_null, schema, partition)
-                masks.append(mask)
-                columns += needs
+        schema, partition = self.snapshot.schema, self.snapshot.partition_columns
+        for key, field, values in self._keys(source):
+            if values is not None:
+                mask, needs = key_mask(field.name, key.pair.op, values, key.has_null, schema, partition)
+            else:
+                mask, needs = range_mask(field.name, key.pair.op, key.low, key.high, key.has_null, schema, partition)
+            masks.append(mask)
+            columns += needs
         return all_of(masks), tuple(dict.fromkeys(columns))
+
+    def _keys(self, source: Source | None) -> Iterator[tuple[SourceKey, Field, pa.Array | None]]:
+        """The keys of the source that only target rows of interest can have, their columns, and their values in the columns' types."""
+        if source is None or self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
+            return
+        for key in source.keys:
+            field = self.snapshot.schema.find(key.pair.column, case_sensitive=True)
+            assert field is not None
+            values = None if key.values is None else fit(key.values, key.pair.op, key.type, field.type)
+            if values is not None or (key.values is None and key.type == field.type):
+                yield key, field, values
+
+    def _in_reach(self, target: DataFrame, source: Source) -> DataFrame:
+        """The target's rows less those that no key reaches: Spark's reader skips row groups and pages by the bounds that files have."""
+        for key, field, values in self._keys(source):
+            ends = values
+            if ends is None and key.low is not None and key.high is not None:
+                ends = pa.array([key.low, key.high], key.low.type).drop_null()
+            if ends is None or field.name in self.snapshot.partition_columns:
+                continue
+            condition = key_condition(field, key.pair.op, ends, key.has_null, only_ends=values is None)
+            if condition is not None:
+                target = target.where(condition)
+        return target
 
     def _whole(self, considered: pa.Table) -> pa.Table:
         """Files that leave as a whole, by their partition values alone."""
@@ -205,7 +223,7 @@ class RowChange:
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
         target = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=self._lineage is not None)
         check_visibility(self.plan, target, source)
-        joined = joined_rows(self.plan, join, target, source)
+        joined = joined_rows(self.plan, join, self._in_reach(target, source), source)
         outcomes = merge_outcomes(self.plan, join, joined, before=self._changes_to is not None, lineage=self._lineage is not None)
         written = Written()
         everything_unmatched = files.num_rows == 0

@@ -219,6 +219,7 @@ class RollingFile:
             metadata_collector=self._footers,
             write_statistics=_leaf_paths(self._spec.schema, self._spec.stored, odd.not_a_number),
             use_dictionary=_leaf_paths(self._spec.schema, self._spec.stored, odd.minus_zero),
+            write_page_index=True,  # a reader that looks for few keys skips pages by it
         )
         self._records = 0
         self._odd = odd
