@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from rowmerge.catalog import Catalog, Function, Relation, TablesByPath
 from rowmerge.commands.files import TABLE_FORMATS, FileSource
@@ -50,6 +51,7 @@ class Binder:
         self._temporary: dict[str, str] = {}
         self._views: OrderedDict[str, DataFrame] = OrderedDict()
         self._functions: OrderedDict[str, None] = OrderedDict()
+        self._own = uuid4().hex  # what this session drops, no other one needs
         self._lock = threading.RLock()
 
     # ---------------------------------------------------------- names
@@ -203,7 +205,7 @@ class Binder:
     def register_function(self, function: Function, body: str) -> str:
         """The quoted name of a function in Spark's session; of one in SQL, with its bound body."""
         definition = function.definition
-        name = f"__rowmerge_{_digest('function', str(function), repr(definition), body)}"
+        name = f"__rowmerge_{_digest('function', self._own, str(function), repr(definition), body)}"
         with self._lock:
             if name not in self._functions:
                 if definition.language == "sql":
