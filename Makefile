@@ -14,15 +14,17 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # The benchmark: TPC-H's scale factor, which engines and scenarios (patterns with commas), and more of `python -m benchmarks --help`.
 SCALE ?= 1
-ENGINES ?= *
-SCENARIOS ?= *
+ENGINES ?= ours,ours-iceberg-mor,delta-rs,delta-spark-dv,iceberg-spark-mor,limit-*
+SCENARIOS ?= 1,2,4,5,6,8
+# After how many seconds a scenario is not repeated any more.
+CASE_SECONDS ?= 10
 BENCH_ARGS ?=
 PEERS ?= .peers
 # The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
 PEER_SPARK ?= 4.1.4
 
 .PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
-.PHONY: bench bench-smoke bench-peers performance-page
+.PHONY: bench bench-all bench-smoke bench-peers performance-page
 .DEFAULT_GOAL := help
 
 help:
@@ -31,7 +33,8 @@ help:
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
-	@echo "make bench       the benchmark: SCALE=10 ENGINES='ours,delta-*' SCENARIOS='1,8' choose; make bench-peers brings the others' engines"
+	@echo "make bench       the benchmark, in ten minutes: SCALE=10, ENGINES='ours,delta-*' and SCENARIOS='1,8' choose"
+	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
 	@echo "make lint | format | types | layers | wheel | clean"
@@ -67,7 +70,11 @@ layers: $(STAMP)
 
 bench: java $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks --scale $(SCALE) --engines '$(ENGINES)' --scenarios '$(SCENARIOS)' --peers $(PEERS) \
-		--out benchmark-sf$(SCALE).json $(BENCH_ARGS)
+		--seconds $(CASE_SECONDS) --out benchmark-sf$(SCALE).json $(BENCH_ARGS)
+
+# All scenarios on all engines: an hour and more.
+bench-all:
+	$(MAKE) bench SCALE=$(SCALE) ENGINES='*' SCENARIOS='*' CASE_SECONDS=30 BENCH_ARGS=--cold
 
 bench-smoke: java $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.smoke

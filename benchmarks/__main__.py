@@ -13,22 +13,27 @@ import json
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from benchmarks.agreement import fingerprint
 from benchmarks.engines.registry import ENGINES, Peers
 from benchmarks.lineitem import Lineitem
 from benchmarks.results import Case, Run
-from benchmarks.scenarios import SCENARIOS, sources_of
+from benchmarks.scenarios import SCENARIOS, TEXTS, changes_rows, sources_of
 from benchmarks.tables import Tables
 from benchmarks.worker import MARK
 
+FEWER_COLUMNS = 3
+"""From this scale factor on texts are not compared: that would take longer than what is measured."""
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -37,7 +42,7 @@ def main(words: list[str] | None = None) -> None:
     peers = Peers(arguments.peers.resolve())
     folder = arguments.folder.resolve() / f"sf{arguments.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
-    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())
+    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine(), arguments.cold)
     scenarios = chosen(SCENARIOS, arguments.scenarios)
     engines = []
     for engine in chosen(ENGINES, arguments.engines):
@@ -60,7 +65,7 @@ def main(words: list[str] | None = None) -> None:
                 "repetitions": arguments.repetitions,
                 "seconds": arguments.seconds,
             }
-            work(run, job, ENGINES[engine].python(peers))
+            work(run, job, ENGINES[engine].python(peers), arguments.patience)
             run.write(arguments.out)
     told = run.disagreements()
     failed = [f"{case.engine}, scenario {case.scenario}: {case.failed}" for case in run.cases if case.failed]
@@ -76,6 +81,7 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--scenarios", default="*", help="patterns with commas: 1, 8, D*, …")
     parser.add_argument("--repetitions", type=int, default=5, help="after the first one")
     parser.add_argument("--seconds", type=float, default=60.0, help="no further repetition of a scenario when its own took so long")
+    parser.add_argument("--patience", type=float, default=900.0, help="an engine that takes longer for one repetition has failed")
     parser.add_argument("--cold", action="store_true", help="a new process for each scenario: the first repetition is its first statement")
     parser.add_argument("--smoke", action="store_true", help="a failing engine fails the run, as different rows always do")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-benchmarks", help="data and tables; kept")
@@ -111,54 +117,101 @@ def settings() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
-def work(run: Run, job: dict[str, Any], python: str) -> None:
-    """Run an engine's process to its end; one that dies has failed in the scenario it was at, and goes on with the next."""
+def work(run: Run, job: dict[str, Any], python: str, patience: float) -> None:
+    """Run an engine's process to its end; one that dies has failed in the scenario it was at, and goes on with the next.
+
+    `patience`: the seconds after which one that told nothing is ended.
+    """
     left = list(job["scenarios"])
     while left:
-        done = _process(run, {**job, "scenarios": left}, python)
+        done = _process(run, {**job, "scenarios": left}, python, patience)
         left = left[len(done) :]
 
 
-def _process(run: Run, job: dict[str, Any], python: str) -> list[str]:
+def _process(run: Run, job: dict[str, Any], python: str, patience: float) -> list[str]:
     """The scenarios that were begun."""
     engine, begun = job["engine"], list[str]()
     with tempfile.TemporaryFile("w+") as errors:
-        command = [python, "-m", "benchmarks.worker"]
-        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
-        process = subprocess.Popen(command, **pipes, text=True, env=settings(), cwd=ROOT)
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(job) + "\n")
-        process.stdin.flush()
-        for line in process.stdout:
-            if line.startswith(MARK):
-                told = json.loads(line[len(MARK) :])
-                if "versions" in told:
-                    run.versions |= told["versions"]
-                    run.started[engine] = told["started"]
-                    continue
-                if told["scenario"] not in begun:
-                    begun.append(told["scenario"])
-                    run.cases.append(Case(told["scenario"], engine))
-                _note(run.cases[-1], told)
-                if "check" in told:
-                    process.stdin.write("\n")
-                    process.stdin.flush()
-        process.wait()
+        process = Process(python, errors, patience)
+        for told in process.tell(job):
+            if "versions" in told:
+                run.versions |= told["versions"]
+                run.started[engine] = told["started"]
+                continue
+            if told["scenario"] not in begun:
+                begun.append(told["scenario"])
+                run.cases.append(Case(told["scenario"], engine))
+            _note(run, told)
+            if "check" in told:
+                process.go_on()
         errors.seek(0)
-        if process.returncode or len(begun) < len(job["scenarios"]):
-            at = run.cases[-1] if begun and not run.cases[-1].repetitions else None
-            if at is None:
-                at = Case(job["scenarios"][len(begun)], engine)
-                run.cases.append(at)
-                begun.append(at.scenario)
-            at.failed = reason(errors.read())
+        if len(begun) < len(job["scenarios"]) or process.ended_badly:
+            if not begun or run.cases[-1].repetitions:
+                begun.append(job["scenarios"][min(len(begun), len(job["scenarios"]) - 1)])
+                run.cases.append(Case(begun[-1], engine))
+            run.cases[-1].failed = process.verdict or reason(errors.read())
     return begun
 
 
-def _note(case: Case, told: dict[str, Any]) -> None:
+class Process:
+    """A worker's process. It is ended, with all that it started, when it tells nothing for `patience` seconds."""
+
+    def __init__(self, python: str, errors: IO[str], patience: float) -> None:
+        pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors, "start_new_session": True}
+        self._process = subprocess.Popen([python, "-m", "benchmarks.worker"], **pipes, text=True, env=settings(), cwd=ROOT)
+        self._patience = patience
+        self.verdict: str | None = None
+
+    @property
+    def ended_badly(self) -> bool:
+        return self._process.wait() != 0
+
+    def tell(self, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """What the worker tells of a job, until it ends."""
+        assert self._process.stdout is not None
+        self._say(json.dumps(job))
+        timer = self._timer()
+        try:
+            for line in self._process.stdout:
+                timer.cancel()
+                if line.startswith(MARK):
+                    yield json.loads(line[len(MARK) :])
+                timer = self._timer()
+            self._process.wait()
+        finally:
+            timer.cancel()
+            if self._process.poll() is None:
+                self._end()
+
+    def go_on(self) -> None:
+        """Its table has been looked at."""
+        self._say("")
+
+    def _say(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+
+    def _timer(self) -> threading.Timer:
+        timer = threading.Timer(self._patience, self._give_up)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _give_up(self) -> None:
+        self.verdict = f"took more than {self._patience:.0f} s"
+        self._end()
+
+    def _end(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _note(run: Run, told: dict[str, Any]) -> None:
+    case = run.cases[-1]
     if "check" in told:
-        scenario = SCENARIOS[case.scenario]
-        case.rows = fingerprint(Path(told["check"]), ENGINES[case.engine].format, scenario.columns)
+        scenario, format_ = SCENARIOS[case.scenario], ENGINES[case.engine].format
+        columns = scenario.columns if run.scale < FEWER_COLUMNS else tuple(c for c in scenario.columns if c not in TEXTS)
+        case.rows = fingerprint(Path(told["check"]), format_, columns) if changes_rows(scenario) else None
         case.answers = told["answers"]
     elif "failed" in told:
         case.failed = told["failed"]

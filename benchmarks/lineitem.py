@@ -71,6 +71,11 @@ class Lineitem:
     def _all(self) -> str:
         return f"read_parquet({[str(part) for part in self.parts]!r})"
 
+    @property
+    def _sample(self) -> str:
+        """Every 50th row: what is picked of it is found without reading the whole table each time."""
+        return f"read_parquet('{self._made('sample.parquet', f'select * from {self._all} where {_picked(0.02, -1)}')}')"
+
     def _divided(self, name: str, query: str) -> list[Path]:
         """A query's rows, in as many files as the table is to have."""
         whole = self._made(f"{name}/whole.parquet", query)
@@ -104,9 +109,9 @@ class Lineitem:
             case "changes":
                 return _changes(rows, float(argument) / 100)
             case "few":
-                return f"select * from ({_upsert(rows, 2e-4, int(argument))}) order by hash(l_orderkey, l_comment) limit 10"
+                return f"select * from ({_upsert(self._sample, 0.01, int(argument))}) order by hash(l_orderkey, l_comment) limit 10"
             case "small":
-                return _upsert(rows, 5e-5, 100 + int(argument))
+                return _upsert(self._sample, 0.0025, 100 + int(argument))
             case "snapshot":
                 return self._snapshot(float(argument) / 100)
             case "as_large":

@@ -27,12 +27,13 @@ MERGES = ("1", "2", "3", "4", "5", "6")
 
 HEAD = """# Performance
 
-Printed by the benchmark itself: [`benchmarks/`](../benchmarks). `make bench` runs it at TPC-H's scale factor 1 (6 million rows of
-lineitem), `make bench SCALE=10` at 10; `make bench-peers` brings the engines to compare with; `make performance-page` prints this page.
+Printed by the benchmark itself: [`benchmarks/`](../benchmarks). `make bench` runs the most telling scenarios at TPC-H's scale factor 1 (6
+million rows of lineitem), `make bench SCALE=10` at 10, `make bench-all` all of them; `make bench-peers` brings the engines to compare with;
+`make performance-page` prints this page.
 
 Every engine works in a process of its own, with the same cores and memory, one after the other, on the same data files, and gets its
-table back as it was before each repetition, outside of what is timed. *First* is the first repetition, on a table not opened and with
-code not run before; *warm* is the median of those after it. After the first, DuckDB reads each table: all engines ended with the same
+table back as it was before each repetition, outside of what is timed. *First* is the first repetition, on a table that was never opened;
+*warm* is the median of those after it. After the first, DuckDB reads each table: all engines ended with the same
 rows. *Limit* is bare jobs that read the columns and write the rows that nobody can do without: no join, no commit. Bytes read are all
 bytes that the engine's processes read, from the page cache or not; files are data files and files of deleted rows that were added,
 removed or replaced; memory is the highest resident size of the engine's processes together, the JVM's unused heap included.
@@ -62,7 +63,7 @@ def section(run: Run, picture: str) -> str:
     return "\n".join(
         [
             f"\n## Scale factor {run.scale:g}\n",
-            f"{run.date}; {where}; {versions}. Up to {warm} warm repetitions.{skipped}\n",
+            f"{run.date}; {where}; {versions}. {_process(run)} Up to {warm} warm repetitions.{skipped}\n",
             *goals(run),
             f"\n![seconds of each engine, in multiples of ours]({picture})\n",
             *seconds(run),
@@ -71,6 +72,12 @@ def section(run: Run, picture: str) -> str:
             *everything(run),
         ]
     )
+
+
+def _process(run: Run) -> str:
+    if run.cold:
+        return "Each scenario began in a new process, so its first repetition is the process's first statement."
+    return "All scenarios of an engine ran in one process."
 
 
 def goals(run: Run) -> list[str]:

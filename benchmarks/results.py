@@ -42,11 +42,12 @@ class Case:
 
 @dataclass
 class Run:
-    """All cases, and where and when they ran. `skipped`: engines that could not run, and why."""
+    """All cases, and where and when they ran. `cold`: each scenario began in a new process; `skipped`: engines that could not run, why."""
 
     scale: float
     date: str
     machine: dict[str, str]
+    cold: bool = False
     versions: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     started: dict[str, float] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class Run:
         for scenario in self.scenarios():
             ended: dict[str, list[str]] = {}
             for case in self.cases:
-                if case.scenario == scenario and case.rows is not None:
+                if case.scenario == scenario and (case.rows or case.answers):
                     ended.setdefault(f"{case.rows} {case.answers}", []).append(case.engine)
             if len(ended) > 1:
                 told.append(f"scenario {scenario}: " + "; ".join(f"{', '.join(who)}: {what}" for what, who in ended.items()))

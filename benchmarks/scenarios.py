@@ -9,6 +9,7 @@ COLUMNS = (
     "l_orderkey", "l_partkey", "l_suppkey", "l_linenumber", "l_quantity", "l_extendedprice", "l_discount", "l_tax", "l_returnflag",
     "l_linestatus", "l_shipdate", "l_commitdate", "l_receiptdate", "l_shipinstruct", "l_shipmode", "l_comment",
 )  # fmt: skip
+TEXTS = ("l_returnflag", "l_linestatus", "l_shipinstruct", "l_shipmode", "l_comment")
 HISTORY = ("scd_id", "valid_from", "valid_to")
 """What a table that keeps old rows (layout `history`) has besides."""
 LHBENCH = ("key", "value", "value2", "partition")
@@ -210,6 +211,11 @@ SCENARIOS = {scenario.name: scenario for scenario in (*LINEITEM, *DELTA_CASES, *
 def steps_of(scenario: Scenario) -> Mapping[str, tuple[Step, ...]]:
     """The steps behind each label."""
     return {label: step if isinstance(step, tuple) else (step,) for label, step in scenario.steps.items()}
+
+
+def changes_rows(scenario: Scenario) -> bool:
+    """Whether there is anything to compare but the answers of queries."""
+    return any(isinstance(step, Merge | Update) for steps in steps_of(scenario).values() for step in steps)
 
 
 def sources_of(scenario: Scenario, repetitions: int) -> list[str]:

@@ -30,7 +30,12 @@ class Rowmerge:
 
     def prepare(self, place: Path, layout: str) -> None:
         self._connect(place)
-        self._sql(f"alter table {self._table} set tblproperties ('rowmerge.write.mode' = '{self._mode}')")
+        properties = {"rowmerge.write.mode": self._mode}
+        if self.format == "delta" and self._mode == "auto":
+            # As tables are made without asking; those that are loaded for all engines have none.
+            properties["delta.enableDeletionVectors"] = "true"
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+        self._sql(f"alter table {self._table} set tblproperties ({listed})")
 
     def open(self, place: Path, *, known: bool) -> None:
         self._connect(place)
