@@ -30,6 +30,7 @@ from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError, TableNotFound, UnsupportedTableFeature
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Table
@@ -38,6 +39,8 @@ DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""
 
 _MARKER = ".schema.json"
+_REMEMBERED = 10_000
+"""Tables whose metadata file is known to be no view's."""
 _RACES = 20
 
 
@@ -53,6 +56,7 @@ class DirectoryCatalog:
         plain_location(storage.location)
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
+        self._metadata_of_tables: Cache[bool] = Cache(_REMEMBERED)
         self._functions = FunctionFiles(storage)
         _check_warehouse(storage)
 
@@ -132,8 +136,9 @@ class DirectoryCatalog:
         match self._look(schema, name):
             case DeltaFolder():
                 return self._table(self._folder(schema, name), schema, name, "delta")
-            case IcebergFolder():
-                self._check_own(schema, name, "open")
+            case IcebergFolder(versioned):
+                if not versioned:
+                    raise _of_another_catalog(schema, name, "open")
                 return self._table(self._folder(schema, name), schema, name, "iceberg")
             case ExternalTable(location, format_):
                 return self._table(self._storage.at(location), schema, name, format_)
@@ -269,7 +274,7 @@ class DirectoryCatalog:
         """What stands behind a name; leftovers of a deletion are nothing."""
         if not (has_folder(schema) and has_folder(name)):
             return None
-        found = look(self._folder(schema, name))
+        found = look(self._folder(schema, name), self._metadata_of_tables)
         return None if isinstance(found, Leftovers) else found
 
     def _look_all(self, schema: str) -> list[tuple[str, Found]]:
@@ -317,8 +322,7 @@ class DirectoryCatalog:
     def _check_own(self, schema: str, name: str, action: str) -> None:
         """Raises UnsupportedTableFeature for an Iceberg table whose metadata another catalog keeps."""
         if self._look(schema, name) == IcebergFolder(versioned=False):
-            advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
-            raise UnsupportedTableFeature(_shown(schema, name), "iceberg of another catalog", action=action, advice=advice)
+            raise _of_another_catalog(schema, name, action)
 
     def _finish_removals(self, schema: str) -> None:
         for name in self._storage.folders(folder_of(schema)):
@@ -331,6 +335,11 @@ class DirectoryCatalog:
         schemas = self.schemas()
         near = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
         return TableNotFound(f"{quote(schema)}.{quote(name)}", [str(r) for s in near for r in self.relations(s)])
+
+
+def _of_another_catalog(schema: str, name: str, action: str) -> UnsupportedTableFeature:
+    advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
+    return UnsupportedTableFeature(_shown(schema, name), "iceberg of another catalog", action=action, advice=advice)
 
 
 def _check_warehouse(storage: Storage) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, parse, version_of
 from rowmerge.errors import ConfigurationError, CorruptLog
-from rowmerge.storage.store import Storage, absolute_location
+from rowmerge.storage.at_once import at_once
+from rowmerge.storage.cache import Cache
+from rowmerge.storage.store import Storage, StoredObject, absolute_location
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table that says where the table is."""
@@ -58,38 +61,54 @@ class Leftovers:
 Found = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Leftovers
 
 
-def look(folder: Storage) -> Found | None:
-    """What is here. Raises CorruptLog for a pointer or a view's metadata that cannot be read, StorageError."""
-    inside = folder.folders()
-    if (LOG in inside or METADATA in inside) and is_dropped(folder):
+def look(folder: Storage, tables: Cache[bool] | None = None) -> Found | None:
+    """What is here. Raises CorruptLog for a pointer or a view's metadata that cannot be read, StorageError.
+
+    Everything that tells a table from what else may be here is asked for at once. `tables` remembers metadata files that are those of
+    tables, not of views: while one of them is there, it is the same table.
+    """
+    asked: list[Callable[[], Any]] = [
+        folder.folders,
+        partial(is_dropped, folder),
+        partial(_has_log, folder),
+        partial(folder.list, METADATA),
+    ]
+    inside, dropped, log, metadata = at_once(asked)
+    if (LOG in inside or METADATA in inside) and dropped:
         return Leftovers()
-    if LOG in inside and _has_log(folder):
+    if LOG in inside and (log or _has_old_log(folder)):
         return DeltaFolder()
-    if METADATA in inside and (found := _look_at_metadata(folder)) is not None:
+    if METADATA in inside and (found := _look_at_metadata(folder, metadata, tables)) is not None:
         return found
     return read_pointer(folder)
 
 
 def _has_log(folder: Storage) -> bool:
+    return any(at_once([partial(folder.exists, f"{LOG}/{name}") for name in (f"{0:020d}.json", "_last_checkpoint")]))
+
+
+def _has_old_log(folder: Storage) -> bool:
     """Old log entries are cleaned up once a checkpoint holds them; listing a long log is the last resort."""
-    return (
-        folder.exists(f"{LOG}/{0:020d}.json")
-        or folder.exists(f"{LOG}/_last_checkpoint")
-        or any(o.path.endswith((".json", ".parquet")) for o in folder.list(LOG))
-    )
+    return any(o.path.endswith((".json", ".parquet")) for o in folder.list(LOG))
 
 
-def _look_at_metadata(folder: Storage) -> ViewFolder | IcebergFolder | None:
-    paths = [o.path for o in folder.list(METADATA) if o.path.endswith((".metadata.json", ".metadata.json.gz"))]
-    newest = max((version for path in paths if (version := version_of(path)) is not None), default=None)
+def _look_at_metadata(folder: Storage, inside: Sequence[StoredObject], tables: Cache[bool] | None) -> ViewFolder | IcebergFolder | None:
+    objects = {o.path: o for o in inside if o.path.endswith((".metadata.json", ".metadata.json.gz"))}
+    newest = max((version for path in objects if (version := version_of(path)) is not None), default=None)
     if newest is None:
-        return IcebergFolder(any(_NUMBERED.fullmatch(path) for path in paths)) if paths else None
-    path = f"{folder.location}/{file_of(newest)}"
+        return IcebergFolder(any(_NUMBERED.fullmatch(path) for path in objects)) if objects else None
+    path, keys = f"{folder.location}/{file_of(newest)}", [(folder.location, found) for found in objects.values()]
+    if tables is not None and any(tables.get(key) for key in keys):
+        return IcebergFolder()
     try:
         content = parse(folder.get(file_of(newest)), path)
     except FileNotFoundError:  # dropped between the listing and the read
         return None
-    return ViewFolder(newest, content) if "view-uuid" in content else IcebergFolder()
+    if "view-uuid" in content:
+        return ViewFolder(newest, content)
+    if tables is not None:
+        tables.put((folder.location, objects[file_of(newest)]), True, 1)
+    return IcebergFolder()
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:

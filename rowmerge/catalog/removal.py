@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from uuid import uuid4
 
 from rowmerge.iceberg.operations import DROPPED
+from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 
 LOG, METADATA = "_delta_log", "metadata"
@@ -16,7 +18,7 @@ From the put of DROPPED in one of them on, the table does not exist; it is the l
 
 def is_dropped(folder: Storage) -> bool:
     """Whether a table's deletion was begun here and not finished."""
-    return any(folder.exists(f"{log}/{DROPPED}") for log in (LOG, METADATA))
+    return any(at_once([partial(folder.exists, f"{log}/{DROPPED}") for log in (LOG, METADATA)]))
 
 
 def remove_table(folder: Storage, log: str) -> None:

@@ -46,6 +46,8 @@ class Commit:
     metadata: Metadata
     now: int
     transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    written: bytes = b""
+    """What was put last: after Committed, the commit."""
 
     def run(self) -> Outcome:
         """Write the deletion vectors and put the commit, behind others' commits where they do not conflict.
@@ -74,7 +76,8 @@ class Commit:
         while True:
             version = state.version + 1
             actions = [*self._small(state, version), *self._with_row_ids([*fixed, *writer.replacement_of(state)], state, version)]
-            put = self._put(version, serialize(actions))
+            self.written = serialize(actions)
+            put = self._put(version, self.written)
             if isinstance(put, Unknown):
                 return put
             if put is Put.CREATED:

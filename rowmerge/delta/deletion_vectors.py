@@ -6,10 +6,13 @@ import struct
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rowmerge.delta.paths import absolute_path
 from rowmerge.errors import CorruptLog
+from rowmerge.storage.at_once import at_once
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.deleted_rows import FRAME, deserialize, framed, serialize, unframed
 from rowmerge.table.files import Positions
@@ -19,6 +22,10 @@ _DIGITS = {character: digit for digit, character in enumerate(_Z85)}
 _VERSION = b"\x01"
 _FILE_SIZE = 2 * 1024 * 1024
 _UUID_LENGTH = 20
+_CACHED = 32 * 1024 * 1024
+
+_cache: Cache[bytes] = Cache(_CACHED)
+"""Vectors, serialized, by the file and the offset: a vector that was written never changes, and the next statement asks for it again."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +45,17 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
             return deserialize(z85_decode(descriptor["pathOrInlineDv"])[:size], where, descriptor["cardinality"])
         except ValueError as error:
             raise CorruptLog(where, f"an inline deletion vector is no Z85 text ({error})") from error
-    where = vector_path(storage.location, descriptor)
+    where, offset = vector_path(storage.location, descriptor), descriptor["offset"] or 0
+    if (known := _cache.get((where, offset))) is not None:
+        return deserialize(known, where, descriptor["cardinality"])
     folder, _, name = where.rpartition("/")
     holder, path = (storage, where[len(storage.location) + 1 :]) if where.startswith(f"{storage.location}/") else (storage.at(folder), name)
     try:
-        data = holder.get_range(path, descriptor["offset"] or 0, size + FRAME)
+        data = unframed(holder.get_range(path, offset, size + FRAME), size, where, offset)
     except FileNotFoundError as error:
         raise CorruptLog(where, "the deletion vector's file is missing") from error
-    return deserialize(unframed(data, size, where, descriptor["offset"] or 0), where, descriptor["cardinality"])
+    _cache.put((where, offset), data, len(data))
+    return deserialize(data, where, descriptor["cardinality"])
 
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
@@ -59,13 +69,13 @@ def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
         prefix, name = text[:-_UUID_LENGTH], uuid.UUID(bytes=z85_decode(text[-_UUID_LENGTH:]))
     except ValueError as error:
         raise CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({error})") from error
-    return "/".join(part for part in (location, prefix, f"deletion_vector_{name}.bin") if part)
+    return "/".join(part for part in (location, prefix, _file(name)) if part)
 
 
 def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorFiles:
     """Write the deleted rows of data files, many vectors to a file of up to 2 MiB. Raises StorageError."""
     descriptors: dict[str, Mapping[str, Any]] = {}
-    paths: list[str] = []
+    files: dict[str, bytes] = {}
     for batch in _batches(deleted):
         name = uuid.uuid4()
         content = bytearray(_VERSION)
@@ -77,11 +87,15 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
                 "sizeInBytes": len(payload),
                 "cardinality": len(deleted[path]),
             }
+            _cache.put((f"{storage.location}/{_file(name)}", len(content)), payload, len(payload))
             content += framed(payload)
-        file = f"deletion_vector_{name}.bin"
-        storage.put(file, bytes(content))
-        paths.append(file)
-    return VectorFiles(descriptors, tuple(paths))
+        files[_file(name)] = bytes(content)
+    at_once([partial(storage.put, file, data) for file, data in files.items()])
+    return VectorFiles(descriptors, tuple(files))
+
+
+def _file(name: uuid.UUID) -> str:
+    return f"deletion_vector_{name}.bin"
 
 
 def z85_encode(data: bytes) -> str:

@@ -40,6 +40,9 @@ from rowmerge.table.snapshot import (
 
 logger = logging.getLogger(__name__)
 
+_OWN = 16 * 1024 * 1024
+"""The largest commit that is kept until the next statement."""
+
 
 @dataclass(frozen=True)
 class _Opened:
@@ -62,6 +65,7 @@ class DeltaTable:
         self._storage, self._name = storage, name
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
+        self._own: dict[int, bytes] = {}
 
     @property
     def location(self) -> str:
@@ -180,6 +184,8 @@ class DeltaTable:
     def _run(self, commit: Commit) -> Outcome:
         outcome = commit.run()
         if isinstance(outcome, Committed):
+            # The next snapshot need not read it. Others' commits between the two are read.
+            self._own = {outcome.version: commit.written} if len(commit.written) <= _OWN else {}
             self._checkpoint(outcome.version, commit.metadata)
         return outcome
 
@@ -197,7 +203,7 @@ class DeltaTable:
         if known is not None and known.snapshot.version == version:
             return known
         before = known.snapshot.state if known is not None and known.snapshot.version < version else None
-        state = read_state(self._storage, listing, version, before)
+        state = read_state(self._storage, listing, version, before, self._own)
         assert state.protocol is not None
         assert state.metadata is not None
         check_readable(self._name, state.protocol, state.metadata)

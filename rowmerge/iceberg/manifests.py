@@ -14,19 +14,23 @@ from pyiceberg.transforms import VoidTransform
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro import AvroFile, read_avro, write_avro
-from rowmerge.iceberg.cache import Cache
 from rowmerge.iceberg.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.iceberg.manifest_records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
 from rowmerge.iceberg.manifest_schemas import NAMES, manifest_list_schema, manifest_schema, partition_names, partition_scales
 from rowmerge.iceberg.partition_summaries import summaries
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
 _READERS = 8
 _CACHED_VALUES = 4_000_000
 """Counts and bounds that the cache holds, at some 70 bytes each."""
 
+_CACHED_BYTES = 64 * 1024 * 1024
+
 _cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
+_written: Cache[bytes] = Cache(_CACHED_BYTES)
+"""Manifests and manifest lists that this process wrote, by path: they never change, and the next statement reads them."""
 
 
 def _values(file: ContentFile) -> int:
@@ -102,8 +106,7 @@ def write_manifest(
             "content": content.name.lower(),
         },
     )
-    holder, below = located(storage, path)
-    holder.put(below, data)
+    _put(storage, path, data)
     ages = [entry.sequence_number for entry in written if entry.live and entry.sequence_number != UNASSIGNED]
     files = Counter(entry.status for entry in written)
     rows = {status: sum(entry.file.records for entry in written if entry.status is status) for status in Status}
@@ -154,9 +157,14 @@ def write_manifest_list(
             manifest = replace(manifest, first_row_id=first_row_id)
             first_row_id += (manifest.added_rows or 0) + (manifest.existing_rows or 0)
         records.append(record_of_manifest(manifest, sequence_number))
-    holder, below = located(storage, path)
-    holder.put(below, write_avro(manifest_list_schema(format_version), records, metadata))
+    _put(storage, path, write_avro(manifest_list_schema(format_version), records, metadata))
     return first_row_id
+
+
+def _put(storage: Storage, path: str, data: bytes) -> None:
+    holder, below = located(storage, path)
+    holder.put(below, data)
+    _written.put(plain_path(path), data, len(data))
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
@@ -178,11 +186,13 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
 
 
 def _read(storage: Storage, plain: str, kind: str) -> AvroFile:
-    holder, below = located(storage, plain)
-    try:
-        data = holder.get(below)
-    except FileNotFoundError as error:
-        raise CorruptLog(plain, f"the {kind} is missing") from error
+    data = _written.get(plain)
+    if data is None:
+        holder, below = located(storage, plain)
+        try:
+            data = holder.get(below)
+        except FileNotFoundError as error:
+            raise CorruptLog(plain, f"the {kind} is missing") from error
     return read_avro(data, plain, NAMES)
 
 

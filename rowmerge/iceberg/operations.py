@@ -6,8 +6,9 @@ import gzip
 import json
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import zstandard
@@ -19,6 +20,7 @@ from rowmerge.errors import CorruptLog, StorageError, TableNotFound, Unsupported
 from rowmerge.iceberg.metadata_log import known_log, left_the_log
 from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.iceberg.unread_features import encryption, unread_feature
+from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
@@ -100,11 +102,14 @@ class DirectoryOperations:
 
     def current(self) -> Current | None:
         known = self._known
-        version = self._newest(known.version if known is not None and known.version is not None else None)
-        if version is None:
-            self._known = None
-            return None
-        path, data = self._read(version)
+        read = None if known is None else self._unless_followed(known)
+        if read is None:
+            version = self._newest(known.version if known is not None and known.version is not None else None)
+            if version is None:
+                self._known = None
+                return None
+            read = version, *self._read(version)
+        version, path, data = read
         if known is None or known.version != version or not self._same(known, path, data):
             self._known = Current(
                 parsed(data, f"{self._storage.location}/{path}", self._table), f"{self._storage.location}/{path}", version
@@ -128,8 +133,8 @@ class DirectoryOperations:
         if put is not Put.CREATED:
             return put
         try:
-            dropped = self._storage.exists(f"{FOLDER}/{DROPPED}")
-            if dropped or self._is_late(version, base):
+            dropped, late = at_once([partial(self._storage.exists, f"{FOLDER}/{DROPPED}"), partial(self._is_late, version, base)])
+            if dropped or late:
                 self._delete([f"{FOLDER}/v{version}.metadata.json"])
                 if dropped:
                     raise TableNotFound(self._table)
@@ -143,13 +148,29 @@ class DirectoryOperations:
 
     # ------------------------------------------------------------------ inside
 
+    def _unless_followed(self, known: Current) -> tuple[int, str, bytes] | None:
+        """The version that is known with its file's path and bytes, if it is there still and there is none after it; asked at once."""
+        assert known.version is not None
+        path = known.path[len(self._storage.location) + 1 :]
+        asked: list[Callable[[], Any]] = [partial(self._bytes, path), partial(self._files, known.version + 1)]
+        data, following = at_once(asked)
+        return None if data is None or following else (known.version, path, data)
+
+    def _bytes(self, path: str) -> bytes | None:
+        try:
+            return self._storage.get(path)
+        except FileNotFoundError:
+            return None
+
     def _newest(self, known: int | None) -> int | None:
         """The highest version from the known one or the hint on; by a listing where these say nothing."""
         start = known if known is not None else self._hinted()
-        if start is not None and self._file(start) is not None:
-            while self._file(start + 1) is not None:
-                start += 1
-            return start
+        if start is not None:
+            there, following = at_once([partial(self._files, version) for version in (start, start + 1)])
+            while there and following:
+                start, following = start + 1, self._files(start + 2)
+            if there:
+                return start
         return self._listed()
 
     def _listed(self) -> int | None:
@@ -162,23 +183,16 @@ class DirectoryOperations:
             return None
         return int(text) if text.isdigit() else None
 
-    def _file(self, version: int) -> str | None:
-        """The path of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
-        names = (
-            f"v{version}.metadata.json",
-            f"v{version}.gz.metadata.json",
-            f"v{version}.metadata.json.gz",
-            f"v{version}.zstd.metadata.json",
-        )
-        return next((f"{FOLDER}/{name}" for name in names if self._storage.exists(f"{FOLDER}/{name}")), None)
+    def _files(self, version: int) -> list[str]:
+        """The paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
+        paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
+        there = at_once([partial(self._storage.exists, path) for path in paths])
+        return [path for path, found in zip(paths, there, strict=True) if found]
 
     def _read(self, version: int) -> tuple[str, bytes]:
-        path = self._file(version)
-        try:
-            if path is not None:
-                return path, self._storage.get(path)
-        except FileNotFoundError:
-            pass
+        for path in self._files(version)[:1]:
+            if (data := self._bytes(path)) is not None:
+                return path, data
         raise CorruptLog(f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", "it was there a moment ago and is gone")
 
     def _same(self, known: Current, path: str, data: bytes) -> bool:
@@ -235,8 +249,7 @@ class DirectoryOperations:
 
     def _other_form(self, version: int) -> bool:
         """Whether another writer made this version as a compressed file."""
-        found = self._file(version)
-        return found is not None and not found.endswith(f"v{version}.metadata.json")
+        return any(not path.endswith(f"v{version}.metadata.json") for path in self._files(version))
 
     def _hint(self, version: int) -> None:
         """The table is at the version whatever becomes of the hint."""

@@ -17,9 +17,9 @@ from pyiceberg.types import LongType
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro import read_avro
-from rowmerge.iceberg.cache import Cache
 from rowmerge.iceberg.content import Content, ContentFile
 from rowmerge.iceberg.locations import located, plain_path
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 

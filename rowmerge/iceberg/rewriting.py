@@ -146,7 +146,7 @@ class DeleteRewriting(Rewriting):
         self.done = RewrittenDeletes(len(leaving), len(written), _bytes(own[key].file for key in leaving), _bytes(written))
         kept, changed = files.without(live.manifests, frozenset(), leaving)
         new = files.delete_manifests(written)
-        entries = [*changed, *(entry for manifest in new for entry in read_manifest(files.storage, manifest))]
+        entries = [*changed, *(entry for manifest in new for entry in read_manifest(files.pending, manifest))]
         return files.listed([*new, *kept], entries, place, [file.path for file in written])
 
 

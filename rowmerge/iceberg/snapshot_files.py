@@ -21,6 +21,7 @@ from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.metadata_updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.metrics import metrics_modes
+from rowmerge.iceberg.pending import PendingFiles
 from rowmerge.iceberg.position_deletes import write_position_deletes
 from rowmerge.iceberg.properties import whole_number
 from rowmerge.storage.store import Storage
@@ -61,7 +62,8 @@ class Place:
 
 @dataclass
 class SnapshotFiles:
-    """Writes the files of one snapshot, again for each attempt where the table's newest version became another one.
+    """Writes the files of one snapshot, again for each attempt where the table's newest version became another one; all of them at once,
+    when the last of them, the manifest list, is known.
 
     `metadata`: the table as the snapshot will find it; paths of data files are absolute.
     """
@@ -94,7 +96,7 @@ class SnapshotFiles:
         kept, changed = self.without(live.manifests, gone, leaving)
         new = self._added_manifests + self.delete_manifests(marked)
         manifests = self._merged([*new, *kept])
-        entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.storage, manifest))]
+        entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.pending, manifest))]
         return self.listed(manifests, entries, place, [file.path for file in marked])
 
     def listed(self, manifests: Sequence[Manifest], entries: Sequence[Entry], place: Place, deletes: Sequence[str] = ()) -> Produced:
@@ -103,7 +105,7 @@ class SnapshotFiles:
         self._wrote(path)
         first = place.first_row_id
         following = write_manifest_list(
-            self.storage,
+            self.pending,
             path,
             manifests,
             snapshot_id=self.snapshot_id,
@@ -113,6 +115,7 @@ class SnapshotFiles:
             first_row_id=first,
         )
         self._used = frozenset([path, *(manifest.path for manifest in manifests), *deletes])
+        self.pending.flush()
         row_ids = None if first is None or following is None else (first, following - first)
         return Produced(path, tuple(manifests), tuple(entries), row_ids)
 
@@ -128,6 +131,11 @@ class SnapshotFiles:
             return  # removing orphan files finds them
 
     # ------------------------------------------------------------------ inside
+
+    @cached_property
+    def pending(self) -> PendingFiles:
+        """The table's storage with the files that were made and not put yet."""
+        return PendingFiles(self.storage)
 
     @property
     def _folder(self) -> str:
@@ -185,7 +193,7 @@ class SnapshotFiles:
             return None
         path = f"{self._folder_of(entry)}/00000-{uuid.uuid4()}-deletes.parquet"
         self._wrote(path)
-        return write_position_deletes(self.storage, path, entry.file, positions)
+        return write_position_deletes(self.pending, path, entry.file, positions)
 
     def _folder_of(self, entry: Entry) -> str:
         folder = plain_path(entry.file.path).rpartition("/")[0]
@@ -201,7 +209,7 @@ class SnapshotFiles:
             return [None] * len(asked)
         path = f"{self.storage.location}/data/00000-{uuid.uuid4()}-deletes.puffin"
         self._wrote(path)
-        written = iter(write_deletion_vectors(self.storage, path, deleted))
+        written = iter(write_deletion_vectors(self.pending, path, deleted))
         return [next(written) if positions else None for _, positions in asked]
 
     def without(self, manifests: Sequence[Manifest], gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
@@ -214,7 +222,7 @@ class SnapshotFiles:
             if not (gone if manifest.content is ManifestContent.DATA else leaving):
                 kept.append(manifest)
                 continue
-            entries = [entry for entry in read_manifest(self.storage, manifest) if entry.live]
+            entries = [entry for entry in read_manifest(self.pending, manifest) if entry.live]
             out = {id(entry) for entry in entries if self._leaves(entry, gone, leaving)}
             if not out:
                 kept.append(manifest)
@@ -251,7 +259,7 @@ class SnapshotFiles:
         self._wrote(path)
         spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
         return write_manifest(
-            self.storage,
+            self.pending,
             path,
             entries,
             content=content,
@@ -283,7 +291,7 @@ class SnapshotFiles:
     def _together(self, manifests: Sequence[Manifest], content: ManifestContent, spec_id: int) -> Manifest:
         entries = []
         for manifest in manifests:
-            for entry in read_manifest(self.storage, manifest):
+            for entry in read_manifest(self.pending, manifest):
                 if entry.snapshot_id == self.snapshot_id and entry.status is not Status.EXISTING:
                     entries.append(entry)
                 elif entry.live:

@@ -13,12 +13,12 @@ from rowmerge.changes import compaction
 from rowmerge.changes.commit import Attempt, commit_with_retry
 from rowmerge.changes.restore import restore
 from rowmerge.changes.result import RowChanges, Timings
-from rowmerge.delta import DeltaTable
+from rowmerge.delta import DeltaTable, deletion_vectors
 from rowmerge.iceberg import DirectoryOperations, IcebergTable, manifests, position_deletes
-from rowmerge.iceberg.cache import Cache
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter
 from rowmerge.spark.sink import rewrite
 from rowmerge.spark.write import write_spec
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -185,7 +185,8 @@ ICEBERG_ONLY: dict[str, Callable[[Table], None]] = {rewrite_manifests.__name__: 
 
 def run(operation: str, folder: str, fault: Fault) -> None:
     """One operation on the table in a folder, in a process that has read nothing yet."""
-    manifests._cache, position_deletes._cache = Cache(1_000_000), Cache(1_000_000)
+    manifests._cache, manifests._written, position_deletes._cache = Cache(1_000_000), Cache(1_000_000), Cache(1_000_000)
+    deletion_vectors._cache = Cache(1_000_000)
     (OPERATIONS | ICEBERG_ONLY)[operation](opened_any(folder, fault))
 
 

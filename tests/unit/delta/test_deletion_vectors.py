@@ -6,6 +6,7 @@ import pytest
 
 from rowmerge.delta.deletion_vectors import read_vector, vector_path, write_vectors, z85_decode, z85_encode
 from rowmerge.errors import CorruptLog
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.deleted_rows import serialize
 from rowmerge.table.files import Positions
@@ -77,7 +78,8 @@ def test_a_long_run_of_deleted_rows_takes_a_few_bytes() -> None:
 
 
 @pytest.mark.parametrize("position", [1, 6, -2])
-def test_a_damaged_vector_file_is_named(storage: Storage, position: int) -> None:
+def test_a_damaged_vector_file_is_named(storage: Storage, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmerge.delta.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1, 2, 3])})
     data = bytearray(storage.get(written.paths[0]))
     data[position] ^= 0xFF
@@ -87,14 +89,16 @@ def test_a_damaged_vector_file_is_named(storage: Storage, position: int) -> None
     assert corrupt.value.path == f"{storage.location}/{written.paths[0]}"
 
 
-def test_a_missing_vector_file_is_named(storage: Storage) -> None:
+def test_a_missing_vector_file_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmerge.delta.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1])})
     storage.delete(list(written.paths))
     with pytest.raises(CorruptLog, match="missing"):
         read_vector(storage, written.descriptors["f"])
 
 
-def test_a_cut_off_vector_file_is_named(storage: Storage) -> None:
+def test_a_cut_off_vector_file_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmerge.delta.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1])})
     storage.put(written.paths[0], storage.get(written.paths[0])[:12])
     with pytest.raises((CorruptLog,), match="bytes at offset"):

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rowmerge.iceberg.cache import Cache
+from rowmerge.storage.cache import Cache
 
 
 def test_the_values_used_last_stay_within_the_limit() -> None:

@@ -61,6 +61,7 @@ from rowmerge.iceberg.manifests import (
     write_manifest,
     write_manifest_list,
 )
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "city", StringType(), required=False), schema_id=3)
@@ -363,7 +364,8 @@ def test_the_newest_schema_with_the_source_columns_of_a_spec_is_found() -> None:
         schema_of_spec(expired, 0)
 
 
-def test_a_missing_or_damaged_manifest_is_named(storage: Storage) -> None:
+def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
     with pytest.raises(CorruptLog, match="missing") as missing:
         read_manifest_list(storage, f"{storage.location}/metadata/snap.avro")
     assert missing.value.path == f"{storage.location}/metadata/snap.avro"
@@ -377,7 +379,8 @@ def test_a_missing_or_damaged_manifest_is_named(storage: Storage) -> None:
         assert corrupt.value.path == fresh.path
 
 
-def test_any_damaged_byte_is_an_error_of_ours_or_none(storage: Storage) -> None:
+def test_any_damaged_byte_is_an_error_of_ours_or_none(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     data = storage.get(name)
@@ -404,7 +407,8 @@ def test_an_encrypted_manifest_is_refused_by_name(storage: Storage) -> None:
         read_manifest(storage, Manifest("/t/m.avro", 1, 1, ManifestContent.DATA, 7, 7, 77, key_metadata=b"k"))
 
 
-def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage) -> None:
+def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     entry = Entry(Status.EXISTING, 70, 2, 3, FULL)

@@ -1,0 +1,59 @@
+"""How often a statement waits for a store that is far away: the calls that follow each other, whatever runs beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.catalog.directory import DirectoryCatalog
+from tests.latency import DistantStorage, RoundTrips
+
+MERGE = """MERGE INTO t USING (SELECT {0} AS id, 'new' AS name UNION ALL SELECT {1}, 'old') s ON t.id = s.id
+WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *"""
+DELTA = "USING delta TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')"
+ICEBERG = "USING iceberg TBLPROPERTIES ('write.merge.mode' = 'merge-on-read', 'write.delete.mode' = 'merge-on-read')"
+
+
+@pytest.fixture
+def trips() -> RoundTrips:
+    return RoundTrips(0.06)  # so long that what is asked for at once is under way together, on a busy machine too
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path, trips: RoundTrips) -> rowmerge.Session:
+    catalog = DirectoryCatalog(DistantStorage(str(tmp_path / "warehouse"), trips=trips))
+    return rowmerge.Session(catalog, spark, "default", "delta", owns_spark=False)
+
+
+def waits(session: rowmerge.Session, trips: RoundTrips, statement: str) -> int:
+    trips.forget()
+    session.execute(statement)
+    return trips.in_sequence
+
+
+# Of a Delta table: what the name stands for, new commits, the vectors to put, the commit. Of an Iceberg table in a folder: what the name
+# stands for, the newest metadata, the delete files of before, all files of the snapshot, that nobody wrote the metadata under another
+# name, the metadata, that it came in time, the hint. A query looks up what the name stands for twice, for it may be a view's.
+@pytest.mark.parametrize(("table", "merge", "select"), [(DELTA, 4, 3), (ICEBERG, 8, 4)], ids=["delta", "iceberg"])
+def test_statements_on_an_open_table_wait_for_few_round_trips(
+    session: rowmerge.Session, trips: RoundTrips, table: str, merge: int, select: int
+) -> None:
+    session.execute(f"CREATE TABLE t (id INT, name STRING) {table}")
+    session.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd'), (5, 'e')")
+    session.execute(MERGE.format(1, 6))
+    assert waits(session, trips, MERGE.format(2, 7)) <= merge, trips.names
+    assert waits(session, trips, MERGE.format(6, 8)) <= merge, trips.names
+    assert waits(session, trips, "SELECT id FROM t") <= select, trips.names
+    assert sorted(row["id"] for row in session.sql("SELECT id FROM t").collect()) == list(range(1, 9))
+
+
+def test_a_table_is_opened_and_merged_into_in_few_round_trips(session: rowmerge.Session, trips: RoundTrips, spark: SparkSession) -> None:
+    session.execute(f"CREATE TABLE t (id INT, name STRING) {DELTA}")
+    for id_ in range(5):
+        session.execute(f"INSERT INTO t VALUES ({id_}, 'a')")
+    other = rowmerge.Session(DirectoryCatalog(session._catalog._storage), spark, "default", "delta", owns_spark=False)  # type: ignore[attr-defined]
+    # One more for the hint, one for the commits: so many, side by side.
+    assert waits(other, trips, MERGE.format(1, 9)) <= 6, trips.names

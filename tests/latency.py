@@ -1,0 +1,84 @@
+"""A store as far away as an object store: every call takes a while, and it is told how many of them had to wait for each other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from rowmerge.storage.store import Put, Storage, StoredObject
+
+_Result = TypeVar("_Result")
+
+
+@dataclass
+class RoundTrips:
+    """The calls of all stores that share it: what was asked, when, and when the answer was there. `seconds`: how long each takes."""
+
+    seconds: float = 0.03
+    calls: list[tuple[float, float, str]] = field(default_factory=list)
+
+    @property
+    def in_sequence(self) -> int:
+        """How many calls followed each other, those that ran side by side counted once: what the latency is multiplied by."""
+        count, free = 0, 0.0
+        for end, start, _ in sorted((end, start, name) for start, end, name in self.calls):
+            if start >= free:
+                count, free = count + 1, end
+        return count
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, _, name in sorted(self.calls)]
+
+    def forget(self) -> None:
+        self.calls.clear()
+
+    def around(self, name: str, do: Callable[[], _Result]) -> _Result:
+        start = time.monotonic()
+        time.sleep(self.seconds)
+        try:
+            return do()
+        finally:
+            self.calls.append((start, time.monotonic(), name))
+
+
+class DistantStorage(Storage):
+    """Storage whose calls, and those of the stores made of it, are round trips."""
+
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None, *, trips: RoundTrips) -> None:
+        super().__init__(location, options)
+        self.trips = trips
+
+    def child(self, path: str) -> DistantStorage:
+        return DistantStorage(f"{self.location}/{path}", self._options, trips=self.trips)
+
+    def at(self, location: str) -> DistantStorage:
+        return DistantStorage(location, self._options, trips=self.trips)
+
+    def get(self, path: str) -> bytes:
+        return self.trips.around(f"get {path}", lambda: Storage.get(self, path))
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        return self.trips.around(f"get_range {path}", lambda: Storage.get_range(self, path, start, length))
+
+    def put(self, path: str, data: bytes) -> None:
+        self.trips.around(f"put {path}", lambda: Storage.put(self, path, data))
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        return self.trips.around(f"put_if_absent {path}", lambda: Storage.put_if_absent(self, path, data))
+
+    def folders(self, prefix: str = "") -> list[str]:
+        return self.trips.around(f"folders {prefix}", lambda: Storage.folders(self, prefix))
+
+    def exists(self, path: str) -> bool:
+        return self.trips.around(f"exists {path}", lambda: Storage.exists(self, path))
+
+    def delete(self, paths: list[str]) -> None:
+        if paths:
+            self.trips.around(f"delete {len(paths)}", lambda: Storage.delete(self, paths))
+
+    # The last method: below it, `list` in an annotation would mean this one.
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        return self.trips.around(f"list {prefix} after {after}", lambda: Storage.list(self, prefix, after=after))
