@@ -124,16 +124,16 @@ ENGINES = {"rowmerge": Rowmerge, "delta-rs": DeltaRs}
 
 def measured(engine: Engine, files: int) -> dict[str, Any]:
     """Seconds, seconds of CPU, and the peak of resident memory in MB of each operation, in the order in which they are done."""
-    found: dict[str, Any] = {"start MB": _peak()}
+    found: dict[str, Any] = {"start MB": peak()}
     newest = max(int(path.stem) for path in (engine.folder / "_delta_log").glob("*.json") if path.stem.isdigit())
 
     def run(name: str, operation: Any, expected: int | None = None) -> None:
-        _reset_peak()
+        reset_peak()
         start, computed = time.perf_counter(), time.process_time()
         answer = operation()
         found[name] = time.perf_counter() - start
         found[f"{name} CPU"] = time.process_time() - computed
-        found[f"{name} MB"] = _peak()
+        found[f"{name} MB"] = peak()
         assert expected is None or answer == expected, f"{name}: {answer} files instead of {expected}"
 
     middle = files // 2
@@ -149,7 +149,7 @@ def measured(engine: Engine, files: int) -> dict[str, Any]:
     return found
 
 
-def _peak() -> int:
+def peak() -> int:
     """The most memory that was resident since the last reset, in MB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
@@ -157,7 +157,8 @@ def _peak() -> int:
     return 0
 
 
-def _reset_peak() -> None:
+def reset_peak() -> None:
+    """Begin to look for the peak anew."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 

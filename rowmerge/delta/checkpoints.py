@@ -191,8 +191,8 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructAr
     bounds = bounds_type(fields)
     types = {"numRecords": pa.int64(), "tightBounds": pa.bool_(), "minValues": bounds, "maxValues": bounds, "nullCount": nulls_type(fields)}
     kept = pa.struct([(name, type_) for name, type_ in types.items() if not pa.types.is_struct(type_) or type_.num_fields])
-    if "parsed" in batch.schema.names and batch["parsed"].type.equals(kept) and not batch["parsed"].null_count:
-        return batch["parsed"]  # as an earlier checkpoint had it
+    if "parsed" in batch.schema.names and (before := _as_before(batch["parsed"], kept)) is not None:
+        return before
     found = read_statistics(batch, fields, as_written=True)
     columns = {
         "numRecords": found.records,
@@ -202,6 +202,18 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructAr
         "nullCount": found.nulls,
     }
     return pa.StructArray.from_arrays([columns[field.name] for field in kept], fields=list(kept))
+
+
+def _as_before(parsed: pa.StructArray, wanted: pa.StructType) -> pa.StructArray | None:
+    """Statistics as an earlier checkpoint had them, None where a file has none or a column has become another one."""
+    there = {field.name: field.type for field in parsed.type}
+    if parsed.null_count or any(there.get(field.name) != field.type for field in wanted if field.name != "tightBounds"):
+        return None
+    children = [
+        pc.struct_field(parsed, [field.name]) if there.get(field.name) == field.type else pa.nulls(len(parsed), field.type)
+        for field in wanted
+    ]
+    return pa.StructArray.from_arrays(children, fields=list(wanted))
 
 
 def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:

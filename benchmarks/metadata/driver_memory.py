@@ -1,0 +1,60 @@
+"""How much memory the driver's Python process needs for a DELETE of many rows that stay in their files, marked as deleted.
+
+`python -m benchmarks.metadata.driver_memory ROWS…` makes a table of one column of so many rows, in files of five million, and deletes five
+of six rows; each table in a process of its own. The JVM is another process, and not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing
+from typing import Any
+
+from benchmarks.metadata.measure import peak, reset_peak
+
+ROWS_OF_A_FILE = 5_000_000
+
+
+def measured(rows: int) -> dict[str, Any]:
+    """MB before and at the peak of the statement, its seconds, and the rows and files that it touched."""
+    import rowmerge
+
+    with tempfile.TemporaryDirectory(prefix="bench-memory-") as warehouse, closing(rowmerge.connect(warehouse)) as session:
+        session.execute("CREATE TABLE t (id BIGINT) USING delta TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')")
+        files = max(rows // ROWS_OF_A_FILE, 1)
+        for file in range(files):
+            first, last = file * rows // files, (file + 1) * rows // files
+            session.execute(f"INSERT INTO t SELECT /*+ COALESCE(1) */ id FROM range({first}, {last}, 1, 1)")
+        session.execute("DELETE FROM t WHERE id < 0")
+        before = current()
+        reset_peak()
+        start = time.perf_counter()
+        deleted = session.sql("DELETE FROM t WHERE id % 6 <> 0").collect()[0][0]
+        seconds = time.perf_counter() - start
+        left = session.sql("SELECT count(*) FROM t").collect()[0][0]
+        assert deleted + left == rows, f"{deleted} rows are deleted and {left} left of {rows}"
+        return {"rows": rows, "deleted": deleted, "files": files, "before MB": before, "peak MB": peak(), "seconds": seconds}
+
+
+def current() -> int:
+    """The memory that is resident now, in MB."""
+    reset_peak()
+    return peak()
+
+
+def main() -> None:
+    found = []
+    for rows in sys.argv[1:] or ["600000", "6000000", "60000000"]:
+        code = f"import json; from benchmarks.metadata.driver_memory import measured; print(json.dumps(measured({int(rows)})))"
+        done = subprocess.run([sys.executable, "-c", code], env=os.environ, stdout=subprocess.PIPE, check=True)
+        found.append(json.loads(done.stdout.splitlines()[-1]))
+    print(json.dumps(found, indent=1))
+
+
+if __name__ == "__main__":
+    main()
