@@ -10,7 +10,7 @@ import io
 import json
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,15 +46,19 @@ _BROKEN = (
 
 @dataclass(frozen=True)
 class AvroFile:
-    """The records of a file, with dates, times, timestamps, decimals and uuids as stored; `schema`: as the file has it; `metadata`."""
+    """The records of a file, with dates, times, timestamps, decimals and uuids as stored; `schema`: as the file has it; `metadata`.
 
-    records: list[dict[str, Any]]
+    Records are decoded one by one as they are asked for, once: all of a large manifest's together would be many times its size. What is
+    broken in them is told then (CorruptLog).
+    """
+
+    records: Iterator[dict[str, Any]]
     schema: Mapping[str, Any]
     metadata: Mapping[str, str]
 
 
 def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
-    """All records of a file, its fields called by `names` where these know the field's id. Raises CorruptLog."""
+    """A file's records, its fields called by `names` where these know the field's id. Raises CorruptLog."""
     try:
         stream = io.BytesIO(data)
         header = fastavro.schemaless_reader(stream, _HEADER, None)
@@ -66,10 +70,26 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
         fastavro.schemaless_writer(plain, _HEADER, header)
         plain.write(data[stream.tell() :])
         plain.seek(0)
-        records = [record for record in fastavro.reader(plain) if isinstance(record, dict)]
+        reader = fastavro.reader(plain)
     except _BROKEN as error:
-        raise CorruptLog(path, f"it is no Avro file of its schema ({type(error).__name__}: {error})") from error
-    return AvroFile(records, schema, {key: value.decode(errors="replace") for key, value in header["meta"].items()})
+        raise _broken(path, error) from error
+    return AvroFile(_records(reader, path), schema, {key: value.decode(errors="replace") for key, value in header["meta"].items()})
+
+
+def _records(reader: Iterator[Any], path: str) -> Iterator[dict[str, Any]]:
+    while True:
+        try:
+            record = next(reader)
+        except StopIteration:
+            return
+        except _BROKEN as error:
+            raise _broken(path, error) from error
+        if isinstance(record, dict):
+            yield record
+
+
+def _broken(path: str, error: Exception) -> CorruptLog:
+    return CorruptLog(path, f"it is no Avro file of its schema ({type(error).__name__}: {error})")
 
 
 def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:

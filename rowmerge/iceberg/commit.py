@@ -87,7 +87,7 @@ class Commit:
                 return Conflicted(conflict)
             rebases += rebased
             if self._id(newest.metadata) != self._id(head.metadata):
-                live = live_files(self.operations.storage, head_of(newest.metadata, self.branch), live.unpartitioned)
+                live = live_files(self.operations.storage, head_of(newest.metadata, self.branch), live.unpartitioned, live)
                 if (conflict := self._gone(live, newest.metadata)) is not None:
                     return Conflicted(conflict)
             head = newest

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ from pyiceberg.types import UUIDType
 
 from rowmerge.iceberg.bounds import file_bounds
 from rowmerge.iceberg.content import Entry
-from rowmerge.iceberg.live_files import LiveFiles
+from rowmerge.iceberg.live_files import LiveFiles, ManifestFiles
+from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.partition_values import key_of, value_type
 from rowmerge.table.files import OF_UUIDS, SOURCE, TRANSFORM, file_listing
 from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_type
@@ -36,19 +38,43 @@ def list_files(
     shape = file_listing(partition, bounds, pa.struct([(field.name, pa.int64()) for field in fields]))
     if not entries:
         return shape.empty_table()
-    sides = [_bounds(entries, schema, field) for field in fields]
-    by_path = dict(zip(map(id, files.data), files.paths, strict=True))
-    found = [
-        pa.array([by_path.get(id(entry)) or entry.file.path for entry in entries], pa.string()),
+    parts = files.data_parts if entries is files.data else [ManifestFiles(tuple(entries))]
+    batches = []
+    for part in parts:
+        sides = [_known(part, _key(schema, field), partial(_bounds, part.entries, schema, field)) for field in fields]
+        length = len(part.entries)
+        found = [
+            *_known(part, "files", partial(_files, part.entries)),
+            _deleted(files, part.entries),
+            _known(part, ("partition", spec.spec_id, str(partition)), partial(_partition_values, part.entries, spec, partition)),
+            _struct([lower for lower, _, _ in sides], bounds, length),
+            _struct([upper for _, upper, _ in sides], bounds, length),
+            _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, length),
+        ]
+        batches.append(pa.RecordBatch.from_arrays(found, schema=shape))
+    return pa.Table.from_batches(batches, schema=shape)
+
+
+def _known(part: ManifestFiles, key: Hashable, make: Callable[[], Any]) -> Any:
+    """What was made of a manifest's files before; otherwise it is made now."""
+    if key not in part.known:
+        part.known[key] = make()
+    return part.known[key]
+
+
+def _key(schema: Schema, field: Field) -> Hashable:
+    """What the bounds of a column depend on."""
+    found = schema.find_field(field.name)
+    return "bounds", found.field_id, str(found.field_type)
+
+
+def _files(entries: Sequence[Entry]) -> list[pa.Array]:
+    """Paths, sizes and numbers of rows."""
+    return [
+        pa.array([plain_path(entry.file.path) for entry in entries], pa.string()),
         pa.array([entry.file.size for entry in entries], pa.int64()),
         pa.array([entry.file.records for entry in entries], pa.int64()),
-        pa.array([_deleted(files, entry) for entry in entries], pa.int64()),
-        _partition_values(entries, spec, partition),
-        _struct([lower for lower, _, _ in sides], bounds, len(entries)),
-        _struct([upper for _, upper, _ in sides], bounds, len(entries)),
-        _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, len(entries)),
     ]
-    return pa.Table.from_arrays(found, schema=shape)
 
 
 def _told(schema: Schema, part: PartitionField) -> dict[bytes, bytes] | None:
@@ -60,9 +86,11 @@ def _told(schema: Schema, part: PartitionField) -> dict[bytes, bytes] | None:
     return {**told, OF_UUIDS: b"true"} if isinstance(top.field_type, UUIDType) else told
 
 
-def _deleted(files: LiveFiles, entry: Entry) -> int:
+def _deleted(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
     """Rows that delete files take away. How many equality deletes take is not known before the rows are read: one at least."""
-    return files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0)
+    if not files.deletes:
+        return pa.array(np.zeros(len(entries), np.int64))
+    return pa.array([files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0) for entry in entries], pa.int64())
 
 
 def _partition_values(entries: Sequence[Entry], spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,7 +13,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.iceberg.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.deletion_vectors import read_deletion_vector
 from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.manifests import read_manifest_list, read_manifests
+from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, read_manifests, state_of
 from rowmerge.iceberg.position_deletes import read_position_delete_file, referenced_path
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
@@ -22,6 +22,14 @@ _READERS = 8
 _NEVER = 2**63 - 1
 _Scope = tuple[Any, ...]
 """A partition, as `ContentFile.partition_key` has it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ManifestFiles:
+    """The live files of one manifest, which snapshots have in common. `known`: what was made of them before."""
+
+    entries: tuple[Entry, ...]
+    known: dict[Hashable, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,8 @@ class LiveFiles:
     deletes: tuple[Entry, ...] = ()
     unpartitioned: frozenset[int] = frozenset()
     """The ids of specs without partition fields: their equality deletes apply to every file."""
+    read: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
+    """What `manifests` hold, by `state_of`."""
     _index: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -44,8 +54,22 @@ class LiveFiles:
         known: list[str] = self._index["paths"]
         return known
 
+    @property
+    def data_parts(self) -> list[ManifestFiles]:
+        """`data` by manifests, those left out that have no live file."""
+        read = (self.read.get(state_of(manifest)) for manifest in self.manifests if manifest.content is ManifestContent.DATA)
+        parts = [part for part in read if part is not None and part.entries]
+        return parts if sum(len(part.entries) for part in parts) == len(self.data) else [ManifestFiles(self.data)]
+
+    def entries_of(self, manifest: Manifest) -> tuple[Entry, ...]:
+        """The live files of one of the manifests. Raises what `read_manifest` does."""
+        known = self.read.get(state_of(manifest))
+        return tuple(entry for entry in read_manifest(self.storage, manifest) if entry.live) if known is None else known.entries
+
     def by_path(self, paths: Collection[str]) -> dict[str, Entry]:
         """The entries of these data files."""
+        if not paths:
+            return {}
         if "by_path" not in self._index:
             self._index["by_path"] = dict(zip(self.paths, self.data, strict=True))
         known: dict[str, Entry] = self._index["by_path"]
@@ -164,17 +188,26 @@ class _DeletesIndex:
         return index
 
 
-def live_files(storage: Storage, version: IcebergVersion | None, unpartitioned: frozenset[int]) -> LiveFiles:
-    """The live files of a snapshot. Raises CorruptLog, StorageError."""
+def live_files(
+    storage: Storage, version: IcebergVersion | None, unpartitioned: frozenset[int], before: LiveFiles | None = None
+) -> LiveFiles:
+    """The live files of a snapshot; manifests that `before`, the files of another one, has too are not read again.
+
+    Raises CorruptLog, StorageError.
+    """
     if version is None:
         return LiveFiles(storage)
     manifests = read_manifest_list(storage, version.manifest_list)
-    entries = list(zip(manifests, read_manifests(storage, manifests), strict=True))
+    known = {} if before is None else before.read
+    unread = [manifest for manifest in manifests if state_of(manifest) not in known]
+    found = zip(unread, read_manifests(storage, unread), strict=True)
+    new = {state_of(manifest): ManifestFiles(tuple(entry for entry in entries if entry.live)) for manifest, entries in found}
+    read = {state_of(manifest): known.get(state_of(manifest)) or new[state_of(manifest)] for manifest in manifests}
     data, deletes = (
-        tuple(entry for manifest, found in entries if manifest.content is content for entry in found if entry.live)
+        tuple(entry for manifest in manifests if manifest.content is content for entry in read[state_of(manifest)].entries)
         for content in ManifestContent
     )
-    return LiveFiles(storage, manifests, data, deletes, unpartitioned)
+    return LiveFiles(storage, manifests, data, deletes, unpartitioned, read)
 
 
 def scope_of(delete: Entry) -> str | None:

@@ -53,23 +53,24 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
 
     Manifests read before are not read again, in the whole process.
     """
-    entries = _cache.get(_key(manifest))
+    entries = _cache.get(state_of(manifest))
     if entries is None:
         entries = _entries(storage, manifest)
-        _cache.put(_key(manifest), entries, sum(_values(entry.file) for entry in entries))
+        _cache.put(state_of(manifest), entries, sum(_values(entry.file) for entry in entries))
     return entries
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
     """The entries of each manifest, several read at a time. Raises what `read_manifest` does."""
-    unread = sum(_cache.get(_key(manifest)) is None for manifest in manifests)
+    unread = sum(_cache.get(state_of(manifest)) is None for manifest in manifests)
     if unread < 2:
         return [read_manifest(storage, manifest) for manifest in manifests]
     with ThreadPoolExecutor(min(_READERS, unread)) as readers:
         return list(readers.map(lambda manifest: read_manifest(storage, manifest), manifests))
 
 
-def _key(manifest: Manifest) -> tuple[object, ...]:
+def state_of(manifest: Manifest) -> tuple[object, ...]:
+    """What no other state of a manifest has: with the same key it holds the same entries."""
     return manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id
 
 

@@ -144,7 +144,7 @@ class DeleteRewriting(Rewriting):
         by_path = live.by_path(positions)
         written = [made for made in files.delete_files([(by_path[path], rows) for path, rows in positions.items()]) if made is not None]
         self.done = RewrittenDeletes(len(leaving), len(written), _bytes(own[key].file for key in leaving), _bytes(written))
-        kept, changed = files.without(live.manifests, frozenset(), leaving)
+        kept, changed = files.without(live, frozenset(), leaving)
         new = files.delete_manifests(written)
         entries = [*changed, *(entry for manifest in new for entry in read_manifest(files.pending, manifest))]
         return files.listed([*new, *kept], entries, place, [file.path for file in written])

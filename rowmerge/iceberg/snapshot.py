@@ -70,8 +70,10 @@ class IcebergSnapshot:
         schema: Schema,
         live: LiveFiles | None = None,
         branch: str = MAIN,
+        before: LiveFiles | None = None,
     ) -> None:
-        """`branch`: the branch, or the tag, that this version was found by."""
+        """`branch`: the branch, or the tag, that this version was found by; `before`: the files of another version, if they were read."""
+        self._before = before
         self.branch = branch
         self._storage, self._name, self.current, self.at, self.iceberg_schema = storage, name, current, at, schema
         self._listings: dict[frozenset[str], pa.Table] = {}
@@ -199,8 +201,13 @@ class IcebergSnapshot:
         """The data files and delete files. Raises CorruptLog, StorageError."""
         if self._known is not None:
             return self._known
-        unpartitioned = undivided_specs(self.metadata)
-        return live_files(self._storage, self.at, unpartitioned)
+        before, self._before = self._before, None
+        return live_files(self._storage, self.at, undivided_specs(self.metadata), before)
+
+    @property
+    def files_read(self) -> LiveFiles | None:
+        """The data files and delete files if they were read before, of this version or of the one before it."""
+        return self.__dict__.get("live", self._before)
 
     def files(self, columns: Collection[str] = ()) -> pa.Table:
         wanted = frozenset(columns) & frozenset(self.schema.names)

@@ -88,12 +88,12 @@ class SnapshotFiles:
         self._attempts += 1
         marked, superseded, emptied = self._marked(live, deleted)
         gone = frozenset(removed) | emptied
-        if unknown := gone - set(live.paths):
+        if unknown := gone - live.by_path(gone).keys():
             raise ValueError(f"{min(unknown)} is no data file of {self.metadata.location}")
         # A delete file that is about one data file has nothing left to say when that file goes.
         dangling = {key_of_delete(entry) for entry in live.deletes if scope_of(entry) in gone} | live.outlived(gone, self.data_age)
         leaving = superseded | dangling
-        kept, changed = self.without(live.manifests, gone, leaving)
+        kept, changed = self.without(live, gone, leaving)
         new = self._added_manifests + self.delete_manifests(marked)
         manifests = self._merged([*new, *kept])
         entries = [*changed, *(entry for manifest in new for entry in read_manifest(self.pending, manifest))]
@@ -212,17 +212,17 @@ class SnapshotFiles:
         written = iter(write_deletion_vectors(self.pending, path, deleted))
         return [next(written) if positions else None for _, positions in asked]
 
-    def without(self, manifests: Sequence[Manifest], gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
+    def without(self, live: LiveFiles, gone: frozenset[str], leaving: set[str]) -> tuple[list[Manifest], list[Entry]]:
         """The manifests of before, those anew in which a file leaves; and the entries that leave."""
         kept: list[Manifest] = []
         changed: list[Entry] = []
-        for manifest in manifests:
+        for manifest in live.manifests:
             if not manifest.may_have_live_files:
                 continue
             if not (gone if manifest.content is ManifestContent.DATA else leaving):
                 kept.append(manifest)
                 continue
-            entries = [entry for entry in read_manifest(self.pending, manifest) if entry.live]
+            entries = live.entries_of(manifest)
             out = {id(entry) for entry in entries if self._leaves(entry, gone, leaving)}
             if not out:
                 kept.append(manifest)

@@ -88,7 +88,8 @@ class IcebergTable:
         if branch != MAIN:
             referred(self._name, metadata, branch)
         head = head_of(metadata, branch)
-        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch)
+        before = None if self._opened is None else self._opened.files_read
+        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch, before=before)
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
         """A snapshot by its id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
