@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import platform
@@ -42,6 +43,9 @@ def main(words: list[str] | None = None) -> None:
     peers = Peers(arguments.peers.resolve())
     folder = arguments.folder.resolve() / f"sf{arguments.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
+    # Two runs in one folder would take each other's tables away.
+    lock = (folder / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine(), arguments.cold)
     scenarios = chosen(SCENARIOS, arguments.scenarios)
     engines = []

@@ -119,9 +119,9 @@ class Lineitem:
                 return f"{changed} union all {_select(rows, NEW, changed=True)} where {_picked(0.5, 1)}"
             case "mirror":
                 kept = f"{_select(rows)} where not {_picked(0.02, 1)}"
-                return f"{kept} union all {_upsert(rows, 0.01, 1)}"
+                return f"{kept} union all {_upsert(rows, 0.01)}"
             case "lhbench":
-                return self._lhbench(float(argument) / 100)
+                return self._lhbench(float(argument) / 1000)
         return self._delta_case(name)
 
     def _newest(self, half: float) -> str:

@@ -170,7 +170,7 @@ LINEITEM = (
 
 def _delta_case(kind: str, files: float, matched: float, new: float, clauses: tuple[Clause, ...]) -> Scenario:
     name = f"{kind} {files:g}/{matched:g}/{new:g}"
-    source = f"delta_{files:g}_{matched:g}_{new:g}"
+    source = f"delta_{files:g}_{matched:g}_{new:g}".replace(".", "")
     title = f"{kind}: {files:g} of the files, {matched:g} of their rows, {new:g} new"
     return _one(
         f"D {name}", title, Merge(source, clauses), group="delta", parameters={"files": files, "matched": matched, "new": new},
@@ -190,11 +190,11 @@ DELTA_CASES = (
 _READS = {f"read {n}": Query("count(*) as n, sum(value) as v, max(value2) as w") for n in (1, 2, 3)}
 LHBENCH_CASES = tuple(
     Scenario(
-        f"L {percent}",
-        f"LHBench's merge micro-benchmark, source {percent} %",
+        f"L {permille / 10:g}",
+        f"LHBench's merge micro-benchmark, source {permille / 10:g} %",
         {
             **{f"{label} before": step for label, step in _READS.items()},
-            "merge": Merge(f"lhbench_{percent}", on="t.key = s.key and t.partition = s.partition"),
+            "merge": Merge(f"lhbench_{permille}", on="t.key = s.key and t.partition = s.partition"),
             **{f"{label} after": step for label, step in _READS.items()},
         },
         layout="lhbench",
@@ -202,7 +202,7 @@ LHBENCH_CASES = tuple(
         reads=("key", "partition"),
         group="lhbench",
     )
-    for percent in (1, 0.1)
+    for permille in (10, 1)
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in (*LINEITEM, *DELTA_CASES, *LHBENCH_CASES)}

@@ -100,7 +100,8 @@ def main() -> None:
         try:
             worker.run(SCENARIOS[name])
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the engine's result
-            tell(scenario=name, failed=f"{type(error).__name__}: {error}"[:1000])
+            lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.startswith("\tat ")]
+            tell(scenario=name, failed=f"{type(error).__name__}: {' '.join(lines[:2])}"[:400])
 
 
 if __name__ == "__main__":
