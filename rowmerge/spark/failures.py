@@ -102,7 +102,7 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return MissingDataFile(table, parameters.get("path") or "")
     if of_file := _of_file(message, table):
         return of_file
-    if raised := re.search(r"exception was thrown from the Python worker.*?\nTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
+    if raised := re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
         told = re.findall(r'File "<function (.+?)>", line (\d+)', message)
         whose = f"The function {told[-1][0]}, in line {told[-1][1]} of its body," if told else "A Python function that Spark ran"
         return SparkFailed(f"{whose} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")

@@ -19,8 +19,9 @@ from dbt import flags
 from dbt.adapters.rowmerge import RowmergeAdapter, RowmergeColumn
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Known to dbt no longer than these tests run: others in the process bring adapters of their own."""
     project = tmp_path_factory.mktemp("project")
     output = {"type": "rowmerge", "warehouse": str(project / "warehouse"), "schema": "main"}
     (project / "profiles.yml").write_text(yaml.safe_dump({"test": {"target": "dev", "outputs": {"dev": output}}}))
