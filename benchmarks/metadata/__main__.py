@@ -13,21 +13,23 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks.metadata.delta_logs import write_commits, write_log
-from benchmarks.metadata.measure import ENGINES
+from benchmarks.metadata.iceberg_logs import write_table
 from benchmarks.metadata.page import machine, page
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITS = 10_000
+DELTA_ENGINES, ICEBERG_ENGINES = ("rowmerge", "delta-rs"), ("rowmerge", "pyiceberg")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.metadata", description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="live files of the tables")
-    parser.add_argument("--engines", nargs="+", choices=list(ENGINES), default=list(ENGINES))
+    parser.add_argument("--iceberg-files", type=int, nargs="*", default=[1_000, 100_000], help="live files of the Iceberg tables")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the tables here, and use those that are there")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "metadata" / "results.json")
@@ -46,15 +48,17 @@ def main() -> None:
 def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
     folder = arguments.folder or scratch
     measured: dict[str, dict[str, Any]] = {}
-    for name, files in _tables(folder, arguments.files):
-        for engine in arguments.engines:
-            found = [_measured(engine, folder / name, files, scratch) for _ in range(arguments.runs)]
+    for name, files in _tables(folder, arguments.files, arguments.iceberg_files):
+        iceberg = name.startswith("iceberg")
+        for engine in ICEBERG_ENGINES if iceberg else DELTA_ENGINES:
+            run = partial(_measured_in_place, "measure_iceberg") if iceberg else partial(_measured, "measure")
+            found = [run(engine, folder / name, files, scratch) for _ in range(arguments.runs)]
             measured.setdefault(name, {"files": files})[engine] = {key: statistics.median(run[key] for run in found) for key in found[0]}
             print(name, engine, json.dumps(measured[name][engine]), file=sys.stderr, flush=True)
     return {"machine": machine(), "runs": arguments.runs, "tables": measured}
 
 
-def _tables(folder: Path, sizes: list[int]) -> list[tuple[str, int]]:
+def _tables(folder: Path, sizes: list[int], iceberg_sizes: list[int]) -> list[tuple[str, int]]:
     """The names of the tables, which are made where they are missing, and how many files each has."""
     tables = []
     for files in sizes:
@@ -66,18 +70,37 @@ def _tables(folder: Path, sizes: list[int]) -> list[tuple[str, int]]:
         tables.append((f"commits-{COMMITS}-{kind}", COMMITS - 1))
         if not (folder / tables[-1][0]).exists():
             write_commits(folder / tables[-1][0], COMMITS, checkpoint)
+    for files in iceberg_sizes:
+        tables.append((f"iceberg-{files}", files))
+        if not (folder / tables[-1][0]).exists():
+            write_table(folder / tables[-1][0], files)
     return tables
 
 
-def _measured(engine: str, table: Path, files: int, scratch: Path) -> dict[str, float]:
+def _measured_in_place(module: str, engine: str, table: Path, files: int, scratch: Path) -> dict[str, float]:
+    """An Iceberg table's paths are absolute: it is measured where it is, and put back as it was."""
+    backup = scratch / "backup"
+    shutil.copytree(table, backup)
+    try:
+        return _run(module, engine, table, files)
+    finally:
+        shutil.rmtree(table)
+        shutil.move(backup, table)
+
+
+def _measured(module: str, engine: str, table: Path, files: int, scratch: Path) -> dict[str, float]:
     copy = scratch / "copy"
     shutil.copytree(table, copy, copy_function=os.link if table.stat().st_dev == scratch.stat().st_dev else shutil.copy2)
     try:
-        command = [sys.executable, "-m", "benchmarks.metadata.measure", engine, str(copy), str(files)]
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
-        return dict(json.loads(done.stdout))
+        return _run(module, engine, copy, files)
     finally:
         shutil.rmtree(copy)
+
+
+def _run(module: str, engine: str, table: Path, files: int) -> dict[str, float]:
+    command = [sys.executable, "-m", f"benchmarks.metadata.{module}", engine, str(table), str(files)]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, check=True)
+    return dict(json.loads(done.stdout))
 
 
 if __name__ == "__main__":

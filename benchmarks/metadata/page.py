@@ -49,7 +49,7 @@ def machine() -> str:
     processor = next(
         (line.split(":", 1)[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
     )
-    versions = ", ".join(f"{name} {version(name)}" for name in ("pyarrow", "deltalake"))
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pyarrow", "deltalake", "pyiceberg"))
     today = datetime.datetime.now(datetime.timezone.utc).date()
     return f"{today}, {os.cpu_count()} cores ({processor}), {memory:.0f} GB, Python {platform.python_version()}, {versions}."
 
@@ -59,13 +59,21 @@ def _table(name: str, found: dict[str, Any]) -> str:
     lines = [f"## {_title(name, found['files'])}", "", "| | " + " | ".join(f"{engine}, s | MB" for engine in engines) + " |"]
     lines.append("| --- |" + " ---: | ---: |" * len(engines))
     for key, said in OPERATIONS.items():
-        cells = [cell for engine in engines for cell in (_seconds(found[engine], key), f"{found[engine][f'{key} MB']:.0f}")]
+        if not any(key in found[engine] for engine in engines):
+            continue
+        cells = [cell for engine in engines for cell in _cells(found[engine], key)]
         lines.append(f"| {said} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
+def _cells(found: dict[str, float], key: str) -> tuple[str, str]:
+    return (_seconds(found, key), f"{found[f'{key} MB']:.0f}") if key in found else ("–", "–")
+
+
 def _title(name: str, files: int) -> str:
     kind = name.rsplit("-", 1)[1]
+    if name.startswith("iceberg"):
+        return f"Iceberg, {files:,} files in manifests of 20,000"
     if name.startswith("commits"):
         return f"{files + 1:,} commits, " + ("the newest checkpoint ten commits old" if kind == "checkpoint" else "no checkpoint at all")
     return f"{files:,} files, " + ("checkpoint with JSON alone" if kind == "json" else "typed checkpoint")
