@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.metadata.delta_logs import write_commits, write_log
+from benchmarks.metadata.driver_memory import SIZES, measured_apart
 from benchmarks.metadata.iceberg_logs import write_table
 from benchmarks.metadata.page import machine, page
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks.metadata", description=__doc__)
     parser.add_argument("--files", type=int, nargs="+", default=[1_000, 100_000, 1_000_000], help="live files of the tables")
     parser.add_argument("--iceberg-files", type=int, nargs="*", default=[1_000, 100_000], help="live files of the Iceberg tables")
+    parser.add_argument("--memory", type=int, nargs="*", default=SIZES, help="rows of tables whose deletion is measured, with Spark")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="keep the tables here, and use those that are there")
     parser.add_argument("--json", type=Path, default=ROOT / "benchmarks" / "metadata" / "results.json")
@@ -55,7 +57,8 @@ def _results(arguments: argparse.Namespace, scratch: Path) -> dict[str, Any]:
             found = [run(engine, folder / name, files, scratch) for _ in range(arguments.runs)]
             measured.setdefault(name, {"files": files})[engine] = {key: statistics.median(run[key] for run in found) for key in found[0]}
             print(name, engine, json.dumps(measured[name][engine]), file=sys.stderr, flush=True)
-    return {"machine": machine(), "runs": arguments.runs, "tables": measured}
+    memory = {"memory": measured_apart(arguments.memory)} if arguments.memory else {}
+    return {"machine": machine(), "runs": arguments.runs, "tables": measured, **memory}
 
 
 def _tables(folder: Path, sizes: list[int], iceberg_sizes: list[int]) -> list[tuple[str, int]]:

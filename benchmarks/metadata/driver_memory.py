@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.metadata.measure import peak, reset_peak
 
 ROWS_OF_A_FILE = 5_000_000
+SIZES = [600_000, 6_000_000, 60_000_000]
 
 
 def measured(rows: int) -> dict[str, Any]:
@@ -47,14 +48,15 @@ def current() -> int:
     return peak()
 
 
-def main() -> None:
+def measured_apart(sizes: list[int]) -> list[dict[str, Any]]:
+    """`measured` for each number of rows, in a process of its own."""
     found = []
-    for rows in sys.argv[1:] or ["600000", "6000000", "60000000"]:
-        code = f"import json; from benchmarks.metadata.driver_memory import measured; print(json.dumps(measured({int(rows)})))"
+    for rows in sizes:
+        code = f"import json; from benchmarks.metadata.driver_memory import measured; print(json.dumps(measured({rows})))"
         done = subprocess.run([sys.executable, "-c", code], env=os.environ, stdout=subprocess.PIPE, check=True)
         found.append(json.loads(done.stdout.splitlines()[-1]))
-    print(json.dumps(found, indent=1))
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(measured_apart([int(rows) for rows in sys.argv[1:]] or SIZES), indent=1))
