@@ -14,7 +14,16 @@ PEERS = {
     "iceberg-spark-mor": ("ours-iceberg-mor",),
 }
 """What a peer is set beside: our default, and our engine in the same mode."""
-WHY: dict[str, str] = {}
+_LATENCY = (
+    "A statement of ours is some jobs of Spark, each of which takes its tens of milliseconds before it reads anything; delta-rs has none."
+)
+WHY: dict[str, str] = {
+    "8": _LATENCY,
+    "9": f"Twenty times the same: {_LATENCY[0].lower()}{_LATENCY[1:]}",
+    "13k": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
+    "13d": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
+    "13s": "Spark opens each file by itself, in packs of files a task; a process with asynchronous reads opens many at once.",
+}
 """Why ours is slower, by the scenario's name."""
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
-from rowmerge.spark.write import discard
+from rowmerge.spark.written import discard
 from rowmerge.table.files import AddedFile
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Snapshot, Table, Unknown
 

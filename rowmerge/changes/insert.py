@@ -36,7 +36,8 @@ from rowmerge.spark.distribution import Gather
 from rowmerge.spark.outcomes import new_rows
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import schema_of
-from rowmerge.spark.write import Writable, Written, write_outcomes
+from rowmerge.spark.write import Writable, write_outcomes
+from rowmerge.spark.written import Written
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.rules import Check

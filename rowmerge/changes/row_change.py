@@ -22,11 +22,13 @@ from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
 from rowmerge.spark.distribution import Gather
+from rowmerge.spark.few_rows import are_small, may_be_few
 from rowmerge.spark.joins import check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, SourceKey, fit, materialize
-from rowmerge.spark.write import Rewrite, Written, discard, rewrite_files, write_outcomes
+from rowmerge.spark.write import Rewrite, rewrite_files, write_outcomes
+from rowmerge.spark.written import Written, discard
 from rowmerge.table.files import FileChanges, Lineage, Positions
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Field
@@ -34,8 +36,6 @@ from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, Ta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
 
 
 @dataclass
@@ -228,7 +228,7 @@ class RowChange:
         written = Written()
         everything_unmatched = files.num_rows == 0
         if not everything_unmatched and (source.rows or self.plan.of(Match.NOT_MATCHED_BY_SOURCE)):
-            written = self._write(outcomes, files)
+            written = self._write(outcomes, files, source)
         if self.plan.source_rows is SourceRows.ALL or join.leaves_unmatched or everything_unmatched:
             return self._and_new_rows(written, source)
         return written
@@ -271,8 +271,8 @@ class RowChange:
     def _distribution(self) -> Distribution | None:
         return self.snapshot.distribution_of(self.plan.operation)
 
-    def _write(self, outcomes: DataFrame, files: pa.Table) -> Written:
-        gather = Gather.ONE_TASK if _are_small(files) else Gather.BY_SIZE
+    def _write(self, outcomes: DataFrame, files: pa.Table, source: Source | None = None) -> Written:
+        gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
         written = write_outcomes(
             outcomes,
             self.table_after,
@@ -281,6 +281,7 @@ class RowChange:
             may_repeat=self.plan.duplicates_allowed,
             distribution=self._distribution,
             origins=None if self._lineage is None else (self._lineage, self.snapshot.row_origins(files["path"].to_pylist())),
+            may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
         )
         if not written.touched:
             # Nothing but new rows: the files that come in tell it.
@@ -375,11 +376,6 @@ class RowChange:
             "numDeletionVectorsAdded": changes.files_marked,
             "executionTimeMs": spark_ms,
         }
-
-
-def _are_small(files: pa.Table) -> bool:
-    """Whether one task reads these files (rows of `Snapshot.files()`) sooner than several would bring together what they find."""
-    return bool((pc.sum(files["size"]).as_py() or 0) <= ONE_TASK_BYTES and (pc.sum(files["records"]).as_py() or 0) <= ONE_TASK_ROWS)
 
 
 def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
-from rowmerge.spark.write import Written, discard
+from rowmerge.spark.written import Written, discard
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown

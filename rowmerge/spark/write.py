@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pyarrow as pa
-from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.errors import StorageError
 from rowmerge.spark import sink
-from rowmerge.spark.data_files import HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
+from rowmerge.spark.data_files import HeldColumns, WriteSpec
 from rowmerge.spark.distribution import Gather, Parts, distributed
 from rowmerge.spark.executors import shipped
 from rowmerge.spark.failures import unreadable
+from rowmerge.spark.few_rows import FEW_ROWS, sink_here
 from rowmerge.spark.leftovers import discard_attempt
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.spark.outcomes import moved_rows, outcome_columns
@@ -26,9 +25,10 @@ from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
+from rowmerge.spark.written import Written, added_file, discard, written_of
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.codecs import ParquetSettings
-from rowmerge.table.files import AddedFile, Lineage, Positions, RowOrigin
+from rowmerge.table.files import Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
 from rowmerge.table.rules import INITIAL, Rules
 from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
@@ -37,57 +37,6 @@ from rowmerge.table.snapshot import Snapshot
 _LEAST_ROW_GROUP = 1024 * 1024
 """In bytes of Arrow data: a smaller one tells a reader little for its place in the footer."""
 REWRITTEN_HERE = 8 * 1024 * 1024
-
-
-@dataclass
-class Written:
-    """What the tasks of a job did, put together.
-
-    `change_rows` are files of the rows that changed; `positions` of changed rows are by path as Spark spells it; `repeated` counts
-    positions that were set more than once; `sources` are the ordinals of source rows that matched; `reads` the positions of rows that met
-    a source row and stay as they are.
-    """
-
-    files: list[AddedFile] = field(default_factory=list)
-    change_rows: list[AddedFile] = field(default_factory=list)
-    positions: dict[str, Positions] = field(default_factory=dict)
-    reads: dict[str, Positions] = field(default_factory=dict)
-    sources: BitMap64 = field(default_factory=BitMap64)
-    repeated: int = 0
-    updated: int = 0
-    inserted: int = 0
-
-    def add(self, other: Written) -> None:
-        """Take in another job's outcome."""
-        self.files += other.files
-        self.change_rows += other.change_rows
-        for path, bitmap in other.positions.items():
-            self._mark(path, bitmap)
-        for path, bitmap in other.reads.items():
-            self.reads[path] = self.reads.get(path, Positions()) | bitmap
-        self.sources |= other.sources
-        self.repeated += other.repeated
-        self.updated += other.updated
-        self.inserted += other.inserted
-
-    def _mark(self, path: str, bitmap: BitMap64) -> None:
-        known = self.positions.get(path)
-        if known is None:
-            self.positions[path] = bitmap
-            return
-        before = len(known)
-        known |= bitmap
-        self.positions[path] = known
-        self.repeated += len(bitmap) - (len(known) - before)
-
-    @property
-    def touched(self) -> int:
-        """Target rows that are deleted or replaced."""
-        return sum(len(bitmap) for bitmap in self.positions.values())
-
-    def discard(self) -> None:
-        """Delete all files."""
-        discard([*self.files, *self.change_rows])
 
 
 class Writable(Protocol):
@@ -209,12 +158,14 @@ def write_outcomes(
     may_repeat: bool = False,
     distribution: Distribution | None = None,
     origins: tuple[Lineage, Mapping[str, RowOrigin]] | None = None,
+    may_be_few: bool = False,
 ) -> Written:
     """Run the job. `gather`, `distribution`: how rows come together before they are written; see `distributed`.
 
     `origins`: the hidden columns, and what the files of target rows give to them by path, where rows are to take that along. `changes_to`:
     the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
-    which the first makes a change row. When the job fails, the files of its finished tasks are deleted.
+    which the first makes a change row. `may_be_few`: up to FEW_ROWS rows come to the driver, which writes them itself; when there are more,
+    the job is run again. When it fails, the files of its finished tasks are deleted.
     """
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     changes = None if changes_to is None else change_rows_spec(spec, changes_to)
@@ -222,29 +173,21 @@ def write_outcomes(
         spec = _taking_along(spec, origins[0], _spelled(origins[1]))
     columns = outcome_columns(outcomes, len(table.schema))
     written = columns.after or columns.before
+    if may_be_few and hasattr(outcomes, "toArrow"):
+        # Before PySpark 4.0 rows would come through pandas, which holds some values otherwise.
+        some = (outcomes.coalesce(1) if gather is Gather.ONE_TASK else outcomes).limit(FEW_ROWS + 1)
+        rows = collect_arrow(distributed(some, table, written, gather=Gather.DRIVER) if written else some)
+        if rows.num_rows <= FEW_ROWS:
+            return sink_here(rows, spec, columns, changes)
     if changes_to is not None and may_repeat and gather is not Gather.ONE_TASK:
         # The rows of one target row must meet in one task; new rows may go anywhere.
         elsewhere = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
     elif written:
         outcomes = distributed(outcomes, table, written, gather=gather, distribution=distribution)
-    return _run_here(outcomes, spec, columns, changes) if gather is Gather.DRIVER else _run(outcomes, spec, columns, changes)
-
-
-def _run_here(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
-    """What the sink does, for few rows: without the latency of Python on an executor."""
-    rows = collect_arrow(outcomes)
-    task = sink.OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
-    try:
-        if rows.num_rows:
-            task.take(rows)
-        return _written(sink.message_fields(task.close()))
-    except (OSError, pa.ArrowException) as error:
-        task.abort()
-        raise StorageError(spec.root, str(error).splitlines()[0]) from error
-    except BaseException:
-        task.abort()
-        raise
+    if gather is Gather.DRIVER:
+        return sink_here(collect_arrow(outcomes), spec, columns, changes)
+    return _run(outcomes, spec, columns, changes)
 
 
 def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
@@ -332,7 +275,7 @@ def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> W
     try:
         for rewrite in rewrites:
             files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition))
-            written.files += [_added(vars(file)) for file in files]
+            written.files += [added_file(vars(file)) for file in files]
     except sink.UnreadableFile as error:
         discard(written.files)
         raise unreadable(table, error.path, error.reason) from error
@@ -342,34 +285,8 @@ def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> W
     return written
 
 
-def discard(files: Iterable[AddedFile]) -> None:
-    """Delete files that no version lists: those of a command that failed for certain."""
-    for file in files:
-        filesystem, path = filesystem_of(file.path)
-        filesystem.delete_file(path)
-
-
 def _together(messages: pa.Table) -> Written:
     total = Written()
     for payload in messages["message"].to_pylist():
-        total.add(_written(pickle.loads(payload)))
+        total.add(written_of(pickle.loads(payload)))
     return total
-
-
-def _written(message: Mapping[str, Any]) -> Written:
-    """What a task's message says (see `sink.message_fields`)."""
-    return Written(
-        files=[_added(fields) for fields in message["files"]],
-        change_rows=[_added(fields) for fields in message["change_rows"]],
-        positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
-        reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
-        sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
-        repeated=message["repeated"],
-        updated=message["updated"],
-        inserted=message["inserted"],
-    )
-
-
-def _added(fields: Mapping[str, object]) -> AddedFile:
-    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
-    return AddedFile(**{name: fields[name] for name in kept})  # type: ignore[arg-type]

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 from rowmerge.changes.insert import NewRows
 from rowmerge.spark.data_files import WriteSpec
 from rowmerge.spark.distribution import Gather, distributed
-from rowmerge.spark.write import Written, write_spec
+from rowmerge.spark.write import write_spec
+from rowmerge.spark.written import Written
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.rules import Rules

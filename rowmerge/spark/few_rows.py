@@ -1,0 +1,49 @@
+"""Few outcome rows are written by the driver: without the latency of Python on an executor, and of the first one there most of all."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowmerge.errors import StorageError
+from rowmerge.spark import sink
+from rowmerge.spark.data_files import PartitionedWriter, WriteSpec
+from rowmerge.spark.written import Written, written_of
+
+FEW_ROWS = 5_000
+ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
+_WIDE_ROW = 2_000
+"""Bytes of a row in its file; wider ones may be more than a driver should hold."""
+
+
+def are_small(files: pa.Table) -> bool:
+    """Whether one task reads these files (rows of `Snapshot.files()`) sooner than several would bring together what they find."""
+    return _sum(files, "size") <= ONE_TASK_BYTES and _sum(files, "records") <= ONE_TASK_ROWS
+
+
+def may_be_few(files: pa.Table, *, source_is_few: bool) -> bool:
+    """Whether it is worth to look if the outcome rows of these files are few.
+
+    It is where a source has few rows: keys mostly meet one row each, and where they meet many, the look ends soon. Without a source it is
+    where files are small: whatever is found in them, to read them twice takes less than Python on an executor.
+    """
+    return _sum(files, "size") <= _WIDE_ROW * _sum(files, "records") and (source_is_few or are_small(files))
+
+
+def sink_here(rows: pa.Table, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
+    """What the sink does with outcome rows, in this process. Raises StorageError."""
+    task = sink.OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
+    try:
+        if rows.num_rows:
+            task.take(rows)
+        return written_of(sink.message_fields(task.close()))
+    except (OSError, pa.ArrowException) as error:
+        task.abort()
+        raise StorageError(spec.root, str(error).splitlines()[0]) from error
+    except BaseException:
+        task.abort()
+        raise
+
+
+def _sum(files: pa.Table, column: str) -> int:
+    return int(pc.sum(files[column]).as_py() or 0)

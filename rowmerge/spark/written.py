@@ -1,0 +1,89 @@
+"""What the sink did, as the driver holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyroaring import BitMap64
+
+from rowmerge.spark.data_files import filesystem_of
+from rowmerge.table.files import AddedFile, Positions
+
+
+@dataclass
+class Written:
+    """What the tasks of a job did, put together.
+
+    `change_rows` are files of the rows that changed; `positions` of changed rows are by path as Spark spells it; `repeated` counts
+    positions that were set more than once; `sources` are the ordinals of source rows that matched; `reads` the positions of rows that met
+    a source row and stay as they are.
+    """
+
+    files: list[AddedFile] = field(default_factory=list)
+    change_rows: list[AddedFile] = field(default_factory=list)
+    positions: dict[str, Positions] = field(default_factory=dict)
+    reads: dict[str, Positions] = field(default_factory=dict)
+    sources: BitMap64 = field(default_factory=BitMap64)
+    repeated: int = 0
+    updated: int = 0
+    inserted: int = 0
+
+    def add(self, other: Written) -> None:
+        """Take in another job's outcome."""
+        self.files += other.files
+        self.change_rows += other.change_rows
+        for path, bitmap in other.positions.items():
+            self._mark(path, bitmap)
+        for path, bitmap in other.reads.items():
+            self.reads[path] = self.reads.get(path, Positions()) | bitmap
+        self.sources |= other.sources
+        self.repeated += other.repeated
+        self.updated += other.updated
+        self.inserted += other.inserted
+
+    def _mark(self, path: str, bitmap: BitMap64) -> None:
+        known = self.positions.get(path)
+        if known is None:
+            self.positions[path] = bitmap
+            return
+        before = len(known)
+        known |= bitmap
+        self.positions[path] = known
+        self.repeated += len(bitmap) - (len(known) - before)
+
+    @property
+    def touched(self) -> int:
+        """Target rows that are deleted or replaced."""
+        return sum(len(bitmap) for bitmap in self.positions.values())
+
+    def discard(self) -> None:
+        """Delete all files."""
+        discard([*self.files, *self.change_rows])
+
+
+def discard(files: Iterable[AddedFile]) -> None:
+    """Delete files that no version lists: those of a command that failed for certain."""
+    for file in files:
+        filesystem, path = filesystem_of(file.path)
+        filesystem.delete_file(path)
+
+
+def written_of(message: Mapping[str, Any]) -> Written:
+    """What a task's message says (see `sink.message_fields`)."""
+    return Written(
+        files=[added_file(fields) for fields in message["files"]],
+        change_rows=[added_file(fields) for fields in message["change_rows"]],
+        positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
+        reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
+        sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
+        repeated=message["repeated"],
+        updated=message["updated"],
+        inserted=message["inserted"],
+    )
+
+
+def added_file(fields: Mapping[str, object]) -> AddedFile:
+    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
+    return AddedFile(**{name: fields[name] for name in kept})  # type: ignore[arg-type]

@@ -1,0 +1,52 @@
+"""Few rows are written by the driver, many by executors; the rows are the same."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.spark.few_rows import FEW_ROWS
+
+FORMATS = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
+
+
+@pytest.fixture
+def no_python_on_executors(spark: SparkSession) -> Iterator[None]:
+    """Whatever wants Python there fails for want of an interpreter."""
+    if "ROWMERGE_REMOTE" in os.environ:
+        pytest.skip("the interpreter is the server's")
+    context = spark.sparkContext
+    interpreter, context.pythonExec = context.pythonExec, "/nowhere/python"
+    yield
+    context.pythonExec = interpreter
+
+
+@FORMATS
+def test_statements_that_change_few_rows_need_no_python_on_executors(
+    session: rowmerge.Session, table_format: str, request: pytest.FixtureRequest
+) -> None:
+    session.sql(f"create table few using {table_format} as select id, cast(id as string) as v from range(100)")
+    request.getfixturevalue("no_python_on_executors")
+    merge = "merge into few t using (values {}) as s(id, v) on t.id = s.id when matched then update set * when not matched then insert *"
+    counts = session.sql(merge.format("(7L, 'seven'), (200L, 'new')")).collect()[0]
+    assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (1, 1)
+    assert session.sql("update few set v = 'many' where id between 10 and 19").collect()[0][0] == 10
+    assert session.sql("delete from few where id = 50").collect()[0][0] == 1
+    found = session.sql("select count(*), count_if(v in ('seven', 'new')), count_if(v = 'many') from few").collect()[0]
+    assert tuple(found) == (100, 2, 10)
+
+
+@FORMATS
+def test_one_source_row_may_meet_more_rows_than_the_driver_takes(session: rowmerge.Session, table_format: str) -> None:
+    rows = 3 * FEW_ROWS
+    session.sql(f"create table many using {table_format} as select id, id % 3 as k from range({rows})")
+    counts = session.sql("merge into many t using (values (1L)) as s(k) on t.k = s.k when matched then update set k = 10").collect()[0]
+    assert counts["num_updated_rows"] == FEW_ROWS
+    counts = session.sql("merge into many t using (values (0L)) as s(x) on t.k <> 10 when matched then update set k = 20").collect()[0]
+    assert counts["num_updated_rows"] == 2 * FEW_ROWS
+    found = session.sql("select count(*), count_if(k = 10), count_if(k = 20), count(distinct id) from many").collect()[0]
+    assert tuple(found) == (rows, FEW_ROWS, 2 * FEW_ROWS, rows)
