@@ -9,7 +9,7 @@ from benchmarks.engines.registry import ENGINES
 from benchmarks.results import Run
 from benchmarks.scenarios import SCENARIOS
 
-ROW, LEFT, WIDTH, HEAD = 22, 330, 560, 96
+ROW, LEFT, WIDTH, HEAD = 22, 330, 560, 116
 COLORS = {
     "ours-cow": "#7fb3d5",
     "ours-mor": "#2471a3",
