@@ -40,6 +40,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def main(words: list[str] | None = None) -> None:
     arguments = parsed(words)
+    # Ended from outside, it ends the engine's process too.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     peers = Peers(arguments.peers.resolve())
     folder = arguments.folder.resolve() / f"sf{arguments.scale:g}"
     folder.mkdir(parents=True, exist_ok=True)
