@@ -37,6 +37,8 @@ describe t;
 create or replace table t (id int) using delta as select 1, 2;
 !> PlanError
 create or replace table t (id int) using delta as select 'one';
+!> ValueOutOfRange: The value one does not fit the column `id`
+create or replace table t (id int) using delta as select array(1);
 !> TypeMismatch
 select * from t;
 => 1 | 2.5
