@@ -42,4 +42,4 @@ def losses(run: Run) -> list[str]:
         if told:
             why = f" {WHY[scenario]}" if scenario in WHY else ""
             lines.append(f"- **{scenario}** {SCENARIOS[scenario].title}: {'; '.join(told)}.{why}")
-    return lines if len(lines) > 1 else [*lines, "Nowhere."]
+    return lines if len(lines) > 1 else [*lines, "In none of the scenarios of this run."]
