@@ -24,7 +24,7 @@ PEERS ?= .peers
 PEER_SPARK ?= 4.1.4
 
 .PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
-.PHONY: bench bench-all bench-smoke bench-peers performance-page
+.PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
 help:
@@ -33,7 +33,7 @@ help:
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
-	@echo "make bench       the benchmark, in ten minutes: SCALE=10, ENGINES='ours,delta-*' and SCENARIOS='1,8' choose"
+	@echo "make bench       its most telling scenarios beside other engines: SCALE=10, ENGINES='ours,delta-*' and SCENARIOS='1,8' choose"
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
@@ -90,7 +90,6 @@ bench-peers:
 	$(PEERS)/python/bin/python -m pip install --quiet 'pyspark==$(PEER_SPARK)' 'pyarrow>=16' 'pandas>=2,<3' numpy
 
 # What a log of many files and commits costs: docs/performance_metadata.md.
-.PHONY: bench-metadata
 bench-metadata: $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks.metadata $(BENCH_ARGS)
 
@@ -119,7 +118,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	rm -rf .peers
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

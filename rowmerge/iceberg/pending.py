@@ -14,7 +14,7 @@ class PendingFiles(Storage):
     before."""
 
     def __init__(self, storage: Storage) -> None:
-        super().__init__(storage.location)
+        super().__init__(storage.location, storage._options)
         self._behind = storage
         self._waiting: dict[str, bytes] = {}
         self._lock = Lock()
@@ -27,7 +27,8 @@ class PendingFiles(Storage):
         return self._behind.get(path) if waiting is None else waiting
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        return self.get(path)[start : start + length]
+        waiting = self._waiting.get(path)
+        return self._behind.get_range(path, start, length) if waiting is None else waiting[start : start + length]
 
     def put(self, path: str, data: bytes) -> None:
         with self._lock:
