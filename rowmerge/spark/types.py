@@ -102,7 +102,7 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
 
     PySpark takes Arrow tables from 4.0 on; before, the rows go through Python objects.
     """
-    if hasattr(pa, "Table") and _takes_arrow(spark):
+    if _takes_arrow(spark):
         return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
     ddl: Any = ", ".join(f"{backquote(f.name)} {_ddl(f.type)}" for f in rows.schema) if schema is None else to_spark(schema)
     return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
