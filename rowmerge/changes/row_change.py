@@ -23,7 +23,17 @@ from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
 from rowmerge.spark.distribution import Gather
 from rowmerge.spark.few_rows import are_small, may_be_few
-from rowmerge.spark.joins import check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
+from rowmerge.spark.joins import (
+    Join,
+    check_visibility,
+    choose_join,
+    join_looked_up,
+    joined_rows,
+    merge_outcomes,
+    repeated_keys,
+    unmatched_rows,
+)
+from rowmerge.spark.key_lookup import target_by_keys
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import ORDINAL, Source, SourceKey, fit, materialize
@@ -93,6 +103,7 @@ class RowChange:
     source_once: SourceRowsOnce | None
     reads_table: bool
     timings: Timings
+    _join: Join | None = None
 
     @cached_property
     def table_after(self) -> Snapshot:
@@ -167,7 +178,8 @@ class RowChange:
         """
         if source is None or self.plan.on is None or self.plan.source_rows is not SourceRows.UNMATCHED or files.num_rows == 0:
             return {}
-        if not choose_join(self.plan, source).leaves_unmatched and all(clause.condition for clause in self.plan.of(Match.MATCHED)):
+        assert self._join is not None
+        if not self._join.ordinals and all(clause.condition for clause in self.plan.of(Match.MATCHED)):
             return None
         return {path: written.reads[spelled] for path in files["path"].to_pylist() if (spelled := spark_path(path)) in written.reads}
 
@@ -219,11 +231,11 @@ class RowChange:
             return self._run_target_alone(files)
         if self.plan.on is None:
             return self._and_new_rows(self._run_target_alone(files), source)
-        join = choose_join(self.plan, source)
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
-        target = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=self._lineage is not None)
+        target, join = self._target(files, source)
+        self._join = join
         check_visibility(self.plan, target, source)
-        joined = joined_rows(self.plan, join, self._in_reach(target, source), source)
+        joined = joined_rows(self.plan, join, target, source)
         outcomes = merge_outcomes(self.plan, join, joined, before=self._changes_to is not None, lineage=self._lineage is not None)
         written = Written()
         everything_unmatched = files.num_rows == 0
@@ -232,6 +244,16 @@ class RowChange:
         if self.plan.source_rows is SourceRows.ALL or join.leaves_unmatched or everything_unmatched:
             return self._and_new_rows(written, source)
         return written
+
+    def _target(self, files: pa.Table, source: Source) -> tuple[DataFrame, Join]:
+        """The rows that the source is joined to, and how."""
+        kept = self._lineage is not None
+        if self._changes_to is None and files.num_rows and source.rows:
+            looked_up = target_by_keys(self.spark, self.snapshot, self.plan, files, source, lineage=kept)
+            if looked_up is not None:
+                return looked_up, join_looked_up(self.plan)
+        target = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=kept)
+        return self._in_reach(target, source), choose_join(self.plan, source)
 
     def _joined(self, files: pa.Table, source: Source) -> DataFrame:
         target = read_snapshot(self.spark, self.snapshot, files, addresses=True)

@@ -26,11 +26,16 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 
 @dataclass(frozen=True)
 class Join:
-    """The first job of a MERGE. `leaves_unmatched`: matched source ordinals come back, and the rest is inserted by a second job."""
+    """The first job of a MERGE. `leaves_unmatched`: the source rows that matched nothing are inserted by a second job; `ordinals`: it is
+    told which source rows matched. `looked_up`: of the target there are only the rows that have a key of the source, and they are
+    broadcast.
+    """
 
     kind: str
     broadcast: bool
     leaves_unmatched: bool
+    ordinals: bool = False
+    looked_up: bool = False
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
@@ -38,16 +43,24 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
     by_source = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
     inserts = plan.source_rows is SourceRows.UNMATCHED
     if source.broadcastable or plan.source_rows is SourceRows.ALL:
-        return Join("left" if by_source else "inner", source.broadcastable, inserts)
+        return Join("left" if by_source else "inner", source.broadcastable, inserts, inserts)
     kind = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}[by_source, inserts]
     return Join(kind, False, False)
+
+
+def join_looked_up(plan: RowPlan) -> Join:
+    """One join for everything: few rows of the target, which meet the source where it lies."""
+    inserts = plan.source_rows is SourceRows.UNMATCHED
+    return Join("right" if inserts else "inner", False, False, inserts, looked_up=True)
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
     """Target joined to source on the plan's condition, under the plan's aliases."""
     assert plan.on is not None and plan.source is not None
-    right = source.frame.alias(plan.source.alias)
-    return target.alias(plan.target.alias).join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
+    left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
+    if join.looked_up:
+        return F.broadcast(left).join(right, F.expr(boolean(plan.on.text)), join.kind)
+    return left.join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
 
 
 def check_visibility(plan: RowPlan, target: DataFrame, source: Source) -> None:
@@ -83,7 +96,7 @@ def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool =
     cases += [(TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.leaves_unmatched, before=before, lineage=lineage)
+    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.ordinals, before=before, lineage=lineage)
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:

@@ -228,7 +228,8 @@ class OutcomeTask:
         """Note the positions of rows that met a source row and stay as they are: they keep it from being inserted."""
         if self._columns.source is None:
             return
-        met = pc.and_(pc.equal(action, NONE), pc.is_valid(table[self._columns.source].combine_chunks()))
+        both = [pc.is_valid(table[name].combine_chunks()) for name in (self._columns.source, self._columns.file)]
+        met = pc.and_(pc.equal(action, NONE), pc.and_(*both))
         for path, _, rows in _by_file(table.select([self._columns.file, self._columns.position]).filter(met)):
             self._reads.setdefault(path, BitMap64()).update(rows)
 

@@ -20,7 +20,7 @@ ORDINAL = "__rowmerge_source"
 _MATCHED = "__rowmerge_matched"
 LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
-COLLECTED_KEYS = 50_000
+COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
 BROADCAST_BYTES = 64 * 1024 * 1024
 """A source up to this estimated size is broadcast, so that the target is not shuffled."""
@@ -34,6 +34,7 @@ class SourceKey:
     """The values that one key of the ON condition has in the source.
 
     `values`: the distinct non-null ones, sorted; None when only the range is known, from `low` to `high`, or not even that.
+    `column`: the value of each row, the same rows for all keys of a source; None when they are too many.
     """
 
     pair: KeyPair
@@ -42,6 +43,7 @@ class SourceKey:
     low: pa.Scalar | None
     high: pa.Scalar | None
     has_null: bool
+    column: pa.ChunkedArray | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     kept = frame.alias(alias).select("*", *keys, F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counted = Observation()
     first = kept.observe(counted, F.count(F.lit(1)).alias("rows")).where(_among_the_first(schema))
-    held = _can_be_held(schema)
+    held = can_be_held(schema)
     told = collect_arrow(first if held else first.select(*names, ORDINAL))
     rows = int(counted.get["rows"])
     if told.num_rows < rows:
@@ -100,12 +102,12 @@ def _among_the_first(schema: Struct) -> str:
 
     `monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it.
     """
-    texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS] if _can_be_held(schema) else []
+    texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS] if can_be_held(schema) else []
     short = f" and {' + '.join(texts)} <= {LOCAL_TEXT}" if texts else ""
     return f"{ORDINAL} & {(1 << 33) - 1} < {LOCAL_ROWS} and shiftright({ORDINAL}, 33) < {LOCAL_TASKS}{short}"
 
 
-def _can_be_held(schema: Struct) -> bool:
+def can_be_held(schema: Struct) -> bool:
     """Whether rows come from Spark and go back as they are: each column has a name of its own and a plain type without a collation."""
     plain = all(isinstance(f.type, Decimal) or (isinstance(f.type, Primitive) and f.type.name in _PLAIN) for f in schema)
     return plain and len({f.name.lower() for f in schema}) == len(schema) and not has_collation(schema)
@@ -122,7 +124,7 @@ def _types(kept: DataFrame, names: Sequence[str]) -> list[DataType]:
 def _known(pair: KeyPair, type_: DataType, column: pa.ChunkedArray) -> SourceKey:
     """A key whose values are all here. Of nested ones neither bounds nor kernels know an order: they prune nothing."""
     values = None if isinstance(type_, Array | Map | Struct) else _distinct(column)
-    return SourceKey(pair, type_, values, None, None, column.null_count > 0)
+    return SourceKey(pair, type_, values, None, None, column.null_count > 0, column)
 
 
 def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int) -> tuple[SourceKey, ...]:

@@ -1,0 +1,50 @@
+"""Which columns of the target a MERGE must know of the rows that its source meets."""
+
+from __future__ import annotations
+
+from rowmerge.commands.rows import Match
+from rowmerge.plan.conditions import nondeterministic, resolve
+from rowmerge.plan.references import has_query, parse, references
+from rowmerge.plan.row_plan import Clause, Effect, RowPlan
+
+
+def needed_columns(plan: RowPlan) -> frozenset[str] | None:
+    """The exact names of the target's columns that the ON condition and the MATCHED clauses look at or keep.
+
+    None where that cannot be told for sure: a subquery, a function that may look at anything, a name that more than one column answers to,
+    text that is not understood.
+    """
+    assert plan.on is not None and plan.source is not None
+    columns = (plan.evolved_from or plan.schema).names
+    needed: set[str] = set()
+    for text in (plan.on.text, *_texts(plan)):
+        found = _target_columns(plan, text)
+        if found is None:
+            return None
+        needed |= found
+    for clause in plan.of(Match.MATCHED):
+        if clause.effect is Effect.UPDATE:
+            needed |= {name for name in columns if clause.keeps_fields or name not in clause.values}
+    return frozenset(needed)
+
+
+def _texts(plan: RowPlan) -> list[str]:
+    return [text for clause in plan.of(Match.MATCHED) for text in _texts_of(clause)]
+
+
+def _texts_of(clause: Clause) -> list[str]:
+    return [*([] if clause.condition is None else [clause.condition]), *clause.values.values()]
+
+
+def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
+    tree = parse(text)
+    if tree is None or has_query(tree) or nondeterministic(text):
+        return None
+    found = references(tree, text)
+    if found is None:
+        return None
+    sides = [side for side in (plan.target, plan.source) if side is not None]
+    resolved = [resolve(reference.parts, sides) for reference in found]
+    if any(column is None for column in resolved):
+        return None
+    return {column.column for column in resolved if column is not None and column.side is plan.target}
