@@ -47,6 +47,9 @@ from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, Ta
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+FEW_TASKS = 4
+"""Rows that so many tasks write need not be brought together first: they make so many files at most."""
+
 
 @dataclass
 class SourceRowsOnce:
@@ -293,8 +296,15 @@ class RowChange:
     def _distribution(self) -> Distribution | None:
         return self.snapshot.distribution_of(self.plan.operation)
 
+    @property
+    def _divided(self) -> bool:
+        """Whether rows are brought together by what divides or orders the table."""
+        return bool(self.table_after.partitioning or self.table_after.ordering)
+
     def _write(self, outcomes: DataFrame, files: pa.Table, source: Source | None = None) -> Written:
         gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
+        if source is not None and self._join is not None and self._join.looked_up and source.tasks <= FEW_TASKS and not self._divided:
+            gather = Gather.NOT
         written = write_outcomes(
             outcomes,
             self.table_after,

@@ -109,25 +109,27 @@ class KeyColumn:
 
     def codes(self, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
         """The place of each value among `values`, their number for a NULL that counts, -1 for what the source does not have."""
-        found = pc.index_in(column, value_set=self.values, skip_nulls=True).fill_null(-1)
-        places = np.asarray(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found, dtype=np.int64)
+        first, values = self._within(column)
+        places = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
+        places[places >= 0] += first
         return np.where(np.asarray(column.is_null()), len(self.values), places) if self.null else places
 
     def meets(self, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
         """True for each value that the source has."""
-        values = self._within(column)
+        _, values = self._within(column)
         found = np.asarray(pc.is_in(column, value_set=values, skip_nulls=True), dtype=bool)
         return found | np.asarray(column.is_null()) if self.null else found
 
-    def _within(self, column: pa.ChunkedArray) -> pa.Array:
-        """The values between the least and the greatest of a column: a smaller set is built and searched sooner."""
+    def _within(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
+        """The values between the least and the greatest of a column, and the place of the first: a smaller set is searched sooner."""
         if not pa.types.is_integer(self.values.type) or not len(self.values):
-            return self.values
+            return 0, self.values
         ends = pc.min_max(column)
         if not ends["min"].is_valid:
-            return self.values.slice(0, 0)
-        low, high = np.searchsorted(np.asarray(self.values), [ends["min"].as_py(), ends["max"].as_py() + 1])
-        return self.values.slice(low, high - low)
+            return 0, self.values.slice(0, 0)
+        values = np.asarray(self.values)
+        low, high = np.searchsorted(values, ends["min"].as_py()), np.searchsorted(values, ends["max"].as_py(), side="right")
+        return int(low), self.values.slice(low, high - low)
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     combinations = None
     if len(columns) > 1 and np.prod([float(len(column.values) + 1) for column in columns]) < 2**62:
         combinations = _combined([column.codes(values) for column, values in zip(columns, given, strict=True)], columns)
-        combinations = np.unique(combinations[combinations >= 0])
+        combinations = np.sort(combinations[combinations >= 0])
     return SourceKeys(tuple(columns), combinations)
 
 

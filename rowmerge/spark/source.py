@@ -18,6 +18,8 @@ from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitiv
 
 ORDINAL = "__rowmerge_source"
 _MATCHED = "__rowmerge_matched"
+_TASK_BITS = 33
+"""`monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it."""
 LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
 COLLECTED_KEYS = 1_000_000
@@ -48,13 +50,15 @@ class SourceKey:
 
 @dataclass(frozen=True)
 class Source:
-    """The materialized rows, with an ordinal that is theirs for good. `local`: the same rows, when they are held by the driver."""
+    """The materialized rows, with an ordinal that is theirs for good, in so many tasks. `local`: the same rows, when they are held by the
+    driver."""
 
     frame: DataFrame
     schema: Struct
     rows: int
     keys: tuple[SourceKey, ...]
     local: pa.Table | None = None
+    tasks: int = 1
 
     @property
     def broadcastable(self) -> bool:
@@ -84,27 +88,25 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     names = [_key(index) for index in range(len(pairs))]
     kept = frame.alias(alias).select("*", *keys, F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counted = Observation()
-    first = kept.observe(counted, F.count(F.lit(1)).alias("rows")).where(_among_the_first(schema))
+    measures = F.count(F.lit(1)).alias("rows"), F.max(F.shiftright(ORDINAL, _TASK_BITS)).alias("last_task")
+    first = kept.observe(counted, *measures).where(_among_the_first(schema))
     held = can_be_held(schema)
     told = collect_arrow(first if held else first.select(*names, ORDINAL))
-    rows = int(counted.get["rows"])
+    rows, tasks = int(counted.get["rows"]), int(counted.get["last_task"] or 0) + 1
     if told.num_rows < rows:
-        return Source(kept.drop(*names), schema, rows, _keys_of(kept, pairs, rows))
+        return Source(kept.drop(*names), schema, rows, _keys_of(kept, pairs, rows), tasks=tasks)
     found = tuple(_known(pair, type_, told[name]) for pair, name, type_ in zip(pairs, names, _types(kept, names), strict=True))
     if not held:
-        return Source(kept.drop(*names), schema, rows, found)
+        return Source(kept.drop(*names), schema, rows, found, tasks=tasks)
     local = told.drop_columns(names)
     return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, local)
 
 
 def _among_the_first(schema: Struct) -> str:
-    """SQL for the rows that are brought to the driver: so many of each task, of so many tasks, and none with long texts.
-
-    `monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it.
-    """
+    """SQL for the rows that are brought to the driver: so many of each task, of so many tasks, and none with long texts."""
     texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS] if can_be_held(schema) else []
     short = f" and {' + '.join(texts)} <= {LOCAL_TEXT}" if texts else ""
-    return f"{ORDINAL} & {(1 << 33) - 1} < {LOCAL_ROWS} and shiftright({ORDINAL}, 33) < {LOCAL_TASKS}{short}"
+    return f"{ORDINAL} & {(1 << _TASK_BITS) - 1} < {LOCAL_ROWS} and shiftright({ORDINAL}, {_TASK_BITS}) < {LOCAL_TASKS}{short}"
 
 
 def can_be_held(schema: Struct) -> bool:
