@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.key_ranges import RANGES
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.data_files import HeldColumns, filesystem_of
@@ -35,6 +34,9 @@ from rowmerge.table.rules import INITIAL
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, arrow_type, bare
 from rowmerge.table.snapshot import Snapshot
 
+FEW_KEYS = 32
+"""For so many source rows Spark's reader skips the pages without a key, which saves more than a look at the keys alone where other columns
+are needed."""
 LOOKED_UP_ROWS = 20_000_000
 """So many rows are looked through by a driver that is not the cluster itself; more are Spark's."""
 FOUND_ROWS = 2_000_000
@@ -56,7 +58,7 @@ def target_by_keys(
         return None
     found = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
     keys, needed = source_keys([(key, field) for key, field in found if field is not None]), needed_columns(plan)
-    if keys is None or needed is None or (source.rows <= RANGES and not needed <= set(keys.names)):
+    if keys is None or needed is None or (source.rows <= FEW_KEYS and not needed <= set(keys.names)):
         return None
     fields = Struct(tuple(field for field in snapshot.schema if field.name in needed or field.name in keys.names))
     hidden = snapshot.lineage if lineage else None

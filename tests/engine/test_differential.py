@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
+from rowmerge.spark import key_lookup
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
 
@@ -172,6 +173,8 @@ deletes = st.one_of(of_target, with_queries).map(lambda condition: Change(f"dele
 inserts = st.sampled_from(["true", "k > 3", "p = 1"]).map(lambda c: Change(f"insert into TARGET select k, v, w, p from SOURCE where {c}"))
 statements = st.one_of(merges(), merges(), merges(), merges(), updates, deletes, inserts)
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
+readers = st.sampled_from([{}, {"FOUND_ROWS": -1}, {"FEW_KEYS": 0}, {"FEW_KEYS": 0}])
+"""Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
 
 
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
@@ -187,6 +190,7 @@ modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
     target=targets,
     changes=st.lists(st.tuples(statements, sources), min_size=STATEMENTS_A_TABLE, max_size=STATEMENTS_A_TABLE),
     mode=modes,
+    reader=readers,
     partitioned=st.booleans(),
 )
 def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
@@ -195,6 +199,7 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
     target: list[list[tuple[Any, ...]]],
     changes: list[tuple[Change, list[tuple[Any, ...]]]],
     mode: str,
+    reader: dict[str, int],
     partitioned: bool,
     format_: str,
 ) -> None:
@@ -220,7 +225,10 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
                 session.sql(ours)
         else:
             oracle.execute(_for_duckdb(change.text))
-            session.sql(ours)
+            with pytest.MonkeyPatch.context() as patch:
+                for name, value in reader.items():
+                    patch.setattr(key_lookup, name, value)
+                session.sql(ours)
         spark.catalog.dropTempView(view)
         found = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)
         assert _sorted(found) == _sorted(oracle.execute("select k, v, w, p from target").to_arrow_table()), ours

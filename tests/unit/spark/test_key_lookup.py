@@ -1,0 +1,155 @@
+"""Which rows have a key of the source: what Arrow finds is what comparing each row with each key finds."""
+
+from __future__ import annotations
+
+import datetime
+import random
+from decimal import Decimal as Number
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rowmerge.errors import MissingDataFile, UnreadableDataFile
+from rowmerge.plan.conditions import KeyPair
+from rowmerge.spark import key_lookup
+from rowmerge.spark.data_files import HeldColumns
+from rowmerge.spark.key_lookup import LookedUpFile, SourceKeys, look_up, source_keys
+from rowmerge.spark.scan import FILE, POSITION
+from rowmerge.spark.source import SourceKey
+from rowmerge.table.files import Positions
+from rowmerge.table.schema import DataType, Decimal, Field, Primitive, arrow_type
+
+DAY = datetime.date(2026, 1, 1)
+MOMENT = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
+VALUES: dict[str, tuple[DataType, list[Any]]] = {
+    "long": (Primitive("long"), [None, *range(-3, 12), 2**63 - 1, -(2**63)]),
+    "byte": (Primitive("byte"), [None, *range(-3, 12), 127, -128]),
+    "string": (Primitive("string"), [None, "", "a", "A", "ä", "ab", "it's"]),
+    "binary": (Primitive("binary"), [None, b"", b"\0", b"\xff"]),
+    "boolean": (Primitive("boolean"), [None, True, False]),
+    "date": (Primitive("date"), [None, *(DAY + datetime.timedelta(days=n) for n in range(9)), datetime.date(1, 1, 1)]),
+    "timestamp": (Primitive("timestamp"), [None, *(MOMENT + datetime.timedelta(microseconds=n) for n in range(9))]),
+    "decimal": (Decimal(10, 2), [None, *(Number(n) / 4 for n in range(9))]),
+}
+
+
+def keys_of(source: pa.Table, types: dict[str, DataType], ops: dict[str, str]) -> SourceKeys | None:
+    """The keys of source rows whose columns are named as the target's."""
+    keys = [SourceKey(KeyPair(name, ops[name], f"s.{name}"), types[name], None, None, None, True, source[name]) for name in types]
+    return source_keys([(key, Field(key.pair.column, key.type)) for key in keys])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -> None:
+    draw = random.Random(seed)
+    names = draw.sample(sorted(VALUES), draw.randint(1, 3))
+    types = {name: VALUES[name][0] for name in names}
+    ops = {name: draw.choice(["=", "<=>"]) for name in names}
+    target, source = (
+        pa.table({name: pa.array(draw.choices(VALUES[name][1], k=count), arrow_type(types[name])) for name in names}) for count in (60, 8)
+    )
+    found = keys_of(source, types, ops)
+    assert found is not None
+    wanted = [
+        index
+        for index, row in enumerate(target.to_pylist())
+        if any(
+            all(row[name] == other[name] and (ops[name] == "<=>" or row[name] is not None) for name in names)
+            for other in source.to_pylist()
+        )
+    ]
+    assert found.rows_of(target).tolist() == wanted
+
+
+def test_keys_of_another_width_are_looked_up_where_the_column_can_hold_them() -> None:
+    def keys(values: list[int]) -> SourceKeys | None:
+        key = SourceKey(KeyPair("k", "=", "s.k"), Primitive("long"), None, None, None, False, pa.chunked_array([values]))
+        return source_keys([(key, Field("k", Primitive("byte")))])
+
+    found = keys([1, 100])
+    assert found is not None
+    assert found.rows_of(pa.table({"k": pa.array([100, 5, None, 1], pa.int8())})).tolist() == [0, 3]
+    assert keys([1, 1000]) is None
+
+
+@pytest.mark.parametrize(("type_", "op"), [(Primitive("double"), "="), (Primitive("long"), "<")])
+def test_floats_and_inequalities_are_not_looked_up(type_: DataType, op: str) -> None:
+    key = SourceKey(KeyPair("k", op, "s.k"), type_, None, None, None, False, pa.chunked_array([pa.array([1], arrow_type(type_))]))
+    assert source_keys([(key, Field("k", type_))]) is None
+
+
+class Files:
+    """Two data files of 1,000 rows in row groups of 300, `k` their number and `v` ten times that, of a column `p` outside of them."""
+
+    columns = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("p", pa.string())])
+
+    def __init__(self, folder: Path) -> None:
+        self.paths = [folder / f"part {number}.parquet" for number in range(2)]
+        for number, path in enumerate(self.paths):
+            ids = range(1000 * number, 1000 * number + 1000)
+            pq.write_table(
+                pa.table({"v": pa.array([10 * n for n in ids], pa.int32()), "k": pa.array(ids, pa.int64())}), path, row_group_size=300
+            )
+
+    def looked_up(self, keys: list[int | None], deleted: tuple[int, ...] = (), columns: pa.Schema = columns) -> pa.Table:
+        found = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
+        assert found is not None
+        held = HeldColumns(columns, False, ("p",))
+        files = [LookedUpFile(f"file://{path}", held, Positions(deleted), {"p": path.stem[-1]}) for path in self.paths]
+        return look_up("db.t", files, columns, found)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_rows_come_with_their_columns_partition_values_and_addresses(files: Files) -> None:
+    found = files.looked_up([3, 299, 300, 1999, 5000, None])
+    assert found.select(["k", "v", "p", POSITION]).to_pylist() == [
+        {"k": 3, "v": 30, "p": "0", POSITION: 3},
+        {"k": 299, "v": 2990, "p": "0", POSITION: 299},
+        {"k": 300, "v": 3000, "p": "0", POSITION: 300},
+        {"k": 1999, "v": 19990, "p": "1", POSITION: 999},
+    ]
+    assert [path.rsplit("/", 1)[1] for path in found[FILE].to_pylist()] == ["part%200.parquet"] * 3 + ["part%201.parquet"]
+
+
+def test_deleted_rows_are_not_found(files: Files) -> None:
+    assert files.looked_up([3, 299, 300, 1003], deleted=(3, 300))["k"].to_pylist() == [299]
+
+
+def test_nothing_found_is_a_table_of_no_rows(files: Files) -> None:
+    found = files.looked_up([-1])
+    assert (found.num_rows, found.column_names) == (0, ["k", "v", "p", FILE, POSITION])
+
+
+def test_other_columns_are_read_of_row_groups_with_a_key_alone(files: Files) -> None:
+    """Those of all others are made unreadable."""
+    for path in files.paths:
+        data = bytearray(path.read_bytes())
+        footer = pq.ParquetFile(path).metadata
+        for group in (0, 2, 3):
+            chunk = footer.row_group(group).column(0)
+            begin = chunk.dictionary_page_offset or chunk.data_page_offset
+            data[begin : begin + chunk.total_compressed_size] = b"\xff" * chunk.total_compressed_size
+        path.write_bytes(bytes(data))
+    assert files.looked_up([301, 1301])["v"].to_pylist() == [3010, 13010]
+    with pytest.raises(UnreadableDataFile, match=r"part 0\.parquet"):
+        files.looked_up([1])
+
+
+def test_a_missing_file_is_named(files: Files) -> None:
+    files.paths[1].unlink()
+    with pytest.raises(MissingDataFile, match=r"part 1\.parquet"):
+        files.looked_up([1])
+
+
+def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_lookup, "FOUND_ROWS", 5)
+    assert files.looked_up([1, 2, 3, 4, 5]).num_rows == 5
+    with pytest.raises(key_lookup.TooManyRows):
+        files.looked_up([1, 2, 3, 4, 5, 6])
