@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.changes.metrics import row_metrics
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
@@ -149,7 +150,9 @@ class RowChange:
         change = Change(
             self.plan.operation,
             parameters=self.plan.parameters,
-            metrics=self._metrics(changes, files, rewritten, source),
+            metrics=row_metrics(
+                self.plan, changes, files, copied=rewritten, source_rows=source.rows if source else 0, timings=self.timings
+            ),
             files=files,
             reads=reads,
             definition=definition,
@@ -207,7 +210,7 @@ class RowChange:
             field = self.snapshot.schema.find(key.pair.column, case_sensitive=True)
             assert field is not None
             values = None if key.values is None else fit(key.values, key.pair.op, key.type, field.type)
-            if values is not None or (key.values is None and key.type == field.type):
+            if values is not None or (key.values is None and key.low is not None and key.type == field.type):
                 yield key, field, values
 
     def _in_reach(self, target: DataFrame, source: Source) -> DataFrame:
@@ -378,36 +381,6 @@ class RowChange:
             files_marked=len(files.deleted),
             bytes_added=sum(file.size for file in files.added),
         )
-
-    def _metrics(self, changes: RowChanges, files: FileChanges, copied: int, source: Source | None) -> dict[str, int]:
-        """Delta's names for them (DeltaOperations.scala)."""
-        spark_ms = int(1000 * self.timings.seconds.get("spark", 0.0))
-        if self.plan.operation == "MERGE":
-            return {
-                "numSourceRows": source.rows if source else 0,
-                "numTargetRowsInserted": changes.inserted,
-                "numTargetRowsUpdated": changes.updated,
-                "numTargetRowsDeleted": changes.deleted,
-                "numTargetRowsCopied": copied,
-                "numOutputRows": changes.inserted + changes.updated + copied,
-                "numTargetFilesAdded": changes.files_added,
-                "numTargetFilesRemoved": changes.files_removed,
-                "numTargetChangeFilesAdded": len(files.change_rows),
-                "numTargetDeletionVectorsAdded": changes.files_marked,
-                "executionTimeMs": spark_ms,
-            }
-        rows = {"numUpdatedRows": changes.updated} if self.plan.clauses[0].effect is Effect.UPDATE else {"numDeletedRows": changes.deleted}
-        if self.plan.operation == "WRITE":
-            rows["numOutputRows"] = changes.inserted
-        return {
-            **rows,
-            "numCopiedRows": copied,
-            "numAddedFiles": changes.files_added,
-            "numRemovedFiles": changes.files_removed,
-            "numAddedChangeFiles": len(files.change_rows),
-            "numDeletionVectorsAdded": changes.files_marked,
-            "executionTimeMs": spark_ms,
-        }
 
 
 def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
+from rowmerge.plan.bounds import comparable
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.data_files import HeldColumns, filesystem_of
@@ -162,8 +163,8 @@ class SourceKeys:
 def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     """The keys of a source by which rows of a table can be looked up, with the table's columns; None where there is none.
 
-    A key is left out whose values are not here, or whose equality Arrow and Spark might see differently (floats, other types than the
-    column has).
+    A key is left out whose values are not here, or whose equality Arrow and Spark might see differently (floats, collations, texts of one
+    length, other types than the column has).
     """
     columns, given = [], []
     for key, field in keys:
@@ -187,7 +188,7 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
 
 def _as_held(key: SourceKey, field: Field) -> pa.ChunkedArray | None:
     """The key's values in the column's type; None when it cannot be looked up."""
-    if key.column is None or key.pair.op not in ("=", "<=>"):
+    if key.column is None or key.pair.op not in ("=", "<=>") or not comparable(field):
         return None
     integers = all(isinstance(type_, Primitive) and type_.name in _INTEGERS for type_ in (key.type, field.type))
     same = key.type == field.type and (not isinstance(field.type, Primitive) or field.type.name in _EXACT)

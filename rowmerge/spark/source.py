@@ -95,7 +95,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     rows, tasks = int(counted.get["rows"]), int(counted.get["last_task"] or 0) + 1
     if told.num_rows < rows:
         return Source(kept.drop(*names), schema, rows, _keys_of(kept, pairs, rows), tasks=tasks)
-    found = tuple(_known(pair, type_, told[name]) for pair, name, type_ in zip(pairs, names, _types(kept, names), strict=True))
+    found = tuple(_known(pair, field, told[field.name]) for pair, field in zip(pairs, _fields(kept, names), strict=True))
     if not held:
         return Source(kept.drop(*names), schema, rows, found, tasks=tasks)
     local = told.drop_columns(names)
@@ -119,14 +119,21 @@ def _with_ordinal(schema: Struct) -> Struct:
     return Struct((*schema, Field(ORDINAL, Primitive("long"))))
 
 
-def _types(kept: DataFrame, names: Sequence[str]) -> list[DataType]:
-    return [field.type for field in schema_of(kept.select(*names))] if names else []
+def _fields(kept: DataFrame, names: Sequence[str]) -> tuple[Field, ...]:
+    return schema_of(kept.select(*names)).fields if names else ()
 
 
-def _known(pair: KeyPair, type_: DataType, column: pa.ChunkedArray) -> SourceKey:
+def _known(pair: KeyPair, field: Field, column: pa.ChunkedArray) -> SourceKey:
     """A key whose values are all here. Of nested ones neither bounds nor kernels know an order: they prune nothing."""
-    values = None if isinstance(type_, Array | Map | Struct) else _distinct(column)
-    return SourceKey(pair, type_, values, None, None, column.null_count > 0, column)
+    if has_collation(Struct((field,))):
+        return _unknown(pair, field)
+    values = None if isinstance(field.type, Array | Map | Struct) else _distinct(column)
+    return SourceKey(pair, field.type, values, None, None, column.null_count > 0, column)
+
+
+def _unknown(pair: KeyPair, field: Field) -> SourceKey:
+    """A text whose collation says what is equal to it."""
+    return SourceKey(pair, field.type, None, None, None, True)
 
 
 def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int) -> tuple[SourceKey, ...]:
@@ -134,19 +141,21 @@ def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int) -> tuple[Sour
     if not pairs:
         return ()
     names = [_key(index) for index in range(len(pairs))]
-    types = _types(kept, names)
+    fields = list(zip(pairs, _fields(kept, names), strict=True))
     if rows <= COLLECTED_KEYS:
         values = collect_arrow(kept.select(*names))
-        return tuple(_known(pair, type_, values[name]) for pair, name, type_ in zip(pairs, names, types, strict=True))
+        return tuple(_known(pair, field, values[field.name]) for pair, field in fields)
     asked = []
     for name in names:
         column = F.col(name)
         asked += [F.min(column).alias(f"{name}_low"), F.max(column).alias(f"{name}_high"), F.count(column).alias(f"{name}_known")]
     told = collect_arrow(kept.select(*names).agg(*asked))
-    return tuple(
-        SourceKey(pair, type_, None, told[f"{name}_low"][0], told[f"{name}_high"][0], told[f"{name}_known"][0].as_py() < rows)
-        for pair, name, type_ in zip(pairs, names, types, strict=True)
-    )
+    return tuple(_unknown(pair, field) if has_collation(Struct((field,))) else _ranged(pair, field, told, rows) for pair, field in fields)
+
+
+def _ranged(pair: KeyPair, field: Field, told: pa.Table, rows: int) -> SourceKey:
+    low, high, known = (told[f"{field.name}_{what}"][0] for what in ("low", "high", "known"))
+    return SourceKey(pair, field.type, None, low, high, known.as_py() < rows)
 
 
 def unevaluated(frame: DataFrame) -> Source:

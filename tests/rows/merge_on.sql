@@ -423,3 +423,13 @@ merge into t using (values (1)) s (id) on t.id = s.id and t.ts < current_timesta
 => 1 | 1 | 0 | 0
 delete from t where ts <= current_timestamp() and ts >= current_date() - interval 1 day;
 => 1
+
+--- a collation in the condition says what is equal, also to what files are asked for
+create table t (id int, name string) using delta tblproperties ({mode});
+insert into t values (1, 'ANNA');
+merge into t using (values ('anna', 10), ('carl', 30)) as s (name, v) on t.name = s.name collate utf8_lcase
+when matched then update set id = s.v when not matched then insert (id, name) values (s.v, s.name);
+=> 2 | 1 | 0 | 1
+select id, name from t order by id;
+=> 10 | ANNA
+=> 30 | carl

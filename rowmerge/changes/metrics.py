@@ -1,0 +1,40 @@
+"""What the history tells of a row-level command: Delta's metrics, which Iceberg's summaries are made of, too."""
+
+from __future__ import annotations
+
+from rowmerge.changes.result import RowChanges, Timings
+from rowmerge.plan.row_plan import Effect, RowPlan
+from rowmerge.table.files import FileChanges
+
+
+def row_metrics(
+    plan: RowPlan, changes: RowChanges, files: FileChanges, *, copied: int, source_rows: int, timings: Timings
+) -> dict[str, int]:
+    """Delta's names for them (DeltaOperations.scala). `copied`: rows that were written again as they were."""
+    spark_ms = int(1000 * timings.seconds.get("spark", 0.0))
+    if plan.operation == "MERGE":
+        return {
+            "numSourceRows": source_rows,
+            "numTargetRowsInserted": changes.inserted,
+            "numTargetRowsUpdated": changes.updated,
+            "numTargetRowsDeleted": changes.deleted,
+            "numTargetRowsCopied": copied,
+            "numOutputRows": changes.inserted + changes.updated + copied,
+            "numTargetFilesAdded": changes.files_added,
+            "numTargetFilesRemoved": changes.files_removed,
+            "numTargetChangeFilesAdded": len(files.change_rows),
+            "numTargetDeletionVectorsAdded": changes.files_marked,
+            "executionTimeMs": spark_ms,
+        }
+    rows = {"numUpdatedRows": changes.updated} if plan.clauses[0].effect is Effect.UPDATE else {"numDeletedRows": changes.deleted}
+    if plan.operation == "WRITE":
+        rows["numOutputRows"] = changes.inserted
+    return {
+        **rows,
+        "numCopiedRows": copied,
+        "numAddedFiles": changes.files_added,
+        "numRemovedFiles": changes.files_removed,
+        "numAddedChangeFiles": len(files.change_rows),
+        "numDeletionVectorsAdded": changes.files_marked,
+        "executionTimeMs": spark_ms,
+    }
