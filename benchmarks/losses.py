@@ -18,6 +18,8 @@ _LATENCY = (
     "A statement of ours is some jobs of Spark, each of which takes its tens of milliseconds before it reads anything; delta-rs has none."
 )
 WHY: dict[str, str] = {
+    "3": "The source is kept by Spark and goes through a join of Spark before it is written, by one task where its file is one; "
+    "delta-rs writes all of the table again, but with all cores, and leaves no deletion vectors.",
     "8": _LATENCY,
     "9": f"Twenty times the same: {_LATENCY[0].lower()}{_LATENCY[1:]}",
     "13k": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",

@@ -41,7 +41,8 @@ are needed."""
 LOOKED_UP_ROWS = 20_000_000
 """So many rows are looked through by a driver that is not the cluster itself; more are Spark's."""
 FOUND_ROWS = 2_000_000
-"""So many rows at most are handed to Spark; when more have a key of the source, it may as well read the table itself."""
+FOUND_BYTES = 256 * 1024 * 1024
+"""So many rows at most, of so many bytes, are handed to Spark; when more have a key of the source, it may as well read the table itself."""
 _INTEGERS = ("byte", "short", "integer", "long")
 _EXACT = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
 
@@ -98,7 +99,7 @@ def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Str
 
 
 class TooManyRows(Exception):
-    """More than FOUND_ROWS rows have a key of the source."""
+    """More than FOUND_ROWS rows have a key of the source, or they take more than FOUND_BYTES."""
 
 
 @dataclass(frozen=True)
@@ -240,7 +241,7 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for parts in pool.map(lambda file: list(_found_in(file, columns, keys)), files):
                 found += parts
-                if sum(part.num_rows for part in found) > FOUND_ROWS:
+                if sum(part.num_rows for part in found) > FOUND_ROWS or sum(part.nbytes for part in found) > FOUND_BYTES:
                     pool.shutdown(cancel_futures=True)
                     raise TooManyRows
     except UnreadableFile as error:

@@ -153,3 +153,6 @@ def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.Monke
     assert files.looked_up([1, 2, 3, 4, 5]).num_rows == 5
     with pytest.raises(key_lookup.TooManyRows):
         files.looked_up([1, 2, 3, 4, 5, 6])
+    monkeypatch.setattr(key_lookup, "FOUND_BYTES", 10)
+    with pytest.raises(key_lookup.TooManyRows):
+        files.looked_up([1])
