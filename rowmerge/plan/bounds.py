@@ -106,9 +106,12 @@ class Listing:
 
 def comparable(field: Field) -> bool:
     """Whether the values of a column may be compared by their bounds."""
-    declared = str(field.metadata.get(CHAR_VARCHAR, ""))
-    padded = declared.lower().lstrip().startswith("char")
-    return comparison_type(field.type) is not None and not padded and not field.metadata.get(COLLATIONS)
+    return comparison_type(field.type) is not None and not is_padded(field) and not field.metadata.get(COLLATIONS)
+
+
+def is_padded(field: Field) -> bool:
+    """Whether Spark fills texts up with blanks before it compares them: CHAR(n)."""
+    return str(field.metadata.get(CHAR_VARCHAR, "")).lower().lstrip().startswith("char")
 
 
 def less(column: Extent, point: Point) -> Verdict:

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.bounds import comparable
+from rowmerge.plan.bounds import is_padded
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.data_files import HeldColumns, filesystem_of
@@ -189,7 +189,7 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
 
 def _as_held(key: SourceKey, field: Field) -> pa.ChunkedArray | None:
     """The key's values in the column's type; None when it cannot be looked up."""
-    if key.column is None or key.pair.op not in ("=", "<=>") or not comparable(field):
+    if key.column is None or key.pair.op not in ("=", "<=>") or is_padded(field):
         return None
     integers = all(isinstance(type_, Primitive) and type_.name in _INTEGERS for type_ in (key.type, field.type))
     same = key.type == field.type and (not isinstance(field.type, Primitive) or field.type.name in _EXACT)
