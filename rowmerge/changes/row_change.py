@@ -48,9 +48,6 @@ from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, Ta
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FEW_TASKS = 4
-"""Rows that so many tasks write need not be brought together first: they make so many files at most."""
-
 
 @dataclass
 class SourceRowsOnce:
@@ -306,7 +303,8 @@ class RowChange:
 
     def _write(self, outcomes: DataFrame, files: pa.Table, source: Source | None = None) -> Written:
         gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
-        if source is not None and self._join is not None and self._join.looked_up and source.tasks <= FEW_TASKS and not self._divided:
+        looked_up = self._join is not None and self._join.looked_up
+        if gather is Gather.BY_SIZE and looked_up and source is not None and source.makes_few_files and not self._divided:
             gather = Gather.NOT
         written = write_outcomes(
             outcomes,

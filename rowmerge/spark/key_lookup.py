@@ -22,12 +22,12 @@ from rowmerge.commands.rows import Match
 from rowmerge.plan.bounds import is_padded
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
-from rowmerge.spark.data_files import HeldColumns, filesystem_of
+from rowmerge.spark.data_files import HeldColumns
 from rowmerge.spark.failures import unreadable
-from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
+from rowmerge.spark.fitting import file_columns, from_file
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
-from rowmerge.spark.sink import UnreadableFile
+from rowmerge.spark.sink import UnreadableFile, opened
 from rowmerge.spark.source import Source, SourceKey, can_be_held
 from rowmerge.spark.types import frame_of
 from rowmerge.table.files import Positions
@@ -58,9 +58,12 @@ def target_by_keys(
     """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) or plan.source_rows is SourceRows.ALL or not _is_near(spark, files):
         return None
+    needed = needed_columns(plan)
+    if needed is None:
+        return None
     found = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
-    keys, needed = source_keys([(key, field) for key, field in found if field is not None]), needed_columns(plan)
-    if keys is None or needed is None or (source.rows <= FEW_KEYS and not needed <= set(keys.names)):
+    keys = source_keys([(key, field) for key, field in found if field is not None])
+    if keys is None or (source.rows <= FEW_KEYS and not needed <= set(keys.names)):
         return None
     fields = Struct(tuple(field for field in snapshot.schema if field.name in needed or field.name in keys.names))
     hidden = snapshot.lineage if lineage else None
@@ -77,8 +80,9 @@ def target_by_keys(
 
 def _is_near(spark: SparkSession, files: pa.Table) -> bool:
     """Whether the driver may read the keys of these files: it is all of Spark, or they are not many."""
-    embedded = hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
-    return embedded or int(pc.sum(files["records"]).as_py() or 0) <= LOOKED_UP_ROWS
+    if int(pc.sum(files["records"]).as_py() or 0) <= LOOKED_UP_ROWS:
+        return True
+    return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 
 def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Struct, *, lineage: bool) -> list[LookedUpFile] | None:
@@ -169,13 +173,11 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     """
     columns, given = [], []
     for key, field in keys:
-        values = _as_held(key, field)
-        if values is None:
+        held = _as_held(key, field)
+        if held is None:
             continue
-        distinct = pc.drop_null(pc.unique(values))
-        distinct = distinct.take(pc.sort_indices(distinct))
-        columns.append(KeyColumn(field.name, distinct, key.pair.op == "<=>" and values.null_count > 0))
-        given.append(values)
+        columns.append(KeyColumn(field.name, held[0], key.pair.op == "<=>" and key.has_null))
+        given.append(held[1])
     if not columns:
         return None
     order = sorted(range(len(columns)), key=lambda index: -len(columns[index].values))
@@ -187,16 +189,16 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     return SourceKeys(tuple(columns), combinations)
 
 
-def _as_held(key: SourceKey, field: Field) -> pa.ChunkedArray | None:
-    """The key's values in the column's type; None when it cannot be looked up."""
-    if key.column is None or key.pair.op not in ("=", "<=>") or is_padded(field):
+def _as_held(key: SourceKey, field: Field) -> tuple[pa.Array, pa.ChunkedArray] | None:
+    """The key's distinct values, and that of each row, in the column's type; None when it cannot be looked up."""
+    if key.values is None or key.column is None or key.pair.op not in ("=", "<=>") or is_padded(field):
         return None
     integers = all(isinstance(type_, Primitive) and type_.name in _INTEGERS for type_ in (key.type, field.type))
     same = key.type == field.type and (not isinstance(field.type, Primitive) or field.type.name in _EXACT)
     if not integers and not same:
         return None
     try:
-        return key.column.cast(arrow_type(field.type))
+        return key.values.cast(arrow_type(field.type)), key.column.cast(arrow_type(field.type))
     except pa.ArrowInvalid:
         return None  # a number that the column cannot hold
 
@@ -252,28 +254,19 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
 
 
 def _found_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> Iterator[pa.Table]:
-    filesystem, inner = filesystem_of(file.path)
     gone = np.array(file.deleted.to_array(), dtype=np.int64)
     first, rest = _parts(columns, file.held, keys.names)
-    try:
-        with filesystem.open_input_file(inner) as opened:
-            source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
-            if file.held.by_field_id and not has_field_ids(source.schema_arrow):
-                raise UnreadableFile(file.path, "its columns have no field ids")
-            start = 0
-            for group in range(source.num_row_groups):
-                known = _read(source, group, first, file)
-                rows = keys.rows_of(known)
-                rows = rows[~np.isin(rows + start, gone)] if len(gone) else rows
-                if len(rows):
-                    taken = pa.array(rows)
-                    parts = known.take(taken), _read(source, group, rest, file).take(taken) if len(rest[0]) else None
-                    yield _addressed(_together(columns, *parts), spark_path(file.path), rows + start)
-                start += source.metadata.row_group(group).num_rows
-    except FileNotFoundError as error:
-        raise UnreadableFile(file.path, None) from error
-    except (OSError, pa.ArrowException) as error:
-        raise UnreadableFile(file.path, str(error)) from error
+    start = 0
+    with opened(file.path, by_field_id=file.held.by_field_id) as source:
+        for group in range(source.num_row_groups):
+            known = _read(source, group, first, file)
+            rows = keys.rows_of(known)
+            rows = rows[~np.isin(rows + start, gone)] if len(gone) else rows
+            if len(rows):
+                taken = pa.array(rows)
+                parts = known.take(taken), _read(source, group, rest, file).take(taken) if len(rest[0]) else None
+                yield _addressed(_together(columns, *parts), spark_path(file.path), rows + start)
+            start += source.metadata.row_group(group).num_rows
 
 
 def _parts(columns: pa.Schema, held: HeldColumns, keys: Sequence[str]) -> tuple[tuple[pa.Schema, pa.Schema], ...]:

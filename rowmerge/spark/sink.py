@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -156,15 +157,22 @@ def _placed(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.
 
 
 def _batches(held: HeldColumns, path: str) -> Iterator[pa.RecordBatch]:
+    with opened(path, by_field_id=held.by_field_id) as source:
+        places = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
+        columns = [source.schema_arrow.field(place).name for place in places if place is not None]
+        yield from source.iter_batches(batch_size=131_072, columns=columns)
+
+
+@contextmanager
+def opened(path: str, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
+    """A data file for reading. Raises UnreadableFile, also for what goes wrong while it is read."""
     filesystem, inner = filesystem_of(path)
     try:
-        with filesystem.open_input_file(inner) as opened:
-            source = pq.ParquetFile(opened, coerce_int96_timestamp_unit="us")
-            if held.by_field_id and not has_field_ids(source.schema_arrow):
+        with filesystem.open_input_file(inner) as stream:
+            source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            if by_field_id and not has_field_ids(source.schema_arrow):
                 raise UnreadableFile(path, "its columns have no field ids")
-            places = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
-            columns = [source.schema_arrow.field(place).name for place in places if place is not None]
-            yield from source.iter_batches(batch_size=131_072, columns=columns)
+            yield source
     except FileNotFoundError as error:
         raise UnreadableFile(path, None) from error
     except (OSError, pa.ArrowException) as error:

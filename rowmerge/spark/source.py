@@ -24,6 +24,8 @@ LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
 COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
+FEW_TASKS, ROWS_OF_A_FILE = 4, 50_000
+"""So many tasks write few files, if they have so many rows each on average none that are too small."""
 BROADCAST_BYTES = 64 * 1024 * 1024
 """A source up to this estimated size is broadcast, so that the target is not shuffled."""
 
@@ -64,6 +66,11 @@ class Source:
     def broadcastable(self) -> bool:
         """Whether it is small enough to send to every executor."""
         return self.rows * row_width(self.schema) <= BROADCAST_BYTES
+
+    @property
+    def makes_few_files(self) -> bool:
+        """Whether its tasks write few files and no small ones, so that rows need not be brought together first."""
+        return self.tasks == 1 or (self.tasks <= FEW_TASKS and self.rows >= self.tasks * ROWS_OF_A_FILE)
 
     def without(self, ordinals: BitMap64) -> DataFrame:
         """The rows, less those with these ordinals."""

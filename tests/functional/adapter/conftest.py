@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
-from dbt_common.behavior_flags import BehaviorFlagRendered
 from dbt_common.tests import disable_test_caching, enable_test_caching
 
 
@@ -14,14 +13,6 @@ def parsed_once():
     enable_test_caching()
     yield
     disable_test_caching()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def flags_named_once():
-    """What made a behavior flag, a word of a warning, is sought in all frames and modules: under pytest for half a second a run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(BehaviorFlagRendered, "_default_source", staticmethod(lambda: "dbt.adapters.base.impl"))
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import datetime
 import random
+from dataclasses import replace
 from decimal import Decimal as Number
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,7 +22,7 @@ from rowmerge.spark.key_lookup import LookedUpFile, SourceKeys, look_up, source_
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import SourceKey
 from rowmerge.table.files import Positions
-from rowmerge.table.schema import DataType, Decimal, Field, Primitive, arrow_type
+from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 
 DAY = datetime.date(2026, 1, 1)
 MOMENT = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)
@@ -38,8 +40,14 @@ VALUES: dict[str, tuple[DataType, list[Any]]] = {
 
 def keys_of(source: pa.Table, types: dict[str, DataType], ops: dict[str, str]) -> SourceKeys | None:
     """The keys of source rows whose columns are named as the target's."""
-    keys = [SourceKey(KeyPair(name, ops[name], f"s.{name}"), types[name], None, None, None, True, source[name]) for name in types]
+    keys = [source_key(name, ops[name], types[name], source[name]) for name in types]
     return source_keys([(key, Field(key.pair.column, key.type)) for key in keys])
+
+
+def source_key(name: str, op: str, type_: DataType, column: pa.ChunkedArray) -> SourceKey:
+    values = pc.drop_null(pc.unique(column))
+    values = values.take(pc.sort_indices(values))
+    return SourceKey(KeyPair(name, op, f"s.{name}"), type_, values, None, None, column.null_count > 0, column)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -66,7 +74,7 @@ def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -
 
 def test_keys_of_another_width_are_looked_up_where_the_column_can_hold_them() -> None:
     def keys(values: list[int]) -> SourceKeys | None:
-        key = SourceKey(KeyPair("k", "=", "s.k"), Primitive("long"), None, None, None, False, pa.chunked_array([values]))
+        key = source_key("k", "=", Primitive("long"), pa.chunked_array([values]))
         return source_keys([(key, Field("k", Primitive("byte")))])
 
     found = keys([1, 100])
@@ -77,8 +85,24 @@ def test_keys_of_another_width_are_looked_up_where_the_column_can_hold_them() ->
 
 @pytest.mark.parametrize(("type_", "op"), [(Primitive("double"), "="), (Primitive("long"), "<")])
 def test_floats_and_inequalities_are_not_looked_up(type_: DataType, op: str) -> None:
-    key = SourceKey(KeyPair("k", op, "s.k"), type_, None, None, None, False, pa.chunked_array([pa.array([1], arrow_type(type_))]))
+    key = source_key("k", op, type_, pa.chunked_array([pa.array([1], arrow_type(type_))]))
     assert source_keys([(key, Field("k", type_))]) is None
+
+
+def test_nested_keys_are_not_looked_up() -> None:
+    type_ = Struct((Field("a", Primitive("long")),))
+    column = pa.chunked_array([pa.array([{"a": 1}], arrow_type(type_))])
+    key = SourceKey(KeyPair("k", "=", "s.k"), type_, None, None, None, False, column)
+    assert source_keys([(key, Field("k", type_))]) is None
+
+
+def test_without_combinations_each_key_is_looked_up_by_itself() -> None:
+    types = {"a": Primitive("long"), "b": Primitive("long")}
+    found = keys_of(pa.table({"a": [1, 2], "b": [10, 20]}), types, {"a": "=", "b": "="})
+    target = pa.table({"a": [1, 1, 2, 3], "b": [10, 20, 30, 10]})
+    assert found is not None
+    assert found.rows_of(target).tolist() == [0]
+    assert replace(found, combinations=None).rows_of(target).tolist() == [0, 1]
 
 
 class Files:
