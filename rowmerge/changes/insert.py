@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
-from rowmerge.changes.row_change import Planned, SourceRowsOnce
+from rowmerge.changes.row_change import Planned
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly, PlanError
@@ -34,7 +34,7 @@ from rowmerge.plan.sides import side_of
 from rowmerge.plan.store_assignment import by_position
 from rowmerge.spark.distribution import Gather
 from rowmerge.spark.outcomes import new_rows
-from rowmerge.spark.source import collect_arrow
+from rowmerge.spark.source import SourceRowsOnce, collect_arrow
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, write_outcomes
 from rowmerge.spark.written import Written

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.changes.metrics import row_metrics
-from rowmerge.changes.result import ChangeResult, RowChanges, Timings
+from rowmerge.changes.metrics import row_changes, row_metrics
+from rowmerge.changes.result import ChangeResult, Timings
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
-from rowmerge.plan.conditions import KeyPair
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.key_ranges import key_condition
+from rowmerge.plan.needed_columns import is_upsert
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
@@ -34,36 +34,19 @@ from rowmerge.spark.joins import (
     repeated_keys,
     unmatched_rows,
 )
-from rowmerge.spark.key_lookup import target_by_keys
+from rowmerge.spark.key_lookup import positions_by_keys, rows_by_keys
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
-from rowmerge.spark.source import ORDINAL, Source, SourceKey, fit, materialize
+from rowmerge.spark.source import Source, SourceKey, SourceRowsOnce, fit
 from rowmerge.spark.write import Rewrite, rewrite_files, write_outcomes
 from rowmerge.spark.written import Written, discard
-from rowmerge.table.files import FileChanges, Lineage, Positions
+from rowmerge.table.files import FileChanges, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Field
 from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-@dataclass
-class SourceRowsOnce:
-    """A source that is evaluated when its keys are first asked for, and kept for later attempts."""
-
-    frame: DataFrame
-    alias: str
-    _made: tuple[tuple[KeyPair, ...], Source] | None = None
-
-    def rows(self, pairs: tuple[KeyPair, ...]) -> Source:
-        """The materialized source with these keys."""
-        if self._made is None:
-            self._made = (pairs, materialize(self.frame, self.alias, pairs))
-        elif self._made[0] != pairs:
-            self._made = (pairs, materialize(self._made[1].frame.drop(ORDINAL), self.alias, pairs))
-        return self._made[1]
 
 
 @dataclass(frozen=True)
@@ -105,6 +88,8 @@ class RowChange:
     reads_table: bool
     timings: Timings
     _join: Join | None = None
+    _paths: Mapping[str, str] = field(default_factory=dict)
+    """What files are called among rows that were looked up; see RowsByKeys."""
 
     @cached_property
     def table_after(self) -> Snapshot:
@@ -136,7 +121,7 @@ class RowChange:
         except BaseException:
             written.discard()
             raise
-        changes = self._counted(written, files, whole)
+        changes = row_changes(written, files, whole)
         definition = None if self.plan.new_schema is None else TableDefinition(schema=self.table_after.schema)
         if self.reads_table:
             reads = Reads(frozenset(listing["path"].to_pylist()), everything)
@@ -179,9 +164,10 @@ class RowChange:
 
         No other row that stays matters: the command would have done the same without it.
         """
-        if source is None or self.plan.on is None or self.plan.source_rows is not SourceRows.UNMATCHED or files.num_rows == 0:
+        if source is None or self.plan.source_rows is not SourceRows.UNMATCHED or files.num_rows == 0:
             return {}
-        assert self._join is not None
+        if self._join is None:
+            return {}  # all rows that a source row meets go
         if not self._join.ordinals and all(clause.condition for clause in self.plan.of(Match.MATCHED)):
             return None
         return {path: written.reads[spelled] for path in files["path"].to_pylist() if (spelled := spark_path(path)) in written.reads}
@@ -190,11 +176,11 @@ class RowChange:
         """The plan's mask, sharpened by the source's keys, unless rows that match nothing matter too."""
         masks, columns = [self.plan.files], list(self.plan.bound_columns)
         schema, partition = self.snapshot.schema, self.snapshot.partition_columns
-        for key, field, values in self._keys(source):
+        for key, column, values in self._keys(source):
             if values is not None:
-                mask, needs = key_mask(field.name, key.pair.op, values, key.has_null, schema, partition)
+                mask, needs = key_mask(column.name, key.pair.op, values, key.has_null, schema, partition)
             else:
-                mask, needs = range_mask(field.name, key.pair.op, key.low, key.high, key.has_null, schema, partition)
+                mask, needs = range_mask(column.name, key.pair.op, key.low, key.high, key.has_null, schema, partition)
             masks.append(mask)
             columns += needs
         return all_of(masks), tuple(dict.fromkeys(columns))
@@ -204,21 +190,21 @@ class RowChange:
         if source is None or self.plan.of(Match.NOT_MATCHED_BY_SOURCE):
             return
         for key in source.keys:
-            field = self.snapshot.schema.find(key.pair.column, case_sensitive=True)
-            assert field is not None
-            values = None if key.values is None else fit(key.values, key.pair.op, key.type, field.type)
-            if values is not None or (key.values is None and key.low is not None and key.type == field.type):
-                yield key, field, values
+            column = self.snapshot.schema.find(key.pair.column, case_sensitive=True)
+            assert column is not None
+            values = None if key.values is None else fit(key.values, key.pair.op, key.type, column.type)
+            if values is not None or (key.values is None and key.low is not None and key.type == column.type):
+                yield key, column, values
 
     def _in_reach(self, target: DataFrame, source: Source) -> DataFrame:
         """The target's rows less those that no key reaches: Spark's reader skips row groups and pages by the bounds that files have."""
-        for key, field, values in self._keys(source):
+        for key, column, values in self._keys(source):
             ends = values
             if ends is None and key.low is not None and key.high is not None:
                 ends = pa.array([key.low, key.high], key.low.type).drop_null()
-            if ends is None or field.name in self.snapshot.partition_columns:
+            if ends is None or column.name in self.snapshot.partition_columns:
                 continue
-            condition = key_condition(field, key.pair.op, ends, key.has_null, only_ends=values is None)
+            condition = key_condition(column, key.pair.op, ends, key.has_null, only_ends=values is None)
             if condition is not None:
                 target = target.where(condition)
         return target
@@ -234,6 +220,9 @@ class RowChange:
             return self._run_target_alone(files)
         if self.plan.on is None:
             return self._and_new_rows(self._run_target_alone(files), source)
+        written = self._run_by_positions(files, source)
+        if written is not None:
+            return written
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
         target, join = self._target(files, source)
         self._join = join
@@ -248,13 +237,34 @@ class RowChange:
             return self._and_new_rows(written, source)
         return written
 
+    def _run_by_positions(self, files: pa.Table, source: Source) -> Written | None:
+        """The command, where no more must be known of target rows than which ones a source row meets: then Spark need not see them.
+
+        They all go. With an upsert, each source row becomes a new row, whether it has met one or not.
+        """
+        upsert = self._lineage is None and is_upsert(self.plan)
+        deletes = self.plan.duplicates_allowed and self.plan.source_rows is not SourceRows.UNMATCHED
+        if not (upsert or deletes) or self.plan.of(Match.NOT_MATCHED_BY_SOURCE) or self._changes_to is not None:
+            return None
+        if not (files.num_rows and source.rows):
+            return None
+        known = positions_by_keys(self.spark, self.snapshot, self.plan, files, source, one_by_one=upsert)
+        if known is None:
+            return None
+        written = self._and_new_rows(Written(positions=known), source)
+        if upsert:
+            written.updated = written.touched
+            written.inserted -= written.updated
+        return written
+
     def _target(self, files: pa.Table, source: Source) -> tuple[DataFrame, Join]:
         """The rows that the source is joined to, and how."""
         kept = self._lineage is not None
         if self._changes_to is None and files.num_rows and source.rows:
-            looked_up = target_by_keys(self.spark, self.snapshot, self.plan, files, source, lineage=kept)
+            looked_up = rows_by_keys(self.spark, self.snapshot, self.plan, files, source, lineage=kept)
             if looked_up is not None:
-                return looked_up, join_looked_up(self.plan)
+                self._paths = looked_up.paths
+                return looked_up.frame, join_looked_up(self.plan)
         target = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=kept)
         return self._in_reach(target, source), choose_join(self.plan, source)
 
@@ -272,8 +282,8 @@ class RowChange:
             if len(matched) == source.rows:
                 return written
             changes_to = self._changes_to if written.touched else None
-            few = Gather.BY_SIZE if source.broadcastable else Gather.NOT
-            gather = few if source.local is None else Gather.DRIVER
+            gather = Gather.NOT if not source.broadcastable or self._few_files_of(source) else Gather.BY_SIZE
+            gather = gather if source.local is None else Gather.DRIVER
             written.add(write_outcomes(rows, self.table_after, gather=gather, changes_to=changes_to, distribution=self._distribution))
         except BaseException:
             written.discard()
@@ -296,15 +306,14 @@ class RowChange:
     def _distribution(self) -> Distribution | None:
         return self.snapshot.distribution_of(self.plan.operation)
 
-    @property
-    def _divided(self) -> bool:
-        """Whether rows are brought together by what divides or orders the table."""
-        return bool(self.table_after.partitioning or self.table_after.ordering)
+    def _few_files_of(self, source: Source) -> bool:
+        """Whether the source's tasks write few files: nothing divides or orders the table's rows."""
+        return source.makes_few_files and not (self.table_after.partitioning or self.table_after.ordering)
 
     def _write(self, outcomes: DataFrame, files: pa.Table, source: Source | None = None) -> Written:
         gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
         looked_up = self._join is not None and self._join.looked_up
-        if gather is Gather.BY_SIZE and looked_up and source is not None and source.makes_few_files and not self._divided:
+        if gather is Gather.BY_SIZE and looked_up and source is not None and self._few_files_of(source):
             gather = Gather.NOT
         written = write_outcomes(
             outcomes,
@@ -313,14 +322,22 @@ class RowChange:
             changes_to=self._changes_to,
             may_repeat=self.plan.duplicates_allowed,
             distribution=self._distribution,
-            origins=None if self._lineage is None else (self._lineage, self.snapshot.row_origins(files["path"].to_pylist())),
+            origins=None if self._lineage is None else (self._lineage, self._origins(files["path"].to_pylist())),
             may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
         )
+        if self._paths:
+            written.rename(self._paths)
         if not written.touched:
             # Nothing but new rows: the files that come in tell it.
             discard(written.change_rows)
             written.change_rows = []
         return written
+
+    def _origins(self, paths: Sequence[str]) -> dict[str, RowOrigin]:
+        """By what the rows say of their files."""
+        names = {path: name for name, path in self._paths.items()}
+        found = ((spark_path(path), origin) for path, origin in self.snapshot.row_origins(paths).items())
+        return {names.get(spelled, spelled): origin for spelled, origin in found}
 
     def _check_cardinality(self, written: Written, files: pa.Table, source: Source | None) -> None:
         if written.repeated == 0 or self.plan.duplicates_allowed:
@@ -367,18 +384,6 @@ class RowChange:
         if stays is not None and chosen is Strategy.REWRITE:
             raise RowsMustStay(self.plan.table, stays, "rewrite files of")
         return chosen
-
-    def _counted(self, written: Written, files: FileChanges, whole: pa.Table) -> RowChanges:
-        dropped = (pc.sum(whole["records"]).as_py() or 0) - (pc.sum(whole["deleted"]).as_py() or 0)
-        return RowChanges(
-            inserted=written.inserted,
-            updated=written.updated,
-            deleted=written.touched - written.updated + dropped,
-            files_added=len(files.added),
-            files_removed=len(files.removed),
-            files_marked=len(files.deleted),
-            bytes_added=sum(file.size for file in files.added),
-        )
 
 
 def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:

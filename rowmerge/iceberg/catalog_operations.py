@@ -96,6 +96,10 @@ class CatalogOperations:
         )
         return self._send(staged, (AssertCreate(),), creating(metadata), lambda newest: newest.table_uuid == metadata.table_uuid)
 
+    def is_followed(self, base: Current) -> bool:
+        """The catalog is asked at the commit alone."""
+        return False
+
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """As TableOperations says. No catalog can require properties to be as they were, so it is asked for them right before: a change
         of properties alone in the instant between counts as one that came after the commit."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
@@ -29,6 +30,7 @@ from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, head_of, new_snapshot
 from rowmerge.iceberg.winners import winners
+from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
@@ -69,8 +71,9 @@ class Commit:
     def _put_after_winners(self) -> Outcome:
         head, live, rebases = self.base.current, self.base.live, 0
         while True:
-            updates = (*self._definition, *self._snapshot_updates(head, live))
-            put = self.operations.commit(head, updates)
+            steps: list[Callable[[], Any]] = [partial(self._snapshot_updates, head, live), partial(self.operations.is_followed, head)]
+            updates, followed = at_once(steps)
+            put = Put.EXISTED if followed else self.operations.commit(head, (*self._definition, *updates))
             if isinstance(put, Unknown):
                 return put
             if put is Put.CREATED:

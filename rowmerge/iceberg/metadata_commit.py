@@ -38,7 +38,7 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         updates = make(current)
         if not updates:
             return None
-        put = operations.commit(current, updates)
+        put = Put.EXISTED if operations.is_followed(current) else operations.commit(current, updates)
         if put is Put.CREATED:
             return current
         if isinstance(put, Unknown):

@@ -76,6 +76,9 @@ class TableOperations(Protocol):
     def create(self, metadata: TableMetadata) -> Put | Unknown:
         """Make the table, snapshots and all, if there is none. Raises StorageError when it certainly was not made."""
 
+    def is_followed(self, base: Current) -> bool:
+        """Whether there is newer metadata for certain: then a commit need not be tried. False says nothing."""
+
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Make the metadata of `base` with these updates the newest; EXISTED: somebody else was first.
 
@@ -124,6 +127,10 @@ class DirectoryOperations:
             self._hint(1)
         return put
 
+    def is_followed(self, base: Current) -> bool:
+        assert base.version is not None
+        return bool(self._files(base.version + 1))
+
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         assert base.version is not None
         metadata = updated(base.metadata, updates, location=base.path)
@@ -133,15 +140,24 @@ class DirectoryOperations:
         if put is not Put.CREATED:
             return put
         try:
-            dropped, late = at_once([partial(self._storage.exists, f"{FOLDER}/{DROPPED}"), partial(self._is_late, version, base)])
-            if dropped or late:
+            looks: list[Callable[[], Any]] = [
+                partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
+                partial(self._is_late, version, base),
+                partial(self._has_other_form, version),
+                # Readers go on from it to the newest version, and it may name one that is there under another name.
+                partial(self._hint, version),
+            ]
+            dropped, late, other_form, _ = at_once(looks)
+            if dropped or late or other_form:
                 self._delete([f"{FOLDER}/v{version}.metadata.json"])
                 if dropped:
+                    self._delete([HINT])
                     raise TableNotFound(self._table)
+                if late and (newest := self._listed()) is not None:
+                    self._hint(newest)
                 return Put.EXISTED
         except StorageError as failure:
             return Unknown(failure.message)
-        self._hint(version)
         self._known = Current(metadata, f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", version)
         self._delete([path[len(self._storage.location) + 1 :] for path in left_the_log(base.metadata, metadata)])
         return put
@@ -204,8 +220,6 @@ class DirectoryOperations:
         path, data, reason = f"{FOLDER}/v{version}.metadata.json", serialized(metadata), ""
         for wait in (*_WAITS, 0):
             try:
-                if version > 1 and self._other_form(version):
-                    return Put.EXISTED
                 put = self._storage.put_if_absent(path, data)
                 if put is Put.EXISTED and self._storage.get(path) == data:
                     return Put.CREATED  # a store may repeat a put by itself
@@ -247,8 +261,8 @@ class DirectoryOperations:
         except StorageError:
             return
 
-    def _other_form(self, version: int) -> bool:
-        """Whether another writer made this version as a compressed file."""
+    def _has_other_form(self, version: int) -> bool:
+        """Whether another writer made this version as a compressed file, too."""
         return any(not path.endswith(f"v{version}.metadata.json") for path in self._files(version))
 
     def _hint(self, version: int) -> None:

@@ -72,6 +72,11 @@ class Condition:
         """Whether a join on equality is possible."""
         return any(key.op in ("=", "<=>") for key in self.keys)
 
+    @property
+    def keys_alone(self) -> bool:
+        """Whether the keys are all that it says."""
+        return self.analysed and bool(self.keys) and not (self.target_only or self.source_only or self.other)
+
 
 @dataclass(frozen=True)
 class Resolved:

@@ -1,4 +1,4 @@
-"""Which columns of the target a MERGE must know of the rows that its source meets."""
+"""What a MERGE must know of the target's rows that its source meets."""
 
 from __future__ import annotations
 
@@ -26,6 +26,19 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
         if clause.effect is Effect.UPDATE:
             needed |= {name for name in columns if clause.keeps_fields or name not in clause.values}
     return frozenset(needed)
+
+
+def is_upsert(plan: RowPlan) -> bool:
+    """Whether each source row becomes the same new row, whatever it meets: the one update and the one insert have no conditions, and give
+    every column the same value, made of the source alone."""
+    clauses = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
+    if any(len(found) != 1 or found[0].condition is not None for found in clauses) or len(plan.clauses) != 2:
+        return False
+    (update,), (insert,) = clauses
+    if update.effect is not Effect.UPDATE or update.keeps_fields or dict(update.values) != dict(insert.values):
+        return False
+    computed = {*insert.values, *plan.rules.generated}
+    return computed >= set(plan.schema.names) and all(_target_columns(plan, text) == set() for text in insert.values.values())
 
 
 def _texts(plan: RowPlan) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from rowmerge.changes.commit import CommitOptions
 from rowmerge.changes.result import ChangeResult
-from rowmerge.changes.row_change import Planned, SourceRowsOnce, change_rows
+from rowmerge.changes.row_change import Planned, change_rows
 from rowmerge.changes.table_change import truncate
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
@@ -21,6 +21,7 @@ from rowmerge.session.binding import Binder, Statement
 from rowmerge.session.inserts import InsertStatement
 from rowmerge.session.results import StatementResult
 from rowmerge.session.settings import case_sensitive, may_evolve
+from rowmerge.spark.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote

@@ -49,7 +49,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
 
 
 def join_looked_up(plan: RowPlan) -> Join:
-    """One join for everything: few rows of the target, which meet the source where it lies."""
+    """One join for everything: few rows of the target, which are sent to where the source lies."""
     inserts = plan.source_rows is SourceRows.UNMATCHED
     return Join("right" if inserts else "inner", False, False, inserts, looked_up=True)
 
@@ -59,7 +59,7 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     assert plan.on is not None and plan.source is not None
     left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
     if join.looked_up:
-        return F.broadcast(left).join(right, F.expr(boolean(plan.on.text)), join.kind)
+        return F.broadcast(left).join(source.parted.alias(plan.source.alias), F.expr(boolean(plan.on.text)), join.kind)
     return left.join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
 
 

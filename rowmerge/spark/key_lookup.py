@@ -7,10 +7,11 @@ throws away as a look into a set of keys does here.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,6 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.bounds import is_padded
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.data_files import HeldColumns
@@ -28,11 +28,12 @@ from rowmerge.spark.fitting import file_columns, from_file
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.sink import UnreadableFile, opened
-from rowmerge.spark.source import Source, SourceKey, can_be_held
+from rowmerge.spark.source import Source, can_be_held
+from rowmerge.spark.source_keys import SourceKeys, source_keys
 from rowmerge.spark.types import frame_of
 from rowmerge.table.files import Positions
 from rowmerge.table.rules import INITIAL
-from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, arrow_type, bare
+from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
 from rowmerge.table.snapshot import Snapshot
 
 FEW_KEYS = 32
@@ -43,15 +44,23 @@ LOOKED_UP_ROWS = 20_000_000
 FOUND_ROWS = 2_000_000
 FOUND_BYTES = 256 * 1024 * 1024
 """So many rows at most, of so many bytes, are handed to Spark; when more have a key of the source, it may as well read the table itself."""
-_INTEGERS = ("byte", "short", "integer", "long")
-_EXACT = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
+
+Found = TypeVar("Found")
 
 
-def target_by_keys(
+@dataclass(frozen=True)
+class RowsByKeys:
+    """Rows of the target with addresses, as `read_snapshot` has them, but with the columns alone that a MERGE needs, and with a short name
+    for a file as FILE: it stands in every row. `paths`: by these names, as Spark spells them."""
+
+    frame: DataFrame
+    paths: Mapping[str, str]
+
+
+def rows_by_keys(
     spark: SparkSession, snapshot: Snapshot, plan: RowPlan, files: pa.Table, source: Source, *, lineage: bool
-) -> DataFrame | None:
-    """The rows of these files (rows of `Snapshot.files()`) that have a key of the source, with addresses, as `read_snapshot` has them, but
-    only with the columns that a MERGE needs; None where Spark must read the table.
+) -> RowsByKeys | None:
+    """The rows of these files (rows of `Snapshot.files()`) that have a key of the source; None where Spark must read the table.
 
     That is where rows without a key matter too, or a key is none that can be looked up, or columns are needed that Arrow does not bring to
     Spark as they are. Few keys and other columns are Spark's as well: its reader skips pages. Raises MissingDataFile, UnreadableDataFile.
@@ -61,8 +70,7 @@ def target_by_keys(
     needed = needed_columns(plan)
     if needed is None:
         return None
-    found = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
-    keys = source_keys([(key, field) for key, field in found if field is not None])
+    keys = _keys(snapshot, source)
     if keys is None or (source.rows <= FEW_KEYS and not needed <= set(keys.names)):
         return None
     fields = Struct(tuple(field for field in snapshot.schema if field.name in needed or field.name in keys.names))
@@ -75,7 +83,45 @@ def target_by_keys(
         rows = look_up(plan.table, looked_up, arrow_schema(bare(Struct((*fields, *ends)))), keys)
     except TooManyRows:
         return None
-    return frame_of(spark, rows, bare(Struct((*fields, *ends, Field(FILE, Primitive("string")), Field(POSITION, Primitive("long"))))))
+    schema = bare(Struct((*fields, *ends, Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))))
+    paths = {str(index): spark_path(file.path) for index, file in enumerate(looked_up)}
+    return RowsByKeys(frame_of(spark, rows, schema), paths)
+
+
+def positions_by_keys(
+    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, files: pa.Table, source: Source, *, one_by_one: bool
+) -> dict[str, Positions] | None:
+    """Where the rows of these files are that the source meets, by path as Spark spells it; None where that cannot be told without Spark.
+
+    It can be told where the keys are the whole condition, and can be looked up. With `one_by_one` it must also be certain that no row
+    meets two of the source, and none of the source two of them. Raises MissingDataFile, UnreadableDataFile.
+    """
+    if plan.on is None or not plan.on.keys_alone or not _is_near(spark, files):
+        return None
+    keys = _keys(snapshot, source)
+    if keys is None or not keys.exact or len(keys.columns) < len(plan.on.keys) or (one_by_one and not keys.distinct):
+        return None
+    fields = Struct(tuple(field for field in snapshot.schema if field.name in keys.names))
+    looked_up = _files(spark, snapshot, files, fields, lineage=False)
+    if looked_up is None:
+        return None
+    columns = arrow_schema(bare(fields))
+    positions, met = dict[str, Positions](), list[np.ndarray[Any, Any]]()
+    with closing(_in_each(plan.table, looked_up, lambda file: _positions_in(file, columns, keys))) as found:
+        for file, (rows, numbers) in zip(looked_up, found, strict=True):
+            if len(rows):
+                positions[spark_path(file.path)] = Positions(rows)
+                met.append(numbers)
+            if one_by_one and sum(map(len, met)) > source.rows:
+                return None
+    if one_by_one and met and np.bincount(np.concatenate(met)).max() > 1:
+        return None
+    return positions
+
+
+def _keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
+    found = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
+    return source_keys([(key, field) for key, field in found if field is not None])
 
 
 def _is_near(spark: SparkSession, files: pa.Table) -> bool:
@@ -107,123 +153,6 @@ class TooManyRows(Exception):
 
 
 @dataclass(frozen=True)
-class KeyColumn:
-    """A column of the target and the distinct values that the source has for it, sorted, in the column's type; `null`: NULL equals NULL
-    here, and the source has one."""
-
-    name: str
-    values: pa.Array
-    null: bool
-
-    def codes(self, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-        """The place of each value among `values`, their number for a NULL that counts, -1 for what the source does not have."""
-        first, values = self._within(column)
-        places = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
-        places[places >= 0] += first
-        return np.where(np.asarray(column.is_null()), len(self.values), places) if self.null else places
-
-    def meets(self, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
-        """True for each value that the source has."""
-        _, values = self._within(column)
-        found = np.asarray(pc.is_in(column, value_set=values, skip_nulls=True), dtype=bool)
-        return found | np.asarray(column.is_null()) if self.null else found
-
-    def _within(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
-        """The values between the least and the greatest of a column, and the place of the first: a smaller set is searched sooner."""
-        if not pa.types.is_integer(self.values.type) or not len(self.values):
-            return 0, self.values
-        ends = pc.min_max(column)
-        if not ends["min"].is_valid:
-            return 0, self.values.slice(0, 0)
-        values = np.asarray(self.values)
-        low, high = np.searchsorted(values, ends["min"].as_py()), np.searchsorted(values, ends["max"].as_py(), side="right")
-        return int(low), self.values.slice(low, high - low)
-
-
-@dataclass(frozen=True)
-class SourceKeys:
-    """What the source has: its keys, the one with the most values first, and the combinations of them, as sorted numbers (see `_combined`);
-    None where each is looked up by itself."""
-
-    columns: tuple[KeyColumn, ...]
-    combinations: np.ndarray[Any, Any] | None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
-
-    def rows_of(self, rows: pa.Table) -> np.ndarray[Any, Any]:
-        """The indexes of the rows that have a key of the source."""
-        found: np.ndarray[Any, Any] = np.flatnonzero(self.columns[0].meets(rows[self.columns[0].name]))
-        for column in self.columns[1:] if self.combinations is None else ():
-            found = found[column.meets(rows[column.name].take(pa.array(found)))]
-        if self.combinations is None or not len(found):
-            return found
-        some = rows.take(pa.array(found))
-        wanted = _combined([column.codes(some[column.name]) for column in self.columns], self.columns)
-        known: np.ndarray[Any, Any] = found[_among(wanted, self.combinations)]
-        return known
-
-
-def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
-    """The keys of a source by which rows of a table can be looked up, with the table's columns; None where there is none.
-
-    A key is left out whose values are not here, or whose equality Arrow and Spark might see differently (floats, collations, texts of one
-    length, other types than the column has).
-    """
-    columns, given = [], []
-    for key, field in keys:
-        held = _as_held(key, field)
-        if held is None:
-            continue
-        columns.append(KeyColumn(field.name, held[0], key.pair.op == "<=>" and key.has_null))
-        given.append(held[1])
-    if not columns:
-        return None
-    order = sorted(range(len(columns)), key=lambda index: -len(columns[index].values))
-    columns, given = [columns[index] for index in order], [given[index] for index in order]
-    combinations = None
-    if len(columns) > 1 and np.prod([float(len(column.values) + 1) for column in columns]) < 2**62:
-        combinations = _combined([column.codes(values) for column, values in zip(columns, given, strict=True)], columns)
-        combinations = np.sort(combinations[combinations >= 0])
-    return SourceKeys(tuple(columns), combinations)
-
-
-def _as_held(key: SourceKey, field: Field) -> tuple[pa.Array, pa.ChunkedArray] | None:
-    """The key's distinct values, and that of each row, in the column's type; None when it cannot be looked up."""
-    if key.values is None or key.column is None or key.pair.op not in ("=", "<=>") or is_padded(field):
-        return None
-    integers = all(isinstance(type_, Primitive) and type_.name in _INTEGERS for type_ in (key.type, field.type))
-    same = key.type == field.type and (not isinstance(field.type, Primitive) or field.type.name in _EXACT)
-    if not integers and not same:
-        return None
-    try:
-        return key.values.cast(arrow_type(field.type)), key.column.cast(arrow_type(field.type))
-    except pa.ArrowInvalid:
-        return None  # a number that the column cannot hold
-
-
-def _combined(codes: Sequence[np.ndarray[Any, Any]], columns: Sequence[KeyColumn]) -> np.ndarray[Any, Any]:
-    """One number for the codes of each row, -1 where one of them is."""
-    total = np.zeros(len(codes[0]), dtype=np.int64)
-    missing = np.zeros(len(codes[0]), dtype=bool)
-    for code, column in zip(codes, columns, strict=True):
-        total = total * (len(column.values) + 1) + code
-        missing |= code < 0
-    total[missing] = -1
-    return total
-
-
-def _among(values: np.ndarray[Any, Any], known: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """True for each value that is one of the known, which are sorted."""
-    if not len(known):
-        return np.zeros(len(values), dtype=bool)
-    places = np.minimum(np.searchsorted(known, values), len(known) - 1)
-    found: np.ndarray[Any, Any] = known[places] == values
-    return found
-
-
-@dataclass(frozen=True)
 class LookedUpFile:
     """A data file: how it holds `columns` of the lookup, its deleted rows, and the values of columns that it does not hold."""
 
@@ -234,39 +163,79 @@ class LookedUpFile:
 
 
 def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
-    """The live rows with a key of the source: `columns`, then FILE as Spark spells it and POSITION, as of any scan.
+    """The live rows with a key of the source: `columns`, then FILE, which is the file's number as text, and POSITION, as of any scan.
 
     Raises MissingDataFile, UnreadableDataFile, TooManyRows.
     """
     found: list[pa.Table] = []
-    try:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for parts in pool.map(lambda file: list(_found_in(file, columns, keys)), files):
-                found += parts
-                if sum(part.num_rows for part in found) > FOUND_ROWS or sum(part.nbytes for part in found) > FOUND_BYTES:
-                    pool.shutdown(cancel_futures=True)
-                    raise TooManyRows
-    except UnreadableFile as error:
-        raise unreadable(table, error.path, error.reason) from error
+    with closing(_in_each(table, files, lambda file: _rows_in(file, columns, keys))) as each:
+        for number, parts in enumerate(each):
+            found += [_addressed(rows, str(number), positions) for rows, positions in parts]
+            if sum(part.num_rows for part in found) > FOUND_ROWS or sum(part.nbytes for part in found) > FOUND_BYTES:
+                raise TooManyRows
     if not found:
         return _addressed(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
     return pa.concat_tables(found)
 
 
-def _found_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> Iterator[pa.Table]:
-    gone = np.array(file.deleted.to_array(), dtype=np.int64)
+def _in_each(table: str, files: Sequence[LookedUpFile], find: Callable[[LookedUpFile], Found]) -> Generator[Found, None, None]:
+    """What is found in the files, in their order."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        yield from pool.map(find, files)
+    except UnreadableFile as error:
+        raise unreadable(table, error.path, error.reason) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _rows_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, np.ndarray[Any, Any]]]:
+    """The rows of each row group that has some, and their positions."""
     first, rest = _parts(columns, file.held, keys.names)
-    start = 0
+    found = []
     with opened(file.path, by_field_id=file.held.by_field_id) as source:
-        for group in range(source.num_row_groups):
-            known = _read(source, group, first, file)
-            rows = keys.rows_of(known)
-            rows = rows[~np.isin(rows + start, gone)] if len(gone) else rows
-            if len(rows):
-                taken = pa.array(rows)
-                parts = known.take(taken), _read(source, group, rest, file).take(taken) if len(rest[0]) else None
-                yield _addressed(_together(columns, *parts), spark_path(file.path), rows + start)
-            start += source.metadata.row_group(group).num_rows
+        for hits in _hits(source, file, first, keys):
+            taken = pa.array(hits.rows)
+            others = _read(source, hits.group, rest, file).take(taken) if len(rest[0]) else None
+            found.append((_together(columns, hits.known.take(taken), others), hits.rows + hits.start))
+    return found
+
+
+def _positions_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The positions of the rows, and the number of the key of each."""
+    first, _ = _parts(columns, file.held, keys.names)
+    positions, numbers = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
+    with opened(file.path, by_field_id=file.held.by_field_id) as source:
+        for hits in _hits(source, file, first, keys):
+            positions.append((hits.rows + hits.start).astype(np.uint64))
+            numbers.append(hits.numbers)
+    return np.concatenate(positions), np.concatenate(numbers)
+
+
+class _Hits(NamedTuple):
+    """Rows of a row group: its number, the position of its first row, the keys of all its rows, the indexes of the rows that were found,
+    and the numbers of their keys."""
+
+    group: int
+    start: int
+    known: pa.Table
+    rows: np.ndarray[Any, Any]
+    numbers: np.ndarray[Any, Any]
+
+
+def _hits(source: pq.ParquetFile, file: LookedUpFile, part: tuple[pa.Schema, pa.Schema], keys: SourceKeys) -> Iterator[_Hits]:
+    """The live rows that have a key, of each row group with some."""
+    gone = np.array(file.deleted.to_array(), dtype=np.int64)
+    start = 0
+    for group in range(source.num_row_groups):
+        known = _read(source, group, part, file)
+        rows, numbers = keys.look(known)
+        if len(gone):
+            live = ~np.isin(rows + start, gone)
+            rows, numbers = rows[live], numbers[live]
+        if len(rows):
+            yield _Hits(group, start, known, rows, numbers)
+        start += source.metadata.row_group(group).num_rows
 
 
 def _parts(columns: pa.Schema, held: HeldColumns, keys: Sequence[str]) -> tuple[tuple[pa.Schema, pa.Schema], ...]:
@@ -300,6 +269,6 @@ def _together(columns: pa.Schema, keys: pa.Table, others: pa.Table | None) -> pa
     return pa.Table.from_arrays(arrays, schema=columns)
 
 
-def _addressed(rows: pa.Table, path: str, positions: np.ndarray[Any, Any]) -> pa.Table:
-    paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
-    return rows.append_column(FILE, paths).append_column(POSITION, pa.array(positions, pa.int64()))
+def _addressed(rows: pa.Table, file: str, positions: np.ndarray[Any, Any]) -> pa.Table:
+    files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
+    return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))

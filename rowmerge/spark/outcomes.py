@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -21,6 +22,9 @@ from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
 
 ACTION = "__rowmerge_action"
 CLAUSE = "__rowmerge_clause"
+
+_PLAIN = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
+"""A column and no more: it may be looked at for any row."""
 
 Guarded = tuple[str, Clause]
 """A clause and the SQL text that is true for the rows it is about."""
@@ -150,7 +154,8 @@ def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause
                 kept = (_current(plan, old), old.type) if clause.keeps_fields and old is not None else None
                 value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept, texts=True)
             parts.append(value)
-        if chosen:
+        if chosen or (_PLAIN.fullmatch(parts[0]) and len(set(parts)) == 1):
+            # In one place, or the same in all: with a choice for each of many columns, Java may find the code too long to compile.
             whole = parts[0]
         else:
             whole = "case " + CLAUSE + " " + " ".join(f"when {i} then {v}" for (i, _), v in zip(writing, parts, strict=True)) + " end"

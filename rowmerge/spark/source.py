@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +21,16 @@ from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitiv
 
 ORDINAL = "__rowmerge_source"
 _MATCHED = "__rowmerge_matched"
+_WHOLE = "__rowmerge_row"
 _TASK_BITS = 33
 """`monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it."""
 LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
 COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
+_ANSWERED_KEYS = f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {COLLECTED_KEYS}"
+"""SQL for the rows whose keys are sent at once: of the n-th task the n-th part of them, so that all of evenly filled tasks are among them
+and of many tasks a few times as many at most."""
 FEW_TASKS, ROWS_OF_A_FILE = 4, 50_000
 """So many tasks write few files, if they have so many rows each on average none that are too small."""
 BROADCAST_BYTES = 64 * 1024 * 1024
@@ -52,15 +59,15 @@ class SourceKey:
 
 @dataclass(frozen=True)
 class Source:
-    """The materialized rows, with an ordinal that is theirs for good, in so many tasks. `local`: the same rows, when they are held by the
-    driver."""
+    """The materialized rows, with an ordinal that is theirs for good; `ordinals`: the first and the last one. `local`: the same rows, when
+    they are held by the driver."""
 
     frame: DataFrame
     schema: Struct
     rows: int
     keys: tuple[SourceKey, ...]
+    ordinals: tuple[int, int] = (0, 0)
     local: pa.Table | None = None
-    tasks: int = 1
 
     @property
     def broadcastable(self) -> bool:
@@ -70,18 +77,34 @@ class Source:
     @property
     def makes_few_files(self) -> bool:
         """Whether its tasks write few files and no small ones, so that rows need not be brought together first."""
-        return self.tasks == 1 or (self.tasks <= FEW_TASKS and self.rows >= self.tasks * ROWS_OF_A_FILE)
+        return self._tasks == 1 or (self._tasks <= FEW_TASKS and self.rows >= self._tasks * ROWS_OF_A_FILE)
+
+    @property
+    def parted(self) -> DataFrame:
+        """The rows, in more tasks where they are many and one has them all: each goes over all of them, which are in memory, and leaves
+        the others' out. A shuffle would take longer. What Spark knows to be one partition, a range
+        for one, it leaves so."""
+        parts = min(FEW_TASKS, os.cpu_count() or 1, self.rows // ROWS_OF_A_FILE)
+        if self.local is not None or self._tasks > 1 or parts < 2:
+            return self.frame
+        ends = pairwise(self.ordinals[0] + self.rows * part // parts for part in range(parts + 1))
+        return reduce(DataFrame.unionAll, (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in ends))
+
+    @property
+    def _tasks(self) -> int:
+        first, last = (ordinal >> _TASK_BITS for ordinal in self.ordinals)
+        return last - first + 1
 
     def without(self, ordinals: BitMap64) -> DataFrame:
         """The rows, less those with these ordinals."""
         if not ordinals:
-            return self.frame
+            return self.parted
         spark, gone = self.frame.sparkSession, pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
         if self.local is not None:
             rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=gone)))
             return frame_of(spark, rows, _with_ordinal(self.schema))
         known = F.broadcast(frame_of(spark, pa.table({_MATCHED: gone})))
-        return self.frame.join(known, F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
+        return self.parted.join(known, F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
 
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Source:
@@ -95,18 +118,49 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     names = [_key(index) for index in range(len(pairs))]
     kept = frame.alias(alias).select("*", *keys, F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counted = Observation()
-    measures = F.count(F.lit(1)).alias("rows"), F.max(F.shiftright(ORDINAL, _TASK_BITS)).alias("last_task")
-    first = kept.observe(counted, *measures).where(_among_the_first(schema))
-    held = can_be_held(schema)
-    told = collect_arrow(first if held else first.select(*names, ORDINAL))
-    rows, tasks = int(counted.get["rows"]), int(counted.get["last_task"] or 0) + 1
-    if told.num_rows < rows:
-        return Source(kept.drop(*names), schema, rows, _keys_of(kept, pairs, rows), tasks=tasks)
-    found = tuple(_known(pair, field, told[field.name]) for pair, field in zip(pairs, _fields(kept, names), strict=True))
-    if not held:
-        return Source(kept.drop(*names), schema, rows, found, tasks=tasks)
-    local = told.drop_columns(names)
-    return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, local)
+    ends = F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
+    known, local = _first_answer(kept.observe(counted, F.count(F.lit(1)).alias("rows"), *ends), names, schema)
+    rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
+    if known.num_rows < rows or rows > COLLECTED_KEYS:
+        found = _keys_of(kept, pairs, rows)
+    else:
+        found = tuple(_known(pair, field, known[field.name]) for pair, field in zip(pairs, _fields(kept, names), strict=True))
+    if local is None or local.num_rows < rows:
+        return Source(kept.drop(*names), schema, rows, found, ordinals)
+    return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, ordinals, local)
+
+
+@dataclass
+class SourceRowsOnce:
+    """A source that is evaluated when its keys are first asked for, and kept for later attempts."""
+
+    frame: DataFrame
+    alias: str
+    _made: tuple[tuple[KeyPair, ...], Source] | None = None
+
+    def rows(self, pairs: tuple[KeyPair, ...]) -> Source:
+        """The materialized source with these keys."""
+        if self._made is None:
+            self._made = (pairs, materialize(self.frame, self.alias, pairs))
+        elif self._made[0] != pairs:
+            self._made = (pairs, materialize(self._made[1].frame.drop(ORDINAL), self.alias, pairs))
+        return self._made[1]
+
+
+def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
+    """The keys of rows, and the first rows as a whole, with their ordinals, where the driver can hold such rows; all in one job."""
+    first = _among_the_first(schema)
+    if not can_be_held(schema):
+        return collect_arrow(kept.where(_ANSWERED_KEYS).select(*names, ORDINAL)), None
+    if not hasattr(kept, "toArrow"):
+        # Before PySpark 4.0 rows come through pandas, which has no list of rows.
+        rows = collect_arrow(kept.where(first))
+        return rows, rows.drop_columns(list(names))
+    whole = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
+    some = kept.where(_ANSWERED_KEYS if names else first)
+    # A list of none or one: where it is null it takes no room, as the null values of columns would.
+    told = collect_arrow(some.selectExpr(*names, f"if({first}, array(struct({whole})), null) as {_WHOLE}"))
+    return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
 
 
 def _among_the_first(schema: Struct) -> str:
@@ -144,7 +198,7 @@ def _unknown(pair: KeyPair, field: Field) -> SourceKey:
 
 
 def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int) -> tuple[SourceKey, ...]:
-    """The keys of many rows: their values when that is not too many, else their range."""
+    """The keys of rows that were not all told at once: their values when that is not too many, else their range."""
     if not pairs:
         return ()
     names = [_key(index) for index in range(len(pairs))]
@@ -213,6 +267,9 @@ def row_width(schema: Struct) -> int:
 
 
 def _distinct(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        ordered = np.sort(pc.drop_null(column).to_numpy())
+        return pa.array(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]], column.type)
     values = pc.drop_null(pc.unique(column))
     return values.take(pc.sort_indices(values))
 

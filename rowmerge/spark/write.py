@@ -144,11 +144,6 @@ def _taking_along(spec: WriteSpec, columns: Lineage, origins: Mapping[str, RowOr
     )
 
 
-def _spelled(origins: Mapping[str, RowOrigin]) -> dict[str, RowOrigin]:
-    """By path as Spark spells it."""
-    return {spark_path(path): origin for path, origin in origins.items()}
-
-
 def write_outcomes(
     outcomes: DataFrame,
     table: Writable,
@@ -162,15 +157,15 @@ def write_outcomes(
 ) -> Written:
     """Run the job. `gather`, `distribution`: how rows come together before they are written; see `distributed`.
 
-    `origins`: the hidden columns, and what the files of target rows give to them by path, where rows are to take that along. `changes_to`:
-    the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
+    `origins`: the hidden columns, and what the files of target rows give to them by what FILE says, where rows are to take that along.
+    `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
     which the first makes a change row. `may_be_few`: up to FEW_ROWS rows come to the driver, which writes them itself; when there are more,
     the job is run again. When it fails, the files of its finished tasks are deleted.
     """
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     changes = None if changes_to is None else change_rows_spec(spec, changes_to)
     if origins is not None:
-        spec = _taking_along(spec, origins[0], _spelled(origins[1]))
+        spec = _taking_along(spec, *origins)
     columns = outcome_columns(outcomes, len(table.schema))
     written = columns.after or columns.before
     if may_be_few and hasattr(outcomes, "toArrow"):
@@ -204,7 +199,8 @@ def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: pa.Table, p
     spec = replace(write_spec(snapshot), attempt=str(uuid.uuid4()), target_file_size=target_size)
     hidden = snapshot.lineage
     if hidden is not None:
-        spec = _taking_along(spec, hidden, _spelled(snapshot.row_origins(files["path"].to_pylist())))
+        origins = snapshot.row_origins(files["path"].to_pylist())
+        spec = _taking_along(spec, hidden, {spark_path(path): origin for path, origin in origins.items()})
     rows = read_snapshot(spark, snapshot, files, addresses=hidden is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))

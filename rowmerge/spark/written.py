@@ -53,6 +53,11 @@ class Written:
         self.positions[path] = known
         self.repeated += len(bitmap) - (len(known) - before)
 
+    def rename(self, paths: Mapping[str, str]) -> None:
+        """Put a path for each name that rows had for a file."""
+        self.positions = {paths[name]: bitmap for name, bitmap in self.positions.items()}
+        self.reads = {paths[name]: bitmap for name, bitmap in self.reads.items()}
+
     @property
     def touched(self) -> int:
         """Target rows that are deleted or replaced."""

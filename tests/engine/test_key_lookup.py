@@ -7,11 +7,13 @@ from pyspark.sql import DataFrame
 
 import rowmerge
 from rowmerge.changes import row_change
+from rowmerge.spark import source
 
 COLUMNS = (
     "id, 'k' || id as name, cast(id % 7 as int) as part, date_add(date'2026-01-01', int(id)) as day, "
     "cast(id / 4 as decimal(12, 2)) as amount"
 )
+VECTORS = "using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')"
 TABLES = {
     "delta": "using delta",
     "delta by parts": "using delta partitioned by (part)",
@@ -30,6 +32,16 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError("Spark reads the table")
 
     monkeypatch.setattr(row_change, "read_snapshot", stopped)
+
+
+@pytest.fixture
+def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor may it have Spark find rows in any other way."""
+
+    def stopped(*_: object, **__: object) -> DataFrame:
+        raise AssertionError("Spark joins rows")
+
+    monkeypatch.setattr(row_change, "joined_rows", stopped)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -69,3 +81,143 @@ def test_a_key_that_stands_twice_in_the_source_is_an_error_that_names_it(session
     with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch, match="id = 7"):
         session.sql(merge)
     assert session.sql("select sum(v) from twice").collect()[0][0] == 0
+
+
+KEYS = {
+    "one": ("t.id = s.id", "select id + 0 as id from range(0, 1200, 2)"),
+    "two": ("t.day = s.day and t.name = s.name", f"select {COLUMNS} from range(0, 1200, 2)"),
+    "partitions": ("t.id = s.id and s.part = t.part", f"select {COLUMNS} from range(0, 1200, 2) union all select 5, '', 6, null, 0"),
+    "few": ("t.id = s.id", "select explode(sequence(0, 998, 2)) as id where 1 = 1"),
+    "twice": ("t.id <=> s.id", "select id from range(0, 1200, 2) union all select id from range(0, 500, 4) union all select null"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@pytest.mark.parametrize("by", KEYS)
+def test_rows_are_deleted_by_keys_alone_without_a_job_that_looks_for_them(
+    session: rowmerge.Session, request: pytest.FixtureRequest, kind: str, by: str
+) -> None:
+    session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
+    session.sql("delete from kept where id % 10 = 3 or id % 10 = 6")
+    request.getfixturevalue("no_jobs_for_rows")
+    on, keys = KEYS[by]
+    counts = session.sql(f"merge into kept t using ({keys}) s on {on} when matched then delete").collect()[0]
+    gone = {n for n in range(0, 1000, 2) if n % 10 != 6}
+    assert (counts["num_affected_rows"], counts["num_deleted_rows"]) == (len(gone), len(gone))
+    left = {row["id"] for row in session.sql("select id from kept").collect()}
+    assert left == {n for n in range(1000) if n % 10 not in (3, 6)} - gone
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_rows_are_replaced_by_keys_without_a_job_that_looks_for_them(
+    session: rowmerge.Session, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """dbt's delete+insert."""
+    session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
+    request.getfixturevalue("no_jobs_for_rows")
+    session.sql(
+        "insert into kept replace using (part, id) "
+        f"select id, 'new', part, day, amount from (select {COLUMNS} from range(500, 1500)) where id % 2 = 0"
+    )
+    rows = {row["id"]: row["name"] for row in session.sql("select id, name from kept").collect()}
+    assert len(rows) == 1000 + 250
+    assert all((name == "new") == (id_ >= 500 and id_ % 2 == 0) for id_, name in rows.items())
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
+def test_an_upsert_writes_the_source_as_it_is(session: rowmerge.Session, request: pytest.FixtureRequest, kind: str) -> None:
+    """Few rows, which the driver holds, and many, which it does not. Where rows have ids, those that they update take them along."""
+    session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
+    session.sql("delete from kept where id % 10 = 3")
+    request.getfixturevalue("no_jobs_for_rows")
+    for first, last, tasks in ((500, 1500, 4), (900, 7000, 1)):
+        source = f"(select {COLUMNS.replace('k', 'n')} from range({first}, {last}, 1, {tasks}))"
+        before = session.sql("select count(*) from kept").collect()[0][0]
+        counts = session.sql(
+            f"merge into kept t using {source} s on t.id = s.id when matched then update set * when not matched then insert *"
+        ).collect()[0]
+        after = session.sql("select count(*), count_if(startswith(name, 'n')) from kept").collect()[0]
+        assert counts["num_updated_rows"] + counts["num_inserted_rows"] == counts["num_affected_rows"] == last - first
+        assert counts["num_deleted_rows"] == 0
+        assert after[0] == before + counts["num_inserted_rows"]
+        assert after[1] == last - 500
+    assert session.sql("select count(distinct id), sum(id) from kept").collect()[0][0] == after[0]
+
+
+CASES = {
+    "rows of the target that have the same key": (
+        "select id % 50 as id, cast(id as string) as name from range(100)",
+        "select id, 'new' as name from range(10)",
+    ),
+    "rows of the source that meet nothing": (
+        "select id, cast(id as string) as name from range(100)",
+        "select 200L as id, 'new' as name union all select 200L, 'newer' union all select 1L, 'new'",
+    ),
+    "NULLs": (
+        "select if(id = 3, null, id) as id, cast(id as string) as name from range(100)",
+        "select cast(null as bigint) as id, 'new' as name union all select null, 'newer' union all select 1L, 'new'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_upsert_of_keys_that_are_not_unique_does_what_a_join_says(session: rowmerge.Session, case: str) -> None:
+    target, source_rows = CASES[case]
+    session.sql(f"create table kept {VECTORS} as {target}")
+    before = [tuple(row) for row in session.sql("select id, name from kept").collect()]
+    news = [tuple(row) for row in session.sql(f"select id, name from ({source_rows})").collect()]
+    counts = session.sql(
+        f"merge into kept t using ({source_rows}) s on t.id = s.id when matched then update set * when not matched then insert *"
+    ).collect()[0]
+    met = [new for id_, _ in before for new in news if id_ is not None and new[0] == id_]
+    kept = [row for row in before if row[0] is None or row[0] not in {new[0] for new in news}]
+    added = [new for new in news if new[0] is None or new[0] not in {id_ for id_, _ in before}]
+    assert sorted(map(str, (tuple(row) for row in session.sql("select id, name from kept").collect()))) == sorted(
+        map(str, [*kept, *met, *added])
+    )
+    assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (len(met), len(added))
+
+
+def test_what_the_condition_says_besides_keys_is_held_against_rows(session: rowmerge.Session) -> None:
+    session.sql(f"create table kept using delta as select {COLUMNS} from range(100)")
+    for more in ("t.part = 1", "s.part = 1", "t.part + s.part = 2"):
+        session.sql(f"merge into kept t using (select {COLUMNS} from range(100)) s on t.id = s.id and {more} when matched then delete")
+        assert session.sql("select count(*) from kept").collect()[0][0] == 100 - len(range(1, 100, 7))
+
+
+def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each source row does its work once, and the files are as many as the tasks."""
+    monkeypatch.setattr(source, "ROWS_OF_A_FILE", 1_000)
+    monkeypatch.setattr(source.os, "cpu_count", lambda: 3)
+    session.sql(f"create table kept {VECTORS} as select id, 0 as v from range(300000)")
+    session.sql("create table given using delta as select id, 1 as v from range(299000, 306000, 1, 1)")
+    done = session.execute(
+        "merge into kept t using given s on t.id = s.id when matched then update set * when not matched then insert *"
+    ).changes
+    assert (done.updated, done.inserted, done.files_marked, done.files_added) == (1000, 6000, 1, 3)
+    told = session.sql("select count(*), count(distinct id), sum(v), sum(id) from kept").collect()[0]
+    assert tuple(told) == (306_000, 306_000, 7_000, sum(range(306_000)))
+
+
+@pytest.mark.parametrize("tasks", [1, 3, 70])
+def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
+    """However they are spread: 70,000 rows in one task, in three of which one has most, in more tasks than are asked for whole rows."""
+    rows = {
+        1: "select id from range(0, 70000, 1, 1)",
+        3: "select id from range(0, 69998, 1, 1) union all select 69998L union all select 69999L",
+        70: "select id from range(0, 70000, 1, 70)",
+    }[tasks]
+    asked = []
+
+    def noted(frame: DataFrame, alias: str, pairs: object) -> source.Source:
+        asked.append(kept(frame, alias, pairs))
+        return asked[-1]
+
+    kept = source.materialize
+    monkeypatch.setattr(source, "materialize", noted)
+    session.sql("create table kept using delta as select id, 0 as v from range(10)")
+    session.sql(f"merge into kept t using ({rows}) s on t.id = s.id when matched then delete")
+    (key,) = asked[0].keys
+    assert asked[0].rows == 70_000
+    assert key.values.to_pylist() == list(range(70_000))
+    assert asked[0].frame.count() == 70_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from dbt.adapters.factory import reset_adapters
 from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
 from dbt_common.tests import disable_test_caching, enable_test_caching
 
@@ -13,6 +14,12 @@ def parsed_once():
     enable_test_caching()
     yield
     disable_test_caching()
+
+
+@pytest.fixture(scope="class", autouse=True)
+def no_adapter_of_others():
+    """dbt keeps the first adapter of a type that a process makes; tests of macros alone make one, too."""
+    reset_adapters()
 
 
 @pytest.fixture(scope="session")

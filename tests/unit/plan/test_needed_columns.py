@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.conditions import Side, analyse
-from rowmerge.plan.needed_columns import needed_columns
+from rowmerge.plan.needed_columns import is_upsert, needed_columns
 from rowmerge.plan.pruning import everything
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
+from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field, Primitive, Struct
 
 SCHEMA = Struct(tuple(Field(name, Primitive("long")) for name in ("id", "a", "b")))
@@ -46,3 +49,40 @@ def test_what_cannot_be_told_is_none(text: str) -> None:
     """Two columns of one name, none, subqueries, functions that look at anything, text that is none."""
     assert needed(matched(Effect.DELETE, text)) is None
     assert needed(matched(Effect.UPDATE, **{**ALL, "b": text})) is None
+
+
+INSERT = Clause(Match.NOT_MATCHED, Effect.INSERT, None, ALL)
+
+
+def upserts(*clauses: Clause, generated: dict[str, str] | None = None) -> bool:
+    on = analyse("t.id = s.id", TARGET, SOURCE)
+    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, SOURCE, on, clauses, SourceRows.UNMATCHED, everything, ())
+    return is_upsert(replace(plan, rules=Rules(generated=generated or {})))
+
+
+def test_the_same_values_for_rows_that_meet_one_and_for_new_ones_are_an_upsert() -> None:
+    assert upserts(matched(Effect.UPDATE, **ALL), INSERT)
+    both = {"id": "s.id", "a": "s.v + 1"}
+    computed = matched(Effect.UPDATE, **both), Clause(Match.NOT_MATCHED, Effect.INSERT, None, both)
+    assert upserts(*computed, generated={"b": "a * 2"})
+    assert not upserts(*computed), "a column that the update keeps"
+
+
+@pytest.mark.parametrize(
+    "clauses",
+    [
+        (INSERT,),
+        (matched(Effect.UPDATE, **ALL),),
+        (matched(Effect.DELETE), INSERT),
+        (matched(Effect.UPDATE, "s.v > 0", **ALL), INSERT),
+        (matched(Effect.UPDATE, **ALL), replace(INSERT, condition="s.v > 0")),
+        (matched(Effect.UPDATE, keeps_fields=True, **ALL), INSERT),
+        (matched(Effect.UPDATE, **{**ALL, "b": "s.v + 1"}), INSERT),
+        (matched(Effect.UPDATE, **{**ALL, "b": "t.b"}), replace(INSERT, values={**ALL, "b": "t.b"})),
+        (matched(Effect.UPDATE, **{**ALL, "b": "rand()"}), replace(INSERT, values={**ALL, "b": "rand()"})),
+        (matched(Effect.UPDATE, "s.v > 0", **ALL), matched(Effect.UPDATE, **ALL), INSERT),
+        (matched(Effect.UPDATE, **ALL), INSERT, Clause(Match.NOT_MATCHED_BY_SOURCE, Effect.DELETE)),
+    ],
+)
+def test_whatever_depends_on_what_a_row_meets_is_none(clauses: tuple[Clause, ...]) -> None:
+    assert not upserts(*clauses)
