@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,7 +34,7 @@ from rowmerge.spark.joins import (
     repeated_keys,
     unmatched_rows,
 )
-from rowmerge.spark.key_lookup import positions_by_keys, rows_by_keys
+from rowmerge.spark.key_lookup import is_all_of_spark, positions_by_keys, rows_by_keys
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import Source, SourceKey, SourceRowsOnce, fit
@@ -102,7 +102,8 @@ class RowChange:
         source = None
         if self.source_once is not None:
             with self.timings.measure("spark"):
-                source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else ())
+                many_keys = self._by_positions is not None and is_all_of_spark(self.spark)
+                source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys)
         with self.timings.measure("plan"):
             mask, columns = self._files_to_read(source)
             listing = self.snapshot.files(columns)
@@ -237,22 +238,29 @@ class RowChange:
             return self._and_new_rows(written, source)
         return written
 
-    def _run_by_positions(self, files: pa.Table, source: Source) -> Written | None:
-        """The command, where no more must be known of target rows than which ones a source row meets: then Spark need not see them.
+    @cached_property
+    def _by_positions(self) -> Effect | None:
+        """What happens to all target rows that a source row meets, where no more must be known of them than which ones these are.
 
-        They all go. With an upsert, each source row becomes a new row, whether it has met one or not.
+        With an upsert, each source row becomes a new row, whether it has met one or not.
         """
-        upsert = self._lineage is None and is_upsert(self.plan)
-        deletes = self.plan.duplicates_allowed and self.plan.source_rows is not SourceRows.UNMATCHED
-        if not (upsert or deletes) or self.plan.of(Match.NOT_MATCHED_BY_SOURCE) or self._changes_to is not None:
+        if self.plan.on is None or not self.plan.on.keys_alone or self._changes_to is not None:
             return None
-        if not (files.num_rows and source.rows):
+        if self.plan.duplicates_allowed and self.plan.source_rows is not SourceRows.UNMATCHED:
+            return None if self.plan.of(Match.NOT_MATCHED_BY_SOURCE) else Effect.DELETE
+        return Effect.UPDATE if self._lineage is None and is_upsert(self.plan) else None
+
+    def _run_by_positions(self, files: pa.Table, source: Source) -> Written | None:
+        """The command without a look of Spark at the target; None where the positions cannot be told."""
+        effect = self._by_positions
+        if effect is None or not files.num_rows or not source.rows:
             return None
-        known = positions_by_keys(self.spark, self.snapshot, self.plan, files, source, one_by_one=upsert)
+        one_by_one = effect is Effect.UPDATE
+        known = positions_by_keys(self.spark, self.snapshot, self.plan.table, files, source, one_by_one=one_by_one)
         if known is None:
             return None
         written = self._and_new_rows(Written(positions=known), source)
-        if upsert:
+        if effect is Effect.UPDATE:
             written.updated = written.touched
             written.inserted -= written.updated
         return written
@@ -351,7 +359,7 @@ class RowChange:
         removed: list[str] = whole["path"].to_pylist()
         marked: dict[str, Positions] = {}
         rewrites: list[Rewrite] = []
-        touched = _touched_files(files, written)
+        touched = written.touched_files(files)
         before = deleted_rows(self.spark, self.snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
         copied = 0
         for row in touched:
@@ -384,12 +392,3 @@ class RowChange:
         if stays is not None and chosen is Strategy.REWRITE:
             raise RowsMustStay(self.plan.table, stays, "rewrite files of")
         return chosen
-
-
-def _touched_files(files: pa.Table, written: Written) -> list[dict[str, Any]]:
-    if not written.positions:
-        return []
-    spelled = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
-    hit = files.filter(pc.is_in(spelled, value_set=pa.array(list(written.positions), pa.string())))
-    rows: list[dict[str, Any]] = hit.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
-    return rows

@@ -89,17 +89,15 @@ def rows_by_keys(
 
 
 def positions_by_keys(
-    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, files: pa.Table, source: Source, *, one_by_one: bool
+    spark: SparkSession, snapshot: Snapshot, table: str, files: pa.Table, source: Source, *, one_by_one: bool
 ) -> dict[str, Positions] | None:
-    """Where the rows of these files are that the source meets, by path as Spark spells it; None where that cannot be told without Spark.
+    """Where the rows of these files are that have all keys of a source row, by path as Spark spells it; None where Spark must say it.
 
-    It can be told where the keys are the whole condition, and can be looked up. With `one_by_one` it must also be certain that no row
-    meets two of the source, and none of the source two of them. Raises MissingDataFile, UnreadableDataFile.
+    With `one_by_one` it must also be certain that no row meets two of the source, and none of the source two of them. Raises
+    MissingDataFile, UnreadableDataFile.
     """
-    if plan.on is None or not plan.on.keys_alone or not _is_near(spark, files):
-        return None
-    keys = _keys(snapshot, source)
-    if keys is None or not keys.exact or len(keys.columns) < len(plan.on.keys) or (one_by_one and not keys.distinct):
+    keys = _keys(snapshot, source) if _is_near(spark, files) else None
+    if keys is None or not keys.exact or len(keys.columns) < len(source.keys) or (one_by_one and not keys.distinct):
         return None
     fields = Struct(tuple(field for field in snapshot.schema if field.name in keys.names))
     looked_up = _files(spark, snapshot, files, fields, lineage=False)
@@ -107,7 +105,7 @@ def positions_by_keys(
         return None
     columns = arrow_schema(bare(fields))
     positions, met = dict[str, Positions](), list[np.ndarray[Any, Any]]()
-    with closing(_in_each(plan.table, looked_up, lambda file: _positions_in(file, columns, keys))) as found:
+    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys))) as found:
         for file, (rows, numbers) in zip(looked_up, found, strict=True):
             if len(rows):
                 positions[spark_path(file.path)] = Positions(rows)
@@ -126,8 +124,11 @@ def _keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
 
 def _is_near(spark: SparkSession, files: pa.Table) -> bool:
     """Whether the driver may read the keys of these files: it is all of Spark, or they are not many."""
-    if int(pc.sum(files["records"]).as_py() or 0) <= LOOKED_UP_ROWS:
-        return True
+    return int(pc.sum(files["records"]).as_py() or 0) <= LOOKED_UP_ROWS or is_all_of_spark(spark)
+
+
+def is_all_of_spark(spark: SparkSession) -> bool:
+    """Whether this process and its JVM are the cluster themselves."""
     return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 

@@ -28,6 +28,8 @@ LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
 COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
+MANY_KEYS = 10_000_000
+"""Up to so many come to a driver that can do without a join then, if each takes but some bytes."""
 _ANSWERED_KEYS = f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {COLLECTED_KEYS}"
 """SQL for the rows whose keys are sent at once: of the n-th task the n-th part of them, so that all of evenly filled tasks are among them
 and of many tasks a few times as many at most."""
@@ -107,8 +109,8 @@ class Source:
         return self.parted.join(known, F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
 
 
-def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Source:
-    """Evaluate the source once, and tell how many rows and which keys it has: in one job if the rows are few.
+def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_keys: bool = False) -> Source:
+    """Evaluate the source once, and tell how many rows and which keys it has, `many_keys` if need be: in one job if the rows are few.
 
     Few rows come to the driver and are a relation of it from then on; others are kept by the executors (localCheckpoint). Either way, what
     runs later reads them, and a nondeterministic source is not asked again.
@@ -122,7 +124,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> Sourc
     known, local = _first_answer(kept.observe(counted, F.count(F.lit(1)).alias("rows"), *ends), names, schema)
     rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
     if known.num_rows < rows or rows > COLLECTED_KEYS:
-        found = _keys_of(kept, pairs, rows)
+        found = _keys_of(kept, pairs, rows, many_keys=many_keys)
     else:
         found = tuple(_known(pair, field, known[field.name]) for pair, field in zip(pairs, _fields(kept, names), strict=True))
     if local is None or local.num_rows < rows:
@@ -138,12 +140,12 @@ class SourceRowsOnce:
     alias: str
     _made: tuple[tuple[KeyPair, ...], Source] | None = None
 
-    def rows(self, pairs: tuple[KeyPair, ...]) -> Source:
+    def rows(self, pairs: tuple[KeyPair, ...], *, many_keys: bool = False) -> Source:
         """The materialized source with these keys."""
         if self._made is None:
-            self._made = (pairs, materialize(self.frame, self.alias, pairs))
+            self._made = (pairs, materialize(self.frame, self.alias, pairs, many_keys=many_keys))
         elif self._made[0] != pairs:
-            self._made = (pairs, materialize(self._made[1].frame.drop(ORDINAL), self.alias, pairs))
+            self._made = (pairs, materialize(self._made[1].frame.drop(ORDINAL), self.alias, pairs, many_keys=many_keys))
         return self._made[1]
 
 
@@ -197,13 +199,14 @@ def _unknown(pair: KeyPair, field: Field) -> SourceKey:
     return SourceKey(pair, field.type, None, None, None, True)
 
 
-def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int) -> tuple[SourceKey, ...]:
+def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int, *, many_keys: bool) -> tuple[SourceKey, ...]:
     """The keys of rows that were not all told at once: their values when that is not too many, else their range."""
     if not pairs:
         return ()
     names = [_key(index) for index in range(len(pairs))]
     fields = list(zip(pairs, _fields(kept, names), strict=True))
-    if rows <= COLLECTED_KEYS:
+    short = all(isinstance(field.type, Primitive) and field.type not in _TEXTS for _, field in fields)
+    if rows <= (MANY_KEYS if many_keys and short else COLLECTED_KEYS):
         values = collect_arrow(kept.select(*names))
         return tuple(_known(pair, field, values[field.name]) for pair, field in fields)
     asked = []

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from rowmerge.spark.data_files import filesystem_of
+from rowmerge.spark.scan import spark_path
 from rowmerge.table.files import AddedFile, Positions
 
 
@@ -62,6 +65,15 @@ class Written:
     def touched(self) -> int:
         """Target rows that are deleted or replaced."""
         return sum(len(bitmap) for bitmap in self.positions.values())
+
+    def touched_files(self, files: pa.Table) -> list[dict[str, Any]]:
+        """Those of the files (rows of `Snapshot.files()`) that have such rows."""
+        if not self.positions:
+            return []
+        spelled = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
+        hit = files.filter(pc.is_in(spelled, value_set=pa.array(list(self.positions), pa.string())))
+        rows: list[dict[str, Any]] = hit.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
+        return rows
 
     def discard(self) -> None:
         """Delete all files."""

@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame
 
 import rowmerge
 from rowmerge.changes import row_change
+from rowmerge.plan.conditions import KeyPair
 from rowmerge.spark import source
 
 COLUMNS = (
@@ -200,24 +201,31 @@ def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Se
 
 
 @pytest.mark.parametrize("tasks", [1, 3, 70])
-def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch, tasks: int) -> None:
+def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, tasks: int) -> None:
     """However they are spread: 70,000 rows in one task, in three of which one has most, in more tasks than are asked for whole rows."""
     rows = {
         1: "select id from range(0, 70000, 1, 1)",
         3: "select id from range(0, 69998, 1, 1) union all select 69998L union all select 69999L",
         70: "select id from range(0, 70000, 1, 70)",
     }[tasks]
-    asked = []
-
-    def noted(frame: DataFrame, alias: str, pairs: object) -> source.Source:
-        asked.append(kept(frame, alias, pairs))
-        return asked[-1]
-
-    kept = source.materialize
-    monkeypatch.setattr(source, "materialize", noted)
-    session.sql("create table kept using delta as select id, 0 as v from range(10)")
-    session.sql(f"merge into kept t using ({rows}) s on t.id = s.id when matched then delete")
-    (key,) = asked[0].keys
-    assert asked[0].rows == 70_000
+    made = source.materialize(session.spark.sql(rows), "s", (KeyPair("id", "=", "s.id"),))
+    (key,) = made.keys
+    assert made.rows == made.frame.count() == 70_000
+    assert key.values is not None
     assert key.values.to_pylist() == list(range(70_000))
-    assert asked[0].frame.count() == 70_000
+
+
+def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
+    monkeypatch.setattr(source, "COLLECTED_KEYS", 1_000)
+
+    def known(pair: KeyPair, *, many_keys: bool) -> bool:
+        (key,) = source.materialize(rows, "s", (pair,), many_keys=many_keys).keys
+        assert key.values is not None or (str(key.low), str(key.high)) == ("0", "4999" if pair.column == "id" else "999")
+        return key.values is not None
+
+    assert known(pair, many_keys=True)
+    assert not known(pair, many_keys=False)
+    assert not known(KeyPair("name", "=", "s.name"), many_keys=True)
+    monkeypatch.setattr(source, "MANY_KEYS", 4_999)
+    assert not known(pair, many_keys=True)
