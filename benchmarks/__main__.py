@@ -48,8 +48,10 @@ def main(words: list[str] | None = None) -> None:
     # Two runs in one folder would take each other's tables away.
     lock = (folder / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine(), arguments.cold)
     scenarios = chosen(SCENARIOS, arguments.scenarios)
+    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine(), arguments.cold)
+    if arguments.add and arguments.out.exists():
+        run = Run.read(arguments.out).without(scenarios, chosen(ENGINES, arguments.engines))
     engines = []
     for engine in chosen(ENGINES, arguments.engines):
         missing = ENGINES[engine].missing(peers)
@@ -93,6 +95,7 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-benchmarks", help="data and tables; kept")
     parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="jars and Python of the peers; see `make bench-peers`")
     parser.add_argument("--out", type=Path, default=Path("benchmark.json"))
+    parser.add_argument("--add", action="store_true", help="keep what the results have of other scenarios and engines")
     return parser.parse_args(words)
 
 

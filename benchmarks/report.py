@@ -78,7 +78,7 @@ def section(run: Run, picture: str) -> str:
 def _process(run: Run) -> str:
     if run.cold:
         return "Each scenario began in a new process, so its first repetition is the process's first statement."
-    return "All scenarios of an engine ran in one process."
+    return "Many scenarios of an engine ran in one process."
 
 
 def goals(run: Run) -> list[str]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from benchmarks.engines.registry import ENGINES
+from benchmarks.scenarios import SCENARIOS
 
 
 @dataclass
@@ -56,11 +60,17 @@ class Run:
     def case(self, scenario: str, engine: str) -> Case | None:
         return next((case for case in self.cases if (case.scenario, case.engine) == (scenario, engine)), None)
 
+    def without(self, scenarios: Sequence[str], engines: Sequence[str]) -> Run:
+        """The run less these scenarios of these engines."""
+        return replace(self, cases=[case for case in self.cases if case.scenario not in scenarios or case.engine not in engines])
+
     def scenarios(self) -> list[str]:
-        return list(dict.fromkeys(case.scenario for case in self.cases))
+        """In the order of the benchmark, whatever was measured first."""
+        return sorted({case.scenario for case in self.cases}, key=list(SCENARIOS).index)
 
     def engines(self) -> list[str]:
-        return list(dict.fromkeys(case.engine for case in self.cases))
+        """In the order of the benchmark."""
+        return sorted({case.engine for case in self.cases}, key=list(ENGINES).index)
 
     def disagreements(self) -> list[str]:
         """Scenarios whose engines ended with different rows, or gave different answers, in words."""
