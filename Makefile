@@ -8,8 +8,8 @@ STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
 # What the demo's tables are: delta, or iceberg.
 TARGET ?=
-# Processes that run tests side by side, each with a Spark of its own.
-WORKERS ?= 2
+# Processes that run tests side by side, each with a Spark of 3 GB: while one waits for its Spark, another works.
+WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
 
 # The benchmark: TPC-H's scale factor, which engines and scenarios (patterns with commas), and more of `python -m benchmarks --help`.

@@ -26,7 +26,7 @@ have room for 48 MB of code, which Spark's generated classes fill in minutes; fr
 def spark() -> SparkSession:
     if remote := os.environ.get("ROWMERGE_REMOTE"):
         return SparkSession.builder.remote(remote).getOrCreate()
-    return start_spark({"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": SHORT_LIVED})
+    return start_spark({"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": SHORT_LIVED, "spark.driver.memory": "3g"})
 
 
 @pytest.fixture

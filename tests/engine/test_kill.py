@@ -59,7 +59,7 @@ EVERY_CALL = os.environ.get("ROWMERGE_EVERY_KILL") == "1"
 """Whether merges are killed at every storage call, rather than at some: for nights."""
 
 
-POINTS = [("delta", "copy-on-write", -3), ("delta", "merge-on-read", 0), ("iceberg", "merge-on-read", -6)]
+POINTS = [("delta", "copy-on-write", -3), ("delta", "merge-on-read", 0), ("iceberg", "merge-on-read", -10)]
 
 
 @pytest.mark.parametrize(("format_", "mode", "point"), POINTS)

@@ -41,6 +41,8 @@ def profile_target(warehouse):
         "threads": 4,
         "spark_config": {
             "spark.sql.shuffle.partitions": 2,
+            # As many JVMs as processes run tests.
+            "spark.driver.memory": "3g",
             # Many different small queries, each once; see tests/engine/conftest.py.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
         },
