@@ -17,11 +17,15 @@ PEERS = {
 _LATENCY = (
     "A statement of ours is some jobs of Spark, each of which takes its tens of milliseconds before it reads anything; delta-rs has none."
 )
+_KEPT = (
+    "A source is kept by Spark before its rows are written, for it may not be asked twice, and they go through Python then; delta-rs "
+    "reads, joins and writes in one pass."
+)
 WHY: dict[str, str] = {
-    "3": "The source is kept by Spark and goes through a join of Spark before it is written, by one task where its file is one; "
-    "delta-rs writes all of the table again, but with all cores, and leaves no deletion vectors.",
+    "3": _KEPT,
     "8": _LATENCY,
     "9": f"Twenty times the same: {_LATENCY[0].lower()}{_LATENCY[1:]}",
+    "11": f"{_KEPT} Each file has so many new rows that it is written again, in a job after that.",
     "13k": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "13d": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "13s": "Spark opens each file by itself, in packs of files a task; a process with asynchronous reads opens many at once.",

@@ -33,11 +33,11 @@ million rows of lineitem), `make bench SCALE=10` at 10, `make bench-all` all of 
 
 Every engine works in a process of its own, with the same cores and memory, one after the other, on the same data files, and gets its
 table back as it was before each repetition, outside of what is timed. *First* is the first repetition, on a table that was never opened;
-*warm* is the median of those after it. After the first, DuckDB reads each table: all engines ended with the same
-rows. *Limit* is bare jobs that read the columns and write the rows that nobody can do without: no join, no commit. Bytes read are all
-bytes that the engine's processes read, from the page cache or not; files are data files and files of deleted rows that were added,
-removed or replaced; *× ours* is set beside our engine in the same mode, where that was measured; memory is the highest resident size of
-the engine's processes together, the JVM's unused heap included.
+*warm* is the median of those after it, whose number stands behind it in the last table: what takes long is repeated less. After the first,
+DuckDB reads each table: all engines ended with the same rows. *Limit* is bare jobs that read the columns and write the rows that nobody
+can do without: no join, no commit. Bytes read are all bytes that the engine's processes read, from the page cache or not; files are data
+files and files of deleted rows that were added, removed or replaced; *× ours* is set beside our engine in the same mode, where that was
+measured; memory is the highest resident size of the engine's processes together, the JVM's unused heap included.
 """
 
 
@@ -157,7 +157,8 @@ def everything(run: Run) -> list[str]:
         ratio = "" if not (reference and reference.warm and case.warm) else f"{case.warm / reference.warm:.2f}"
         sizes = [_number(case.of(name), 1e6) for name in ("bytes_read", "bytes_written")]
         counts = [_number(case.of("files"), 1), _number(case.of("memory"), 1e6)]
-        cells = [_plain(case.first), _plain(case.warm), ratio, *sizes, *counts, _told(_stages(case))]
+        warm = f"{_plain(case.warm)} ({len(case.repetitions) - 1})" if case.warm is not None else ""
+        cells = [_plain(case.first), warm, ratio, *sizes, *counts, _told(_stages(case))]
         lines.append(f"| {case.scenario} | {ENGINES[case.engine].title} | {' | '.join(cells)} |")
     return [*lines, ""]
 

@@ -84,8 +84,7 @@ class Source:
     @property
     def parted(self) -> DataFrame:
         """The rows, in more tasks where they are many and one has them all: each goes over all of them, which are in memory, and leaves
-        the others' out. A shuffle would take longer. What Spark knows to be one partition, a range
-        for one, it leaves so."""
+        the others' out. A shuffle would take longer. What Spark knows to be one partition, a range for one, it leaves so."""
         parts = min(FEW_TASKS, os.cpu_count() or 1, self.rows // ROWS_OF_A_FILE)
         if self.local is not None or self._tasks > 1 or parts < 2:
             return self.frame
@@ -152,14 +151,14 @@ class SourceRowsOnce:
 def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
     """The keys of rows, and the first rows as a whole, with their ordinals, where the driver can hold such rows; all in one job."""
     first = _among_the_first(schema)
+    some = kept.where(_ANSWERED_KEYS if names else first)
     if not can_be_held(schema):
-        return collect_arrow(kept.where(_ANSWERED_KEYS).select(*names, ORDINAL)), None
+        return collect_arrow(some.select(*names, ORDINAL)), None
     if not hasattr(kept, "toArrow"):
         # Before PySpark 4.0 rows come through pandas, which has no list of rows.
         rows = collect_arrow(kept.where(first))
         return rows, rows.drop_columns(list(names))
     whole = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
-    some = kept.where(_ANSWERED_KEYS if names else first)
     # A list of none or one: where it is null it takes no room, as the null values of columns would.
     told = collect_arrow(some.selectExpr(*names, f"if({first}, array(struct({whole})), null) as {_WHOLE}"))
     return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
