@@ -104,17 +104,15 @@ def positions_by_keys(
     if looked_up is None:
         return None
     columns = arrow_schema(bare(fields))
-    positions, met = dict[str, Positions](), list[np.ndarray[Any, Any]]()
-    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys))) as found:
+    positions, met = dict[str, Positions](), [np.zeros(0, dtype=np.int64)]
+    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys, numbered=one_by_one))) as found:
         for file, (rows, numbers) in zip(looked_up, found, strict=True):
-            if len(rows):
-                positions[spark_path(file.path)] = Positions(rows)
-                met.append(numbers)
-            if one_by_one and sum(map(len, met)) > source.rows:
+            if rows:
+                positions[spark_path(file.path)] = rows
+            met.append(numbers)
+            if sum(map(len, met)) > source.rows:
                 return None
-    if one_by_one and met and np.bincount(np.concatenate(met)).max() > 1:
-        return None
-    return positions
+    return None if one_by_one and np.bincount(np.concatenate(met), minlength=1).max() > 1 else positions
 
 
 def _keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
@@ -202,15 +200,17 @@ def _rows_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[t
     return found
 
 
-def _positions_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The positions of the rows, and the number of the key of each."""
+def _positions_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, numbered: bool) -> tuple[Positions, np.ndarray[Any, Any]]:
+    """The positions of the rows, and the number of the key of each, if these are `numbered`: for as many rows as a table may lose, the
+    numbers would be too much to hold."""
     first, _ = _parts(columns, file.held, keys.names)
-    positions, numbers = [np.zeros(0, dtype=np.uint64)], [np.zeros(0, dtype=np.int64)]
+    positions, numbers = Positions(), [np.zeros(0, dtype=np.int64)]
     with opened(file.path, by_field_id=file.held.by_field_id) as source:
         for hits in _hits(source, file, first, keys):
-            positions.append((hits.rows + hits.start).astype(np.uint64))
-            numbers.append(hits.numbers)
-    return np.concatenate(positions), np.concatenate(numbers)
+            positions.update((hits.rows + hits.start).astype(np.uint64))
+            if numbered:
+                numbers.append(hits.numbers)
+    return positions, np.concatenate(numbers)
 
 
 class _Hits(NamedTuple):
