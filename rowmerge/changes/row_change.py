@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from rowmerge.changes.by_keys import ChangeByKeys, keys_tell_all
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.changes.metrics import row_changes, row_metrics
 from rowmerge.changes.result import ChangeResult, Timings
@@ -18,7 +19,6 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.key_ranges import key_condition
-from rowmerge.plan.needed_columns import is_upsert
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.added_files import files_minded
@@ -34,10 +34,11 @@ from rowmerge.spark.joins import (
     repeated_keys,
     unmatched_rows,
 )
-from rowmerge.spark.key_lookup import is_all_of_spark, positions_by_keys, rows_by_keys
+from rowmerge.spark.key_lookup import is_all_of_spark, rows_by_keys
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
 from rowmerge.spark.source import Source, SourceKey, SourceRowsOnce, fit
+from rowmerge.spark.source_writing import few_files_of, write_source_rows
 from rowmerge.spark.write import Rewrite, rewrite_files, write_outcomes
 from rowmerge.spark.written import Written, discard
 from rowmerge.table.files import FileChanges, Lineage, Positions, RowOrigin
@@ -99,24 +100,43 @@ class RowChange:
     def attempt(self) -> Attempt:
         """Find and write the rows."""
         self._check_rows_may_move()
-        source = None
-        if self.source_once is not None:
+        if self.source_once is None:
+            return self._found(self._attempt(None))
+        if self._by_keys is not None:
             with self.timings.measure("spark"):
-                many_keys = self._by_positions is not None and is_all_of_spark(self.spark)
-                source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys)
-        with self.timings.measure("plan"):
-            mask, columns = self._files_to_read(source)
-            listing = self.snapshot.files(columns)
-            considered = listing.filter(mask(listing))
-            whole = self._whole(considered)
-            if self._changes_to is not None and whole.num_rows < considered.num_rows:
-                # Once some rows are written to the change rows, all that go must be.
-                whole = considered.slice(0, 0)
-            rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
-        written = Written()
+                first = self._by_keys.write_first(self.source_once)
+            made = None if first is None else self._attempt(first.source, first.written)
+            if made is not None:
+                return made
+        with self.timings.measure("spark"):
+            many_keys = self._by_keys is not None and is_all_of_spark(self.spark)
+            source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys)
+        return self._found(self._attempt(source))
+
+    @staticmethod
+    def _found(made: Attempt | None) -> Attempt:
+        assert made is not None  # only of a source that was written first it may not be told what to do
+        return made
+
+    def _attempt(self, source: Source | None, first: Written | None = None) -> Attempt | None:
+        """`first`: what was written of the source; None when that does not do, and is thrown away."""
+        written = Written() if first is None else first
         try:
+            with self.timings.measure("plan"):
+                mask, columns = self._files_to_read(source)
+                listing = self.snapshot.files(columns)
+                considered = listing.filter(mask(listing))
+                whole = self._whole(considered)
+                if self._changes_to is not None and whole.num_rows < considered.num_rows:
+                    # Once some rows are written to the change rows, all that go must be.
+                    whole = considered.slice(0, 0)
+                rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
             with self.timings.measure("spark"):
-                written = self._run(rest, source)
+                ran = self._run(rest, source, first)
+                if ran is None:
+                    written.discard()
+                    return None
+                written = ran
                 self._check_cardinality(written, rest, source)
                 files, rewritten = self._file_changes(written, rest, whole)
         except BaseException:
@@ -128,8 +148,7 @@ class RowChange:
             reads = Reads(frozenset(listing["path"].to_pylist()), everything)
         else:
             rows = self._rows_that_mattered(written, rest, source)
-            matching = partial(files_minded, self.spark, self.snapshot, self.plan, source)
-            reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns, rows, matching)
+            reads = Reads(frozenset(considered["path"].to_pylist()), mask, columns, rows, self._matching(source, first))
         change = Change(
             self.plan.operation,
             parameters=self.plan.parameters,
@@ -141,6 +160,12 @@ class RowChange:
             definition=definition,
         )
         return Attempt(self.snapshot, change, changes, files.written)
+
+    def _matching(self, source: Source | None, first: Written | None) -> Callable[[pa.Table], pa.Array]:
+        """Which files of others hold rows that the command would have minded."""
+        if first is not None and self._by_keys is not None and source is not None:
+            return partial(self._by_keys.files_met, source)
+        return partial(files_minded, self.spark, self.snapshot, self.plan, source)
 
     def _check_rows_may_move(self) -> None:
         feature = self.snapshot.rows_stay_for
@@ -167,9 +192,7 @@ class RowChange:
         """
         if source is None or self.plan.source_rows is not SourceRows.UNMATCHED or files.num_rows == 0:
             return {}
-        if self._join is None:
-            return {}  # all rows that a source row meets go
-        if not self._join.ordinals and all(clause.condition for clause in self.plan.of(Match.MATCHED)):
+        if self._join is not None and not self._join.ordinals and all(clause.condition for clause in self.plan.of(Match.MATCHED)):
             return None
         return {path: written.reads[spelled] for path in files["path"].to_pylist() if (spelled := spark_path(path)) in written.reads}
 
@@ -216,13 +239,13 @@ class RowChange:
             return considered.slice(0, 0)
         return considered.filter(self.plan.whole_files(considered))
 
-    def _run(self, files: pa.Table, source: Source | None) -> Written:
+    def _run(self, files: pa.Table, source: Source | None, first: Written | None) -> Written | None:
         if source is None:
             return self._run_target_alone(files)
         if self.plan.on is None:
             return self._and_new_rows(self._run_target_alone(files), source)
-        written = self._run_by_positions(files, source)
-        if written is not None:
+        written = None if self._by_keys is None else self._by_keys.run(files, source, first)
+        if written is not None or first is not None:
             return written
         # Made even when there is nothing to run: a wrong name is an error whatever rows there are.
         target, join = self._target(files, source)
@@ -239,31 +262,11 @@ class RowChange:
         return written
 
     @cached_property
-    def _by_positions(self) -> Effect | None:
-        """What happens to all target rows that a source row meets, where no more must be known of them than which ones these are.
-
-        With an upsert, each source row becomes a new row, whether it has met one or not.
-        """
-        if self.plan.on is None or not self.plan.on.keys_alone or self._changes_to is not None:
+    def _by_keys(self) -> ChangeByKeys | None:
+        """For a command of which keys tell all, where nothing else of the rows is asked for."""
+        if self._changes_to is not None or self._lineage is not None or not keys_tell_all(self.plan):
             return None
-        if self.plan.duplicates_allowed and self.plan.source_rows is not SourceRows.UNMATCHED:
-            return None if self.plan.of(Match.NOT_MATCHED_BY_SOURCE) else Effect.DELETE
-        return Effect.UPDATE if self._lineage is None and is_upsert(self.plan) else None
-
-    def _run_by_positions(self, files: pa.Table, source: Source) -> Written | None:
-        """The command without a look of Spark at the target; None where the positions cannot be told."""
-        effect = self._by_positions
-        if effect is None or not files.num_rows or not source.rows:
-            return None
-        one_by_one = effect is Effect.UPDATE
-        known = positions_by_keys(self.spark, self.snapshot, self.plan.table, files, source, one_by_one=one_by_one)
-        if known is None:
-            return None
-        written = self._and_new_rows(Written(positions=known), source)
-        if effect is Effect.UPDATE:
-            written.updated = written.touched
-            written.inserted -= written.updated
-        return written
+        return ChangeByKeys(self.spark, self.snapshot, self.table_after, self.plan)
 
     def _target(self, files: pa.Table, source: Source) -> tuple[DataFrame, Join]:
         """The rows that the source is joined to, and how."""
@@ -290,9 +293,7 @@ class RowChange:
             if len(matched) == source.rows:
                 return written
             changes_to = self._changes_to if written.touched else None
-            gather = Gather.NOT if not source.broadcastable or self._few_files_of(source) else Gather.BY_SIZE
-            gather = gather if source.local is None else Gather.DRIVER
-            written.add(write_outcomes(rows, self.table_after, gather=gather, changes_to=changes_to, distribution=self._distribution))
+            written.add(write_source_rows(rows, source, self.table_after, distribution=self._distribution, changes_to=changes_to))
         except BaseException:
             written.discard()
             raise
@@ -314,14 +315,10 @@ class RowChange:
     def _distribution(self) -> Distribution | None:
         return self.snapshot.distribution_of(self.plan.operation)
 
-    def _few_files_of(self, source: Source) -> bool:
-        """Whether the source's tasks write few files: nothing divides or orders the table's rows."""
-        return source.makes_few_files and not (self.table_after.partitioning or self.table_after.ordering)
-
     def _write(self, outcomes: DataFrame, files: pa.Table, source: Source | None = None) -> Written:
         gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
         looked_up = self._join is not None and self._join.looked_up
-        if gather is Gather.BY_SIZE and looked_up and source is not None and self._few_files_of(source):
+        if gather is Gather.BY_SIZE and looked_up and source is not None and few_files_of(source, self.table_after):
             gather = Gather.NOT
         written = write_outcomes(
             outcomes,

@@ -10,13 +10,14 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
@@ -88,31 +89,69 @@ def rows_by_keys(
     return RowsByKeys(frame_of(spark, rows, schema), paths)
 
 
-def positions_by_keys(
-    spark: SparkSession, snapshot: Snapshot, table: str, files: pa.Table, source: Source, *, one_by_one: bool
-) -> dict[str, Positions] | None:
-    """Where the rows of these files are that have all keys of a source row, by path as Spark spells it; None where Spark must say it.
+@dataclass(frozen=True)
+class MetRows:
+    """Which rows of a table and of a source meet.
 
-    With `one_by_one` it must also be certain that no row meets two of the source, and none of the source two of them. Raises
-    MissingDataFile, UnreadableDataFile.
+    `positions`: of the table's rows, by path as Spark spells it; `sources`: the ordinals of the source rows; `each`: for each path those
+    of the rows at its positions, in their order, where no row meets two.
+    """
+
+    positions: dict[str, Positions]
+    sources: BitMap64 = field(default_factory=BitMap64)
+    each: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+
+
+def met_rows(
+    spark: SparkSession, snapshot: Snapshot, table: str, files: pa.Table, source: Source, *, one_by_one: bool, told: bool
+) -> MetRows | None:
+    """The rows of these files (rows of `Snapshot.files()`) that have all keys of a source row; None where Spark must say it.
+
+    With `one_by_one` it must also be certain that no row meets two of the source, and none of the source two of them. What the source's
+    rows are is only `told` if asked for. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _keys(snapshot, source) if _is_near(spark, files) else None
     if keys is None or not keys.exact or len(keys.columns) < len(source.keys) or (one_by_one and not keys.distinct):
         return None
-    fields = Struct(tuple(field for field in snapshot.schema if field.name in keys.names))
+    fields = Struct(tuple(column for column in snapshot.schema if column.name in keys.names))
     looked_up = _files(spark, snapshot, files, fields, lineage=False)
-    if looked_up is None:
+    if looked_up is None or (told and source.each is None):
         return None
-    columns = arrow_schema(bare(fields))
-    positions, met = dict[str, Positions](), [np.zeros(0, dtype=np.int64)]
-    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys, numbered=one_by_one))) as found:
+    columns, numbered = arrow_schema(bare(fields)), one_by_one or told
+    positions, met = dict[str, Positions](), dict[str, np.ndarray[Any, Any]]()
+    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys, numbered=numbered))) as found:
         for file, (rows, numbers) in zip(looked_up, found, strict=True):
             if rows:
                 positions[spark_path(file.path)] = rows
-            met.append(numbers)
-            if sum(map(len, met)) > source.rows:
+                met[spark_path(file.path)] = numbers if one_by_one else np.unique(numbers)
+            if one_by_one and sum(map(len, met.values())) > source.rows:
                 return None
-    return None if one_by_one and np.bincount(np.concatenate(met), minlength=1).max() > 1 else positions
+    every = np.concatenate([np.zeros(0, dtype=np.int64), *met.values()])
+    if one_by_one and np.bincount(every, minlength=1).max() > 1:
+        return None
+    return _told(positions, met, every, source, keys, one_by_one=one_by_one) if told else MetRows(positions)
+
+
+def _told(
+    positions: dict[str, Positions],
+    met: Mapping[str, np.ndarray[Any, Any]],
+    every: np.ndarray[Any, Any],
+    source: Source,
+    keys: SourceKeys,
+    *,
+    one_by_one: bool,
+) -> MetRows:
+    """What `met` says of the source, whose rows it knows by the numbers of their keys."""
+    assert source.each is not None
+    ordinals, numbers = source.each.to_numpy(), keys.of_source()
+    hit = np.zeros(source.rows + 1, dtype=bool)
+    hit[every] = True
+    sources = BitMap64(ordinals[(numbers >= 0) & hit[numbers]].astype(np.uint64))
+    if not one_by_one:
+        return MetRows(positions, sources)
+    rows = np.full(source.rows + 1, -1, dtype=np.int64)
+    rows[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+    return MetRows(positions, sources, {path: ordinals[rows[found]] for path, found in met.items()})
 
 
 def _keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:

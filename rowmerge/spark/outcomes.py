@@ -9,6 +9,7 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from rowmerge.commands.rows import Match
 from rowmerge.plan.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored, unchanged
@@ -16,7 +17,7 @@ from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.rules import ruled
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.sink import MOVE, OutcomeColumns
-from rowmerge.spark.source import ORDINAL
+from rowmerge.spark.source import MET, ORDINAL
 from rowmerge.spark.types import schema_of
 from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
 
@@ -39,10 +40,11 @@ def outcome_rows(
     ordinals: bool,
     before: bool = False,
     lineage: bool = False,
+    told: Sequence[str] = (),
 ) -> DataFrame:
     """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, the hidden columns of the table with `lineage`,
-    ORDINAL with `ordinals`, the table's columns (see `output_column`) when any clause writes, and with `before` the target row as it was
-    (see `old_column`).
+    ORDINAL with `ordinals`, what is to be `told` besides (SQL texts with names), the table's columns (see `output_column`) when any clause
+    writes, and with `before` the target row as it was (see `old_column`).
 
     `rows` carry the aliases of the plan's sides. Rows for which no clause fires are left out unless their ordinals are wanted.
     Raises TypeMismatch; Spark's analysis errors pass through.
@@ -61,6 +63,7 @@ def outcome_rows(
         columns += [ROW_ID, CHANGED_IN]
     if ordinals:
         columns.append(ORDINAL)
+    columns += told
     writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
     if before:
         columns += [f"{_as_it_was(plan, field)} as {old_column(position)}" for position, field in enumerate(plan.schema)]
@@ -116,9 +119,16 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
     return OutcomeColumns(ACTION, found(FILE), found(POSITION), lineage, found(ORDINAL), row(output_column), row(old_column))
 
 
-def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause]) -> DataFrame:
-    """Source rows to inserted rows (no addresses): for rows that are known to match nothing."""
-    return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False)
+def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], told: Sequence[str] = ()) -> DataFrame:
+    """Source rows to inserted rows (no addresses): for rows that are known to match nothing. `told`: see `outcome_rows`."""
+    return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False, told=told)
+
+
+def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
+    """Source rows with MET to new rows (no addresses), where a source row alone tells what becomes of it and of the row that it met; with
+    the ORDINAL of each that changes the row that it met."""
+    cases = [(MET, clause) for clause in plan.of(Match.MATCHED)] + [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
+    return outcome_rows(rows, plan, cases, addresses=False, ordinals=False, told=[f"if({MET}, {ORDINAL}, null) as {ORDINAL}"])
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:

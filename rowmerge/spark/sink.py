@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
+from pyspark import TaskContext
 
 from rowmerge.spark.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
 from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
@@ -25,6 +26,8 @@ from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineag
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 UNREADABLE = "rowmerge cannot read"
+_HANDING_TASKS, _HANDED_OVER = 64, 1024 * 1024
+"""The first tasks hand over rows of so many bytes at most."""
 
 
 class UnreadableFile(Exception):
@@ -68,6 +71,16 @@ class TaskMessage:
     inserted: int = 0
 
 
+@dataclass(frozen=True)
+class SourceMessage:
+    """What one task did with rows of a source: what `message_fields` has of it, the keys of its rows and the rows that it did not write,
+    each as an Arrow stream, None for none. `written` is None for a task that gave up."""
+
+    written: dict[str, Any] | None
+    keys: bytes | None
+    rows: bytes | None
+
+
 def outcome_sink(
     spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -87,6 +100,57 @@ def outcome_sink(
         yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
 
     return sink
+
+
+def source_sink(
+    spec: WriteSpec, columns: OutcomeColumns, keys: tuple[str, ...], most_keys: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The mapInArrow function over rows that are all new, with the `keys` of the source rows that they are made of, which messages tell.
+
+    A task with few rows hands them over, for the driver to write together with those of others. The n-th task tells the n-th part of
+    `most_keys`, so that all of evenly filled tasks are told and of many tasks a few times as many at most; one with more rows gives up.
+    """
+
+    def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        number = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        task = OutcomeTask(columns, PartitionedWriter(spec), None)
+        known: list[pa.Table] = []
+        held: list[pa.Table] = []
+        rows, holds = 0, number < _HANDING_TASKS
+        try:
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
+                rows += table.num_rows
+                if rows > most_keys // (number + 1) or not table.num_rows:
+                    continue  # all input must be taken in, or Spark calls the task failed
+                known.append(table.select(keys))
+                held.append(table.drop_columns(list(keys)))
+                if not holds or sum(part.nbytes for part in held) > _HANDED_OVER:
+                    holds = False
+                    for part in held:
+                        task.take(part)
+                    held = []
+            if rows > most_keys // (number + 1):
+                task.abort()
+                told = SourceMessage(None, None, None)
+            else:
+                told = SourceMessage(message_fields(task.close()), _stream(known), _stream(held))
+        except BaseException:
+            task.abort()
+            raise
+        yield pa.record_batch([pa.array([pickle.dumps(vars(told))], pa.binary())], schema=MESSAGE_SCHEMA)
+
+    return sink
+
+
+def _stream(tables: list[pa.Table]) -> bytes | None:
+    """An Arrow stream of tables of one schema, None for none."""
+    if not tables:
+        return None
+    whole, stream = pa.concat_tables(tables), pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, whole.schema) as writer:
+        writer.write_table(whole)
+    return bytes(stream.getvalue())
 
 
 def rewrite_sink(spec: WriteSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

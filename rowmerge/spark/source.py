@@ -20,6 +20,7 @@ from rowmerge.spark.types import frame_of, has_collation, schema_of
 from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
 
 ORDINAL = "__rowmerge_source"
+MET = "__rowmerge_met"
 _MATCHED = "__rowmerge_matched"
 _WHOLE = "__rowmerge_row"
 _TASK_BITS = 33
@@ -62,7 +63,7 @@ class SourceKey:
 @dataclass(frozen=True)
 class Source:
     """The materialized rows, with an ordinal that is theirs for good; `ordinals`: the first and the last one. `local`: the same rows, when
-    they are held by the driver."""
+    they are held by the driver. `each`: the ordinals of the rows in the order of `SourceKey.column`, where that is known."""
 
     frame: DataFrame
     schema: Struct
@@ -70,6 +71,7 @@ class Source:
     keys: tuple[SourceKey, ...]
     ordinals: tuple[int, int] = (0, 0)
     local: pa.Table | None = None
+    each: pa.ChunkedArray | None = None
 
     @property
     def broadcastable(self) -> bool:
@@ -100,12 +102,22 @@ class Source:
         """The rows, less those with these ordinals."""
         if not ordinals:
             return self.parted
-        spark, gone = self.frame.sparkSession, pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
         if self.local is not None:
-            rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=gone)))
-            return frame_of(spark, rows, _with_ordinal(self.schema))
-        known = F.broadcast(frame_of(spark, pa.table({_MATCHED: gone})))
-        return self.parted.join(known, F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
+            rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=_numbers(ordinals))))
+            return frame_of(self.frame.sparkSession, rows, _with_ordinal(self.schema))
+        return self.parted.join(self._broadcast(ordinals), F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
+
+    def marked(self, ordinals: BitMap64) -> DataFrame:
+        """The rows, with MET: whether their ordinals are among these."""
+        if self.local is not None:
+            rows = self.local.append_column(MET, pc.is_in(self.local[ORDINAL], value_set=_numbers(ordinals)))
+            schema = Struct((*_with_ordinal(self.schema), Field(MET, Primitive("boolean"))))
+            return frame_of(self.frame.sparkSession, rows, schema)
+        known = self.parted.join(self._broadcast(ordinals), F.col(ORDINAL) == F.col(_MATCHED), "left")
+        return known.withColumn(MET, F.col(_MATCHED).isNotNull()).drop(_MATCHED)
+
+    def _broadcast(self, ordinals: BitMap64) -> DataFrame:
+        return F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED: _numbers(ordinals)})))
 
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_keys: bool = False) -> Source:
@@ -115,29 +127,38 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_
     runs later reads them, and a nondeterministic source is not asked again.
     """
     schema = schema_of(frame)
-    keys = [F.expr(pair.source).alias(_key(index)) for index, pair in enumerate(pairs)]
-    names = [_key(index) for index in range(len(pairs))]
-    kept = frame.alias(alias).select("*", *keys, F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
+    names = key_names(pairs)
+    kept = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counted = Observation()
     ends = F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
     known, local = _first_answer(kept.observe(counted, F.count(F.lit(1)).alias("rows"), *ends), names, schema)
     rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
+    each = None
     if known.num_rows < rows or rows > COLLECTED_KEYS:
-        found = _keys_of(kept, pairs, rows, many_keys=many_keys)
+        found, each = _keys_of(kept, pairs, rows, many_keys=many_keys)
+    elif pairs:
+        found, each = known_keys(pairs, _fields(kept, names), known), known[ORDINAL]
     else:
-        found = tuple(_known(pair, field, known[field.name]) for pair, field in zip(pairs, _fields(kept, names), strict=True))
+        found = ()
     if local is None or local.num_rows < rows:
-        return Source(kept.drop(*names), schema, rows, found, ordinals)
-    return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, ordinals, local)
+        return Source(kept.drop(*names), schema, rows, found, ordinals, each=each)
+    return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, ordinals, local, each)
 
 
 @dataclass
 class SourceRowsOnce:
-    """A source that is evaluated when its keys are first asked for, and kept for later attempts."""
+    """A source that is evaluated when its keys are first asked for, and kept for later attempts. `written`: it was written without being
+    kept once, and what came of that was thrown away."""
 
     frame: DataFrame
     alias: str
+    written: bool = False
     _made: tuple[tuple[KeyPair, ...], Source] | None = None
+
+    @property
+    def kept(self) -> bool:
+        """Whether its rows are held."""
+        return self._made is not None
 
     def rows(self, pairs: tuple[KeyPair, ...], *, many_keys: bool = False) -> Source:
         """The materialized source with these keys."""
@@ -160,7 +181,7 @@ def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tupl
         return rows, rows.drop_columns(list(names))
     whole = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # A list of none or one: where it is null it takes no room, as the null values of columns would.
-    told = collect_arrow(some.selectExpr(*names, f"if({first}, array(struct({whole})), null) as {_WHOLE}"))
+    told = collect_arrow(some.selectExpr(*names, ORDINAL, f"if({first}, array(struct({whole})), null) as {_WHOLE}"))
     return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
 
 
@@ -181,6 +202,21 @@ def _with_ordinal(schema: Struct) -> Struct:
     return Struct((*schema, Field(ORDINAL, Primitive("long"))))
 
 
+def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFrame:
+    """The rows of a source that is called `alias` in its keys, and these keys, under `key_names`."""
+    keys = [F.expr(pair.source).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
+    return frame.alias(alias).select("*", *keys)
+
+
+def key_names(pairs: Sequence[KeyPair]) -> list[str]:
+    """What the keys are called beside the columns of a source."""
+    return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
+
+
+def _numbers(ordinals: BitMap64) -> pa.Array:
+    return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
+
+
 def _fields(kept: DataFrame, names: Sequence[str]) -> tuple[Field, ...]:
     return schema_of(kept.select(*names)).fields if names else ()
 
@@ -198,25 +234,42 @@ def _unknown(pair: KeyPair, field: Field) -> SourceKey:
     return SourceKey(pair, field.type, None, None, None, True)
 
 
-def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int, *, many_keys: bool) -> tuple[SourceKey, ...]:
-    """The keys of rows that were not all told at once: their values when that is not too many, else their range."""
+def _keys_of(
+    kept: DataFrame, pairs: Sequence[KeyPair], rows: int, *, many_keys: bool
+) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
+    """The keys of rows that were not all told at once: their values when that is not too many, with ordinals, else their range."""
     if not pairs:
-        return ()
-    names = [_key(index) for index in range(len(pairs))]
-    fields = list(zip(pairs, _fields(kept, names), strict=True))
-    short = all(isinstance(field.type, Primitive) and field.type not in _TEXTS for _, field in fields)
-    if rows <= (MANY_KEYS if many_keys and short else COLLECTED_KEYS):
-        values = collect_arrow(kept.select(*names))
-        return tuple(_known(pair, field, values[field.name]) for pair, field in fields)
+        return (), None
+    names = key_names(pairs)
+    fields = _fields(kept, names)
+    if rows <= most_keys(fields, many_keys=many_keys):
+        values = collect_arrow(kept.select(*names, ORDINAL))
+        return known_keys(pairs, fields, values), values[ORDINAL]
     asked = []
     for name in names:
         column = F.col(name)
         asked += [F.min(column).alias(f"{name}_low"), F.max(column).alias(f"{name}_high"), F.count(column).alias(f"{name}_known")]
     told = collect_arrow(kept.select(*names).agg(*asked))
-    return tuple(_unknown(pair, field) if has_collation(Struct((field,))) else _ranged(pair, field, told, rows) for pair, field in fields)
+    typed = zip(pairs, fields, strict=True)
+    return tuple(
+        _unknown(pair, field) if has_collation(Struct((field,))) else _ranged(pair, field, told, rows) for pair, field in typed
+    ), None
+
+
+def most_keys(fields: Sequence[Field], *, many_keys: bool) -> int:
+    """Of how many rows keys of these types come to the driver."""
+    short = all(isinstance(field.type, Primitive) and field.type not in _TEXTS for field in fields)
+    return MANY_KEYS if many_keys and short else COLLECTED_KEYS
+
+
+def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:
+    """The keys of a source, all of whose rows are here: a column for each key, called as its field is."""
+    return tuple(_known(pair, field, rows[field.name]) for pair, field in zip(pairs, fields, strict=True))
 
 
 def _ranged(pair: KeyPair, field: Field, told: pa.Table, rows: int) -> SourceKey:
+    if has_collation(Struct((field,))):
+        return _unknown(pair, field)
     low, high, known = (told[f"{field.name}_{what}"][0] for what in ("low", "high", "known"))
     return SourceKey(pair, field.type, None, low, high, known.as_py() < rows)
 
@@ -274,7 +327,3 @@ def _distinct(column: pa.ChunkedArray) -> pa.Array:
         return pa.array(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]], column.type)
     values = pc.drop_null(pc.unique(column))
     return values.take(pc.sort_indices(values))
-
-
-def _key(index: int) -> str:
-    return f"__rowmerge_key_{index}"

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.bounds import is_padded
 from rowmerge.spark.source import SourceKey
-from rowmerge.table.schema import Field, Primitive, arrow_type
+from rowmerge.table.schema import DataType, Field, Primitive, arrow_type
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _EXACT = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
@@ -49,11 +49,12 @@ class KeyColumn:
 @dataclass(frozen=True)
 class SourceKeys:
     """What the source has: its keys, the one with the most values first, and the combinations of them, as sorted numbers (see `_combined`);
-    None where each is looked up by itself. `distinct`: no two source rows have the same key."""
+    None where each is looked up by itself. `given`: the key of each source row, column by column. `distinct`: no two rows have the same."""
 
     columns: tuple[KeyColumn, ...]
     combinations: np.ndarray[Any, Any] | None
-    distinct: bool = True
+    given: tuple[pa.ChunkedArray, ...]
+    distinct: bool
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -85,6 +86,11 @@ class SourceKeys:
         known, numbers = _present(_places(numbers, self.combinations))
         return found[known], numbers
 
+    def of_source(self) -> np.ndarray[Any, Any]:
+        """The number of the key of each source row, as `look` has them; -1 for a row that meets nothing. Only for keys that are exact."""
+        codes = [column.codes(values) for column, values in zip(self.columns, self.given, strict=True)]
+        return codes[0] if self.combinations is None else _places(_combined(codes, self.columns), self.combinations)
+
 
 def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     """The keys of a source by which rows of a table can be looked up, with the table's columns; None where there is none.
@@ -108,19 +114,23 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
         combinations = _combined([column.codes(values) for column, values in zip(columns, given, strict=True)], columns)
         combinations = np.sort(combinations[combinations >= 0])
     if combinations is not None:
-        return SourceKeys(tuple(columns), combinations, not (combinations[1:] == combinations[:-1]).any())
+        return SourceKeys(tuple(columns), combinations, tuple(given), not (combinations[1:] == combinations[:-1]).any())
     (first, *others), nulls = columns, given[0].null_count
     once = len(given[0]) - nulls == len(first.values) and not (first.null and nulls > 1)
-    return SourceKeys(tuple(columns), None, once and not others)
+    return SourceKeys(tuple(columns), None, tuple(given), once and not others)
+
+
+def can_be_looked_up(op: str, type_: DataType, field: Field) -> bool:
+    """Whether Arrow finds what equals a key of this type in a column as Spark would."""
+    if op not in ("=", "<=>") or is_padded(field):
+        return False
+    integers = all(isinstance(held, Primitive) and held.name in _INTEGERS for held in (type_, field.type))
+    return integers or (type_ == field.type and (not isinstance(type_, Primitive) or type_.name in _EXACT))
 
 
 def _as_held(key: SourceKey, field: Field) -> tuple[pa.Array, pa.ChunkedArray] | None:
     """The key's distinct values, and that of each row, in the column's type; None when it cannot be looked up."""
-    if key.values is None or key.column is None or key.pair.op not in ("=", "<=>") or is_padded(field):
-        return None
-    integers = all(isinstance(type_, Primitive) and type_.name in _INTEGERS for type_ in (key.type, field.type))
-    same = key.type == field.type and (not isinstance(field.type, Primitive) or field.type.name in _EXACT)
-    if not integers and not same:
+    if key.values is None or key.column is None or not can_be_looked_up(key.pair.op, key.type, field):
         return None
     try:
         return key.values.cast(arrow_type(field.type)), key.column.cast(arrow_type(field.type))

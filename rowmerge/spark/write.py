@@ -229,8 +229,13 @@ def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewri
     spec = replace(spec, ordered=False, others=_others(table, spec, paths), initial=_initial_values(spark, table))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
+    return run_rewrites(spark, table.name, spec, rewrites)
+
+
+def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
+    """Write files again that hold the columns as `spec` says, of a table that is called `table`."""
     if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
-        return _rewrite_here(spec, table.name, rewrites)
+        return _rewrite_here(spec, table, rewrites)
     jobs = pa.table(
         {
             "paths": pa.array([list(rewrite.deleted) for rewrite in rewrites], pa.list_(pa.string())),

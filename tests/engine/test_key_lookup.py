@@ -145,6 +145,43 @@ def test_an_upsert_writes_the_source_as_it_is(session: rowmerge.Session, request
     assert session.sql("select count(distinct id), sum(id) from kept").collect()[0][0] == after[0]
 
 
+@pytest.mark.parametrize("kind", [kind for kind in TABLES if kind != "iceberg 3"])
+@pytest.mark.parametrize("rows", ["few", "many"])
+def test_what_the_source_alone_says_of_rows_is_done_without_a_join(
+    session: rowmerge.Session, request: pytest.FixtureRequest, kind: str, rows: str
+) -> None:
+    """Held against what each clause says of a number, for few source rows, which the driver holds, and many, which it does not."""
+    last = 1500 if rows == "few" else 6500
+    session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
+    session.sql("delete from kept where id % 10 = 3")
+    source = f"(select {COLUMNS.replace('k', 'n')} from range(500, {last}, 1, 2))"
+    expected = {n: f"k{n}" for n in range(1000) if n % 10 != 3}
+    request.getfixturevalue("no_jobs_for_rows")
+    clauses = (
+        ("when not matched and s.part > 3 then insert (id, name) values (s.id, s.name)", 0, 0, lambda n: n % 7 > 3),
+        (
+            "when matched and s.part = 0 then delete when matched and s.part < 3 then update set * when not matched and s.part = 2 "
+            "then insert *",
+            1, 3, lambda n: n % 7 == 2,
+        ),
+        ("when matched then delete when not matched then insert *", 7, 7, lambda n: True),
+        ("when not matched then insert *", 0, 0, lambda n: True),
+    )  # fmt: skip
+    for text, deleted, changed, is_new in clauses:
+        met = {n for n in range(500, last) if n in expected}
+        gone, updated = {n for n in met if n % 7 < deleted}, {n for n in met if deleted <= n % 7 < changed}
+        new = {n for n in range(500, last) if n not in met and is_new(n)}
+        counts = session.sql(f"merge into kept t using {source} s on t.id = s.id {text}").collect()[0]
+        expected |= {n: f"n{n}" for n in updated | new}
+        expected = {n: name for n, name in expected.items() if n not in gone}
+        assert (counts["num_updated_rows"], counts["num_deleted_rows"], counts["num_inserted_rows"]) == (
+            len(updated), len(gone), len(new),
+        )  # fmt: skip
+        found = session.sql("select id, name from kept").collect()
+        assert len(found) == len(expected)
+        assert {row["id"]: row["name"] for row in found} == expected
+
+
 CASES = {
     "rows of the target that have the same key": (
         "select id % 50 as id, cast(id as string) as name from range(100)",
@@ -193,7 +230,7 @@ def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Se
     session.sql(f"create table kept {VECTORS} as select id, 0 as v from range(300000)")
     session.sql("create table given using delta as select id, 1 as v from range(299000, 306000, 1, 1)")
     done = session.execute(
-        "merge into kept t using given s on t.id = s.id when matched then update set * when not matched then insert *"
+        "merge into kept t using given s on t.id = s.id when matched and s.v = 1 then update set * when not matched then insert *"
     ).changes
     assert (done.updated, done.inserted, done.files_marked, done.files_added) == (1000, 6000, 1, 3)
     told = session.sql("select count(*), count(distinct id), sum(v), sum(id) from kept").collect()[0]

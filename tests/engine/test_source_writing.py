@@ -1,0 +1,136 @@
+"""The source of an upsert is written by the job that evaluates it; what of that cannot stay is thrown away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import rowmerge
+from rowmerge.changes import by_keys
+from rowmerge.spark import source, source_writing
+from tests.readers import read_with_delta_rs, read_with_pyiceberg
+
+UPSERT = "on t.id = s.id when matched then update set * when not matched then insert *"
+VECTORS = {
+    "delta": "using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')",
+    "iceberg": "using iceberg tblproperties ('rowmerge.write.mode' = 'merge-on-read')",
+}
+READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def kept(request: pytest.FixtureRequest, session: rowmerge.Session) -> str:
+    """A table of 1000 rows; its format."""
+    session.sql(f"create table kept {VECTORS[request.param]} as select id, 'old' as name from range(1000)")
+    return str(request.param)
+
+
+@pytest.fixture
+def not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that is kept fails."""
+
+    def stopped(*_: object, **__: object) -> source.Source:
+        raise AssertionError("the source is kept")
+
+    monkeypatch.setattr(source, "materialize", stopped)
+
+
+def _files(session: rowmerge.Session) -> set[str]:
+    """The names of the table's data files, listed or not."""
+    location = session.sql("describe detail kept").collect()[0]["location"].removeprefix("file:")
+    return {path.name for path in Path("/" + location.lstrip("/")).rglob("part-*.parquet")}
+
+
+def _rows(session: rowmerge.Session, kept: str) -> dict[int, str]:
+    """As an independent reader sees them; no id stands twice."""
+    location = session.sql("describe detail kept").collect()[0]["location"]
+    rows = READERS[kept](location).to_pylist()
+    found = {row["id"]: row["name"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 40, 100])
+@pytest.mark.usefixtures("not_kept")
+def test_however_many_tasks_have_few_rows_there_is_one_file(session: rowmerge.Session, kept: str, tasks: int) -> None:
+    """Rows of the first tasks are written together; of a hundred tasks the last ones write small files, which are put together, too."""
+    before = _files(session)
+    done = session.execute(f"merge into kept t using (select id, 'new' as name from range(500, 1900, 1, {tasks})) s {UPSERT}").changes
+    assert (done.updated, done.inserted, done.files_added) == (500, 900, 1)
+    assert _rows(session, kept) == {n: "old" if n < 500 else "new" for n in range(1900)}
+    assert len(_files(session) - before) == 1
+
+
+@pytest.mark.usefixtures("not_kept")
+def test_many_rows_of_a_task_are_its_own_file(session: rowmerge.Session, kept: str) -> None:
+    source_rows = "(select id, 'new' as name from range(900, 200900, 1, 2))"
+    done = session.execute(f"merge into kept t using {source_rows} s {UPSERT}").changes
+    assert (done.updated, done.inserted, done.files_added) == (100, 199_900, 2)
+    assert _rows(session, kept) == {n: "old" if n < 900 else "new" for n in range(200_900)}
+
+
+@pytest.mark.usefixtures("not_kept")
+def test_rows_are_replaced_by_keys(session: rowmerge.Session, kept: str) -> None:
+    """New rows with one key may be many then."""
+    new = "select id, 'new' as name from range(900, 1100) union all select 950L, 'newer' union all select null, 'none'"
+    session.sql(f"insert into kept replace using (id) {new}")
+    rows = sorted(map(tuple, session.sql("select coalesce(id, -1), name from kept").collect()))
+    assert rows == sorted([(n, "old") for n in range(900)] + [(n, "new") for n in range(900, 1100)] + [(950, "newer"), (-1, "none")])
+
+
+@pytest.mark.usefixtures("not_kept")
+@pytest.mark.parametrize("rows", ["where false", "where id < 0", "where id >= 5000"])
+def test_a_source_of_no_rows_or_of_new_ones_alone(session: rowmerge.Session, kept: str, rows: str) -> None:
+    done = session.execute(f"merge into kept t using (select id, 'new' as name from range(6000) {rows}) s {UPSERT}").changes
+    new = 1000 if "5000" in rows else 0
+    assert (done.updated, done.inserted) == (0, new)
+    assert len(_rows(session, kept)) == 1000 + new
+
+
+THROWN_AWAY = {
+    "target": ("insert into kept values (7, 'twice')", "select id, 'new' as name from range(900, {last}) union all select 7, 'new'", 2),
+    "source": ("select 1", "select id, 'new' as name from range(900, {last}) union all select -1, 'new' union all select -1, 'new'", 0),
+    "many": ("select 1", "select id, 'new' as name from range(900, {last}, 1, 3)", 0),
+}
+
+
+@pytest.mark.parametrize("case", THROWN_AWAY)
+@pytest.mark.parametrize("last", [1100, 90_000])
+def test_what_was_written_in_vain_is_deleted(
+    session: rowmerge.Session, kept: str, monkeypatch: pytest.MonkeyPatch, case: str, last: int
+) -> None:
+    """Keys that stand twice in the table or the source, and more keys than the driver takes: the source is evaluated again, and kept."""
+    before_it, rows, more = THROWN_AWAY[case]
+    session.sql(before_it)
+    if case == "many":
+        monkeypatch.setattr(source, "MANY_KEYS", 500 if last > 1100 else 100)
+    tried: list[object] = []
+    asked = source_writing.write_source
+    monkeypatch.setattr(by_keys, "write_source", lambda *given: tried.append(asked(*given)) or tried[-1])
+    before = _files(session)
+    done = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {UPSERT}").changes
+    assert [found is None for found in tried] == [case == "many"]
+    assert done.updated == 100 + more
+    assert done.inserted == last - 1000 + (2 if case == "source" else 0)
+    assert len(_files(session) - before) == done.files_added
+    assert session.sql("select count(*) from kept").collect()[0][0] == last + {"target": 1, "source": 2, "many": 0}[case]
+
+
+def test_a_source_row_that_cannot_be_made_leaves_nothing(session: rowmerge.Session, kept: str) -> None:
+    before = _files(session)
+    rows = "select id, if(id = 80000, raise_error('no such row'), 'new') as name from range(0, 90000, 1, 2)"
+    with pytest.raises(Exception, match="no such row"):
+        session.sql(f"merge into kept t using ({rows}) s {UPSERT}")
+    assert _files(session) == before
+    assert _rows(session, kept) == dict.fromkeys(range(1000), "old")
+
+
+def test_a_random_source_is_one_source(session: rowmerge.Session, kept: str) -> None:
+    """The keys that are looked up are those of the rows that are written, whatever the source says the next time."""
+    rows = "select cast(rand() * 1e15 as bigint) as id, 'new' as name from range(60000) union all select cast(rand() * 10 as bigint), 'new'"
+    done = session.execute(f"merge into kept t using ({rows}) s {UPSERT}").changes
+    found = _rows(session, kept)
+    assert done.updated == 1
+    assert len(found) == 1000 + done.inserted
+    assert sum(name == "new" for name in found.values()) == done.inserted + 1
