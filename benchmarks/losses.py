@@ -17,15 +17,12 @@ PEERS = {
 _LATENCY = (
     "A statement of ours is some jobs of Spark, each of which takes its tens of milliseconds before it reads anything; delta-rs has none."
 )
-_KEPT = (
-    "A source is kept by Spark before its rows are written, for it may not be asked twice, and they go through Python then; delta-rs "
-    "reads, joins and writes in one pass."
-)
+_THROUGH_PYTHON = "What Spark reads goes to Python to be written; delta-rs reads, joins and writes in one process."
 WHY: dict[str, str] = {
-    "3": _KEPT,
+    "3": _THROUGH_PYTHON,
     "8": _LATENCY,
     "9": f"Twenty times the same: {_LATENCY[0].lower()}{_LATENCY[1:]}",
-    "11": f"{_KEPT} Each file has so many new rows that it is written again, in a job after that.",
+    "11": f"{_THROUGH_PYTHON} Each file has so many new rows that it is written again, in a job after that.",
     "13k": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "13d": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "13s": "Spark opens each file by itself, in packs of files a task; a process with asynchronous reads opens many at once.",

@@ -12,14 +12,14 @@ from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
-from rowmerge.plan.needed_columns import is_upsert, source_tells
+from rowmerge.plan.needed_columns import is_upsert, source_tells, values_of_all
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.joins import unmatched_rows
 from rowmerge.spark.key_lookup import MetRows, is_all_of_spark, met_rows
-from rowmerge.spark.outcomes import met_or_new_rows
+from rowmerge.spark.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.scan import spark_path
-from rowmerge.spark.source import Source, SourceRowsOnce
-from rowmerge.spark.source_writing import WrittenSource, write_source, write_source_rows
+from rowmerge.spark.source import Make, Source, SourceRowsOnce, ordinal_array
+from rowmerge.spark.source_writing import WrittenSource, write_made, write_source, write_source_rows
 from rowmerge.spark.written import Written
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Snapshot
@@ -68,10 +68,17 @@ class ChangeByKeys:
         driver that is all of Spark does it: there a source is rarely too large for it.
         """
         table = self.table_after
-        if not self._all_are_new or once.written or once.kept or table.partitioning or table.ordering or not is_all_of_spark(self.spark):
+        if not self._all_are_new or once.written or once.is_kept or table.partitioning or table.ordering or not is_all_of_spark(self.spark):
             return None
         once.written = True
         return write_source(once, self.plan, table)
+
+    def make(self) -> Make | None:
+        """What becomes of a source row, whether it meets one or not, where these are the same values and cost nothing to check."""
+        values = values_of_all(self.plan)
+        if self._all_are_new or values is None or self.plan.rules.checks or self.plan.rules.generated or self.table_after.ordering:
+            return None
+        return lambda rows, names: rows_either_way(rows, self.plan, values, names)
 
     def run(self, files: pa.Table, source: Source, written: Written | None) -> Written | None:
         """What was written, and the positions of the rows that go, of these files (rows of `Snapshot.files()`); None where keys do not
@@ -107,8 +114,10 @@ class ChangeByKeys:
     def _left_or_new(self, met: MetRows, source: Source) -> Written:
         """All rows that were met go, or stay; of the source there may be new rows."""
         goes = bool(self.plan.of(Match.MATCHED))
-        written = Written(positions=met.positions if goes else {}, reads={} if goes else met.positions, sources=met.sources)
-        if self.plan.source_rows is SourceRows.UNMATCHED:
+        written = Written(positions=met.positions if goes else {}, reads={} if goes else met.positions)
+        if source.made is not None:
+            written.add(write_made(source, self.table_after, met.sources))
+        elif self.plan.source_rows is SourceRows.UNMATCHED:
             rows = unmatched_rows(self.plan, source, met.sources)
             if len(met.sources) < source.rows:
                 written.add(self._write(rows, source))
@@ -117,8 +126,11 @@ class ChangeByKeys:
     def _changed_one_by_one(self, met: MetRows, source: Source) -> Written:
         """What the source says becomes of each row that was met, and new rows."""
         assert self.plan.source is not None
-        written = self._write(met_or_new_rows(source.marked(met.sources).alias(self.plan.source.alias), self.plan), source)
-        acted = np.array(written.sources.to_array(), dtype=np.uint64).astype(np.int64)
+        if source.made is not None:
+            written = write_made(source, self.table_after, met.sources)
+        else:
+            written = self._write(met_or_new_rows(source.marked(met.sources).alias(self.plan.source.alias), self.plan), source)
+        acted = ordinal_array(written.sources).to_numpy()
         for path, positions in met.positions.items():
             gone = np.isin(met.each[path], acted)
             every = np.array(positions.to_array(), dtype=np.uint64)

@@ -110,7 +110,8 @@ class RowChange:
                 return made
         with self.timings.measure("spark"):
             many_keys = self._by_keys is not None and is_all_of_spark(self.spark)
-            source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys)
+            make = None if self._by_keys is None else self._by_keys.make()
+            source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys, make=make)
         return self._found(self._attempt(source))
 
     @staticmethod

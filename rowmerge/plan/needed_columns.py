@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rowmerge.commands.rows import Match
 from rowmerge.plan.conditions import nondeterministic, resolve
 from rowmerge.plan.references import has_query, parse, references
@@ -51,6 +53,12 @@ def source_tells(plan: RowPlan) -> bool:
         if any(_target_columns(plan, text) != set() for text in _texts_of(clause)):
             return False
     return True
+
+
+def values_of_all(plan: RowPlan) -> Mapping[str, str] | None:
+    """The values of every row that the command writes, whichever clause says so; None where clauses differ, or none of them writes."""
+    found = [dict(clause.values) for clause in plan.clauses if clause.effect is not Effect.DELETE]
+    return found[0] if found and all(values == found[0] for values in found) else None
 
 
 def _texts(plan: RowPlan) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -23,6 +23,7 @@ from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
 
 ACTION = "__rowmerge_action"
 CLAUSE = "__rowmerge_clause"
+IF_MET, IF_NEW = "__rowmerge_if_met", "__rowmerge_if_new"
 
 _PLAIN = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
 """A column and no more: it may be looked at for any row."""
@@ -129,6 +130,19 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
     the ORDINAL of each that changes the row that it met."""
     cases = [(MET, clause) for clause in plan.of(Match.MATCHED)] + [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
     return outcome_rows(rows, plan, cases, addresses=False, ordinals=False, told=[f"if({MET}, {ORDINAL}, null) as {ORDINAL}"])
+
+
+def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], told: Sequence[str]) -> DataFrame:
+    """Source rows to rows with these values, whether or not the command writes them: IF_MET and IF_NEW say what it does (as ACTION) where a
+    source row meets a row and where it does not. With the ORDINAL, and what is `told` (see `outcome_rows`)."""
+    actions = [f"{_effect(plan.of(match))} as {name}" for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW))]
+    written = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
+    return outcome_rows(rows, plan, [("true", written)], addresses=False, ordinals=False, told=[*told, ORDINAL, *actions])
+
+
+def _effect(clauses: Sequence[Clause]) -> str:
+    cases = " ".join(f"when {_condition(clause)} then {clause.effect.value}" for clause in clauses)
+    return f"cast({f'case {cases} else 0 end' if cases else '0'} as tinyint)"
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:

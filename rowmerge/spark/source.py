@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -27,6 +28,8 @@ _TASK_BITS = 33
 """`monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it."""
 LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
+MADE_ROWS, MADE_TEXT = 100_000, 500
+"""So many rows at most, with so many bytes of text, are made into rows of the table before it is known which of them are wanted."""
 COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
 MANY_KEYS = 10_000_000
@@ -38,6 +41,9 @@ FEW_TASKS, ROWS_OF_A_FILE = 4, 50_000
 """So many tasks write few files, if they have so many rows each on average none that are too small."""
 BROADCAST_BYTES = 64 * 1024 * 1024
 """A source up to this estimated size is broadcast, so that the target is not shuffled."""
+
+Make = Callable[[DataFrame, Sequence[str]], DataFrame]
+"""Rows of a source, under its alias, to what is to be made of them, with the columns of these names, which are its keys, and ORDINAL."""
 
 _TEXTS = (Primitive("string"), Primitive("binary"))
 _PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string", "binary")
@@ -63,7 +69,8 @@ class SourceKey:
 @dataclass(frozen=True)
 class Source:
     """The materialized rows, with an ordinal that is theirs for good; `ordinals`: the first and the last one. `local`: the same rows, when
-    they are held by the driver. `each`: the ordinals of the rows in the order of `SourceKey.column`, where that is known."""
+    they are held by the driver. `each`: the ordinals of the rows in the order of `SourceKey.column`, where that is known. `made`: what was
+    to be made of them at once, see `materialize`."""
 
     frame: DataFrame
     schema: Struct
@@ -72,6 +79,7 @@ class Source:
     ordinals: tuple[int, int] = (0, 0)
     local: pa.Table | None = None
     each: pa.ChunkedArray | None = None
+    made: pa.Table | None = None
 
     @property
     def broadcastable(self) -> bool:
@@ -103,35 +111,44 @@ class Source:
         if not ordinals:
             return self.parted
         if self.local is not None:
-            rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=_numbers(ordinals))))
+            rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals))))
             return frame_of(self.frame.sparkSession, rows, _with_ordinal(self.schema))
         return self.parted.join(self._broadcast(ordinals), F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
 
     def marked(self, ordinals: BitMap64) -> DataFrame:
         """The rows, with MET: whether their ordinals are among these."""
         if self.local is not None:
-            rows = self.local.append_column(MET, pc.is_in(self.local[ORDINAL], value_set=_numbers(ordinals)))
+            rows = self.local.append_column(MET, pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals)))
             schema = Struct((*_with_ordinal(self.schema), Field(MET, Primitive("boolean"))))
             return frame_of(self.frame.sparkSession, rows, schema)
         known = self.parted.join(self._broadcast(ordinals), F.col(ORDINAL) == F.col(_MATCHED), "left")
         return known.withColumn(MET, F.col(_MATCHED).isNotNull()).drop(_MATCHED)
 
     def _broadcast(self, ordinals: BitMap64) -> DataFrame:
-        return F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED: _numbers(ordinals)})))
+        return F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED: ordinal_array(ordinals)})))
 
 
-def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_keys: bool = False) -> Source:
+def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_keys: bool = False, make: Make | None = None) -> Source:
     """Evaluate the source once, and tell how many rows and which keys it has, `many_keys` if need be: in one job if the rows are few.
 
     Few rows come to the driver and are a relation of it from then on; others are kept by the executors (localCheckpoint). Either way, what
     runs later reads them, and a nondeterministic source is not asked again.
+    With `make`, what it makes of the rows, their keys and ordinals comes to the driver instead if they are not too many.
     """
     schema = schema_of(frame)
     names = key_names(pairs)
     kept = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counted = Observation()
-    ends = F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
-    known, local = _first_answer(kept.observe(counted, F.count(F.lit(1)).alias("rows"), *ends), names, schema)
+    observed = kept.observe(counted, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
+    made, local = None, None
+    if make is None or not hasattr(kept, "toArrow"):
+        known, local = _first_answer(observed, names, schema)
+    else:
+        try:
+            made = known = collect_arrow(make(observed.where(_few_made(schema)).alias(alias), names))
+        except PySparkException:
+            # What was made of a row may be what no clause would have made of it.
+            return materialize(frame, alias, pairs, many_keys=many_keys)
     rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
     each = None
     if known.num_rows < rows or rows > COLLECTED_KEYS:
@@ -140,9 +157,12 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_
         found, each = known_keys(pairs, _fields(kept, names), known), known[ORDINAL]
     else:
         found = ()
+    whole = Source(kept.drop(*names), schema, rows, found, ordinals, each=each)
+    if made is not None and made.num_rows == rows:
+        return replace(whole, made=made.drop_columns(names))
     if local is None or local.num_rows < rows:
-        return Source(kept.drop(*names), schema, rows, found, ordinals, each=each)
-    return Source(frame_of(frame.sparkSession, local, _with_ordinal(schema)), schema, rows, found, ordinals, local, each)
+        return whole
+    return replace(whole, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
 
 
 @dataclass
@@ -153,20 +173,22 @@ class SourceRowsOnce:
     frame: DataFrame
     alias: str
     written: bool = False
-    _made: tuple[tuple[KeyPair, ...], Source] | None = None
+    _kept: tuple[tuple[KeyPair, ...], Source] | None = None
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether its rows are held."""
-        return self._made is not None
+        return self._kept is not None
 
-    def rows(self, pairs: tuple[KeyPair, ...], *, many_keys: bool = False) -> Source:
-        """The materialized source with these keys."""
-        if self._made is None:
-            self._made = (pairs, materialize(self.frame, self.alias, pairs, many_keys=many_keys))
-        elif self._made[0] != pairs:
-            self._made = (pairs, materialize(self._made[1].frame.drop(ORDINAL), self.alias, pairs, many_keys=many_keys))
-        return self._made[1]
+    def rows(self, pairs: tuple[KeyPair, ...], *, many_keys: bool = False, make: Make | None = None) -> Source:
+        """The materialized source with these keys; what is to be made of its rows is made for the first attempt alone."""
+        if self._kept is None:
+            source = materialize(self.frame, self.alias, pairs, many_keys=many_keys, make=make)
+            self._kept = (pairs, replace(source, made=None))
+            return source
+        if self._kept[0] != pairs:
+            self._kept = (pairs, materialize(self._kept[1].frame.drop(ORDINAL), self.alias, pairs, many_keys=many_keys))
+        return self._kept[1]
 
 
 def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
@@ -185,10 +207,19 @@ def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tupl
     return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
 
 
+def _few_made(schema: Struct) -> str:
+    """SQL for the rows of which the driver takes what is made of them."""
+    return f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {MADE_ROWS}{_short(schema, MADE_TEXT)}"
+
+
+def _short(schema: Struct, most: int) -> str:
+    texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS]
+    return f" and {' + '.join(texts)} <= {most}" if texts else ""
+
+
 def _among_the_first(schema: Struct) -> str:
     """SQL for the rows that are brought to the driver: so many of each task, of so many tasks, and none with long texts."""
-    texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS] if can_be_held(schema) else []
-    short = f" and {' + '.join(texts)} <= {LOCAL_TEXT}" if texts else ""
+    short = _short(schema, LOCAL_TEXT) if can_be_held(schema) else ""
     return f"{ORDINAL} & {(1 << _TASK_BITS) - 1} < {LOCAL_ROWS} and shiftright({ORDINAL}, {_TASK_BITS}) < {LOCAL_TASKS}{short}"
 
 
@@ -213,7 +244,8 @@ def key_names(pairs: Sequence[KeyPair]) -> list[str]:
     return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
 
 
-def _numbers(ordinals: BitMap64) -> pa.Array:
+def ordinal_array(ordinals: BitMap64) -> pa.Array:
+    """As int64, like ORDINAL."""
     return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
 
 

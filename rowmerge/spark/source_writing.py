@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
@@ -18,9 +20,10 @@ from rowmerge.spark.distribution import Gather
 from rowmerge.spark.executors import shipped
 from rowmerge.spark.few_rows import sink_here
 from rowmerge.spark.leftovers import discard_attempt
-from rowmerge.spark.outcomes import new_rows, outcome_columns
+from rowmerge.spark.outcomes import ACTION, IF_MET, IF_NEW, new_rows, outcome_columns, output_column
 from rowmerge.spark.source import (
     FEW_TASKS,
+    ORDINAL,
     ROWS_OF_A_FILE,
     Source,
     SourceRowsOnce,
@@ -28,6 +31,7 @@ from rowmerge.spark.source import (
     key_names,
     known_keys,
     most_keys,
+    ordinal_array,
     with_keys,
 )
 from rowmerge.spark.source_keys import can_be_looked_up
@@ -106,6 +110,22 @@ def _together(spark: SparkSession, table: str, spec: WriteSpec, files: Sequence[
     again = run_rewrites(spark, table, spec, rewrites)
     discard(small)
     return [file for file in files if file.records >= ROWS_OF_A_FILE] + again.files
+
+
+def write_made(source: Source, table: Snapshot, met: BitMap64) -> Written:
+    """Write the rows that were made of a source (see `rows_either_way`), now that it is known which of them `met` a row, by ordinal.
+
+    Its `sources` are the ordinals of those that change the row that they met. Raises StorageError.
+    """
+    assert source.made is not None
+    rows = source.made
+    is_met = pc.is_in(rows[ORDINAL], value_set=ordinal_array(met))
+    action = pc.if_else(is_met, rows[IF_MET], rows[IF_NEW])
+    acts = pc.not_equal(action, 0)
+    changing = pc.if_else(pc.and_(is_met, acts), rows[ORDINAL], pa.scalar(None, pa.int64()))
+    names = [output_column(position) for position in range(len(table.schema))]
+    wanted = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, changing).filter(acts)
+    return sink_here(wanted, write_spec(table), sink.OutcomeColumns(ACTION, source=ORDINAL, after=tuple(names)), None)
 
 
 def few_files_of(source: Source, table: Snapshot) -> bool:
