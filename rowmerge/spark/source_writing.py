@@ -73,21 +73,22 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: Snapshot) -> Writte
     try:
         messages = collect_arrow(outcomes.mapInArrow(job, "message binary"))["message"].to_pylist()
         answers = [sink.SourceMessage(**pickle.loads(message)) for message in messages]
-        if any(answer.written is None for answer in answers):
-            discard_attempt(spec)
-            return None
         written = Written()
         for answer in answers:
-            written.add(written_of(answer.written or {}))
+            if answer.written is not None:
+                written.add(written_of(answer.written))
+        if any(answer.written is None for answer in answers):
+            written.discard()
+            return None
         handed = _tables(answer.rows for answer in answers)
         if handed is not None:
             written.add(sink_here(handed, spec, columns, None))
         written.files = _together(once.frame.sparkSession, table.name, spec, written.files)
+        known = _tables(answer.keys for answer in answers)
+        rows, keys = (0, ()) if known is None else (known.num_rows, known_keys(pairs, fields, known))
     except BaseException:
         discard_attempt(spec)
         raise
-    known = _tables(answer.keys for answer in answers)
-    rows, keys = (0, ()) if known is None else (known.num_rows, known_keys(pairs, fields, known))
     return WrittenSource(Source(once.frame, Struct(schema.fields[: -len(pairs)]), rows, keys), written)
 
 

@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.spark import key_lookup
+from rowmerge.spark import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
 
@@ -87,6 +88,9 @@ both = st.one_of(
     of_source,
     of_target,
 )
+keys_alone = st.sampled_from(
+    ["t.k = s.k", "t.k <=> s.k", "t.k = s.k and t.p = s.p", "s.p <=> t.p and t.k = s.k", "t.w = s.w and t.k <=> s.k"]
+)
 with_queries = st.sampled_from(
     [
         "t.k in (select k from SOURCE)",
@@ -116,6 +120,10 @@ alone = {
 looked_up = {**alone, "v": st.sampled_from(["(select max(v) from SOURCE)", "(select count(*) from TARGET)", "t.v + 1"])}
 
 
+Clauses = list[tuple[str, str]]
+MATCHED, NOT_MATCHED, BY_SOURCE = "matched", "not matched", "not matched by source"
+
+
 @dataclass(frozen=True)
 class Change:
     """A statement; of a MERGE also what may match twice: its ON condition, and the conditions of its MATCHED clauses."""
@@ -138,30 +146,44 @@ def assignments(choices: dict[str, Any]) -> st.SearchStrategy[str]:
     return names.flatmap(lambda drawn: st.tuples(*(choices[name].map(f"{name} = {{}}".format) for name in drawn))).map(", ".join)
 
 
+everything = "update set k = s.k, v = s.v, w = s.w, p = s.p"
+new = [
+    "insert (k, v, w, p) values (s.k, s.v, s.w, s.p)",
+    "insert (p, k) values (s.p, s.k)",
+    "insert (w, k, p) values (upper(s.w), s.k + 50, 1)",
+]
+
+
 @st.composite
 def merges(draw: st.DrawFn) -> Change:
-    def clauses(conditions: st.SearchStrategy[str], actions: st.SearchStrategy[str], most: int) -> list[tuple[str, str]]:
-        count = draw(st.integers(0, most))
-        return [(draw(conditions) if index < count - 1 or draw(st.booleans()) else "true", draw(actions)) for index in range(count)]
+    changed = st.one_of(st.just("delete"), st.just(everything), assignments(values).map("update set ".__add__))
+    matched = draw(clauses(both, changed, 3))
+    unmatched = draw(clauses(of_source, st.sampled_from(new), 2))
+    by_source = draw(clauses(of_target, st.one_of(st.just("delete"), assignments(alone).map("update set ".__add__)), 3))
+    return _merge(draw(on_conditions), draw(st.permutations([MATCHED, NOT_MATCHED, BY_SOURCE])), matched, unmatched, by_source)
 
-    everything = "update set k = s.k, v = s.v, w = s.w, p = s.p"
-    matched = clauses(both, st.one_of(st.just("delete"), st.just(everything), assignments(values).map("update set ".__add__)), 3)
-    inserts = [
-        "insert (k, v, w, p) values (s.k, s.v, s.w, s.p)",
-        "insert (p, k) values (s.p, s.k)",
-        "insert (w, k, p) values (upper(s.w), s.k + 50, 1)",
-    ]
-    unmatched = clauses(of_source, st.sampled_from(inserts), 2)
-    by_source = clauses(of_target, st.one_of(st.just("delete"), assignments(alone).map("update set ".__add__)), 3)
+
+@st.composite
+def merges_by_keys(draw: st.DrawFn) -> Change:
+    """Those that need no join: the source alone says what becomes of a row."""
+    matched = draw(clauses(of_source, st.sampled_from(["delete", everything, everything]), 3))
+    unmatched = draw(clauses(of_source, st.sampled_from([new[0], *new]), 2))
+    return _merge(draw(keys_alone), [MATCHED, NOT_MATCHED], matched, unmatched, [])
+
+
+@st.composite
+def clauses(draw: st.DrawFn, conditions: st.SearchStrategy[str], actions: st.SearchStrategy[str], most: int) -> list[tuple[str, str]]:
+    """Conditions and actions; the last one may be for all that is left."""
+    count = draw(st.integers(0, most))
+    return [(draw(conditions) if index < count - 1 or draw(st.booleans()) else "true", draw(actions)) for index in range(count)]
+
+
+def _merge(on: str, kinds: list[str], matched: Clauses, unmatched: Clauses, by_source: Clauses) -> Change:
     if not matched and not unmatched and not by_source:
-        unmatched = [("true", inserts[0])]
-    kinds = [("matched", matched), ("not matched", unmatched), ("not matched by source", by_source)]
-    written = [
-        f"when {kind}{'' if condition == 'true' else f' and {condition}'} then {action}"
-        for kind, list_ in draw(st.permutations(kinds))
-        for condition, action in list_
-    ]
-    on = draw(on_conditions)
+        unmatched = [("true", new[0])]
+    listed = {MATCHED: matched, NOT_MATCHED: unmatched, BY_SOURCE: by_source}
+    whens = [(kind, *clause) for kind in kinds for clause in listed[kind]]
+    written = [f"when {kind}{'' if condition == 'true' else f' and {condition}'} then {action}" for kind, condition, action in whens]
     return Change(f"merge into TARGET t using SOURCE s on {on} {' '.join(written)}", on, tuple(matched))
 
 
@@ -171,8 +193,10 @@ updates = st.one_of(
 ).map(lambda drawn: Change(f"update TARGET t set {drawn[0]} where {drawn[1]}"))
 deletes = st.one_of(of_target, with_queries).map(lambda condition: Change(f"delete from TARGET t where {condition}"))
 inserts = st.sampled_from(["true", "k > 3", "p = 1"]).map(lambda c: Change(f"insert into TARGET select k, v, w, p from SOURCE where {c}"))
-statements = st.one_of(merges(), merges(), merges(), merges(), updates, deletes, inserts)
+statements = st.one_of(merges(), merges(), merges(), merges_by_keys(), merges_by_keys(), updates, deletes, inserts)
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
+made_rows = st.sampled_from([100_000, 0])
+"""How many rows are made before it is known which are wanted."""
 readers = st.sampled_from([{}, {"FOUND_ROWS": -1}, {"FEW_KEYS": 0}, {"FEW_KEYS": 0}])
 """Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
 
@@ -191,6 +215,7 @@ readers = st.sampled_from([{}, {"FOUND_ROWS": -1}, {"FEW_KEYS": 0}, {"FEW_KEYS":
     changes=st.lists(st.tuples(statements, sources), min_size=STATEMENTS_A_TABLE, max_size=STATEMENTS_A_TABLE),
     mode=modes,
     reader=readers,
+    made=made_rows,
     partitioned=st.booleans(),
 )
 def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
@@ -200,6 +225,7 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
     changes: list[tuple[Change, list[tuple[Any, ...]]]],
     mode: str,
     reader: dict[str, int],
+    made: int,
     partitioned: bool,
     format_: str,
 ) -> None:
@@ -228,6 +254,7 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
             with pytest.MonkeyPatch.context() as patch:
                 for name, value in reader.items():
                     patch.setattr(key_lookup, name, value)
+                patch.setattr(source_module, "MADE_ROWS", made)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
         found = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)
