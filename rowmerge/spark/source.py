@@ -141,7 +141,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_
     counted = Observation()
     observed = kept.observe(counted, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
     made, local = None, None
-    if make is None or not hasattr(kept, "toArrow"):
+    if make is None or not hasattr(kept, "toArrow") or not can_be_held(schema):
         known, local = _first_answer(observed, names, schema)
     else:
         try:
@@ -282,10 +282,7 @@ def _keys_of(
         column = F.col(name)
         asked += [F.min(column).alias(f"{name}_low"), F.max(column).alias(f"{name}_high"), F.count(column).alias(f"{name}_known")]
     told = collect_arrow(kept.select(*names).agg(*asked))
-    typed = zip(pairs, fields, strict=True)
-    return tuple(
-        _unknown(pair, field) if has_collation(Struct((field,))) else _ranged(pair, field, told, rows) for pair, field in typed
-    ), None
+    return tuple(_ranged(pair, field, told, rows) for pair, field in zip(pairs, fields, strict=True)), None
 
 
 def most_keys(fields: Sequence[Field], *, many_keys: bool) -> int:
