@@ -19,7 +19,7 @@ from rowmerge.spark.key_lookup import MetRows, is_all_of_spark, met_rows
 from rowmerge.spark.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.scan import spark_path
 from rowmerge.spark.source import Make, Source, SourceRowsOnce, ordinal_array
-from rowmerge.spark.source_writing import WrittenSource, write_made, write_source, write_source_rows
+from rowmerge.spark.source_writing import WrittenSource, is_made_of_few_bytes, write_made, write_source, write_source_rows
 from rowmerge.spark.written import Written
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Snapshot
@@ -34,7 +34,7 @@ def keys_tell_all(plan: RowPlan) -> bool:
         return False
     if plan.duplicates_allowed and plan.source_rows is not SourceRows.UNMATCHED:
         return not plan.of(Match.NOT_MATCHED_BY_SOURCE)
-    return source_tells(plan)
+    return is_upsert(plan) or source_tells(plan)
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,15 @@ class ChangeByKeys:
         table = self.table_after
         if not self._all_are_new or once.written or once.is_kept or table.partitioning or table.ordering or not is_all_of_spark(self.spark):
             return None
+        if is_made_of_few_bytes(once.frame):
+            return None  # the driver may write its rows, without Python on an executor
         once.written = True
         return write_source(once, self.plan, table)
 
     def make(self) -> Make | None:
-        """What becomes of a source row, whether it meets one or not, where these are the same values and cost nothing to check."""
-        values = values_of_all(self.plan)
-        if self._all_are_new or values is None or self.plan.rules.checks or self.plan.rules.generated or self.table_after.ordering:
+        """What becomes of a source row, met or not, where these are the same values, and all rows are wanted or no rule stops one."""
+        values, rules = values_of_all(self.plan), self.plan.rules
+        if values is None or self.table_after.ordering or (not self._all_are_new and (rules.checks or rules.generated)):
             return None
         return lambda rows, names: rows_either_way(rows, self.plan, values, names)
 
@@ -87,7 +89,10 @@ class ChangeByKeys:
         if met is None:
             return None
         if self._all_are_new:
-            written = self._write(unmatched_rows(self.plan, source, BitMap64()), source) if written is None else written
+            if written is None and source.made is not None:
+                written = write_made(source, self.table_after, None)
+            elif written is None:
+                written = self._write(unmatched_rows(self.plan, source, BitMap64()), source)
             written.positions = met.positions
             if self._is_upsert:
                 written.updated = written.touched

@@ -34,25 +34,25 @@ def is_upsert(plan: RowPlan) -> bool:
     """Whether each source row becomes the same new row, whatever it meets: the one update and the one insert have no conditions, and give
     every column the same value, made of the source alone."""
     clauses = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
-    if any(len(found) != 1 or found[0].condition is not None for found in clauses) or not source_tells(plan):
+    if any(len(found) != 1 or found[0].condition is not None for found in clauses) or len(plan.clauses) != 2:
         return False
     (update,), (insert,) = clauses
-    return update.effect is Effect.UPDATE and dict(update.values) == dict(insert.values)
+    if update.effect is not Effect.UPDATE or update.keeps_fields or dict(update.values) != dict(insert.values):
+        return False
+    return {*insert.values, *plan.rules.generated} >= set(plan.schema.names) and _is_of_source_alone(plan, insert)
 
 
 def source_tells(plan: RowPlan) -> bool:
     """Whether of the target's rows nothing must be known but which of them a source row meets: all that the clauses look at is the
     source's, and an update gives every column a new value."""
-    if plan.of(Match.NOT_MATCHED_BY_SOURCE):
+    if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):
         return False
-    for clause in plan.clauses:
-        if clause.effect is Effect.UPDATE and (
-            clause.keeps_fields or not {*clause.values, *plan.rules.generated} >= set(plan.schema.names)
-        ):
-            return False
-        if any(_target_columns(plan, text) != set() for text in _texts_of(clause)):
-            return False
-    return True
+    updates = [clause for clause in plan.clauses if clause.effect is Effect.UPDATE]
+    return all(not clause.keeps_fields and set(clause.values) >= set(plan.schema.names) for clause in updates)
+
+
+def _is_of_source_alone(plan: RowPlan, clause: Clause) -> bool:
+    return all(_target_columns(plan, text) == set() for text in _texts_of(clause))
 
 
 def values_of_all(plan: RowPlan) -> Mapping[str, str] | None:

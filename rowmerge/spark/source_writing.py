@@ -6,16 +6,18 @@ import pickle
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark import sink
-from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.distribution import Gather
 from rowmerge.spark.executors import shipped
 from rowmerge.spark.few_rows import sink_here
@@ -42,6 +44,8 @@ from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import Snapshot
+
+FEW_BYTES = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -113,20 +117,36 @@ def _together(spark: SparkSession, table: str, spec: WriteSpec, files: Sequence[
     return [file for file in files if file.records >= ROWS_OF_A_FILE] + again.files
 
 
-def write_made(source: Source, table: Snapshot, met: BitMap64) -> Written:
+def is_made_of_few_bytes(frame: DataFrame) -> bool:
+    """Whether what is known of a source's files says that it has few rows. Where there are none, it may be anything."""
+    size = 0
+    for path in frame.inputFiles():
+        filesystem, inner = filesystem_of(path)
+        if not isinstance(filesystem, pa.fs.LocalFileSystem):
+            return False  # to ask would take longer
+        size += filesystem.get_file_info(unquote(inner)).size or 0
+        if size > FEW_BYTES:
+            return False
+    return True
+
+
+def write_made(source: Source, table: Snapshot, met: BitMap64 | None) -> Written:
     """Write the rows that were made of a source (see `rows_either_way`), now that it is known which of them `met` a row, by ordinal.
 
-    Its `sources` are the ordinals of those that change the row that they met. Raises StorageError.
+    Its `sources` are the ordinals of those that change the row that they met. None: all of them are new rows. Raises StorageError.
     """
     assert source.made is not None
     rows = source.made
+    names = [output_column(position) for position in range(len(table.schema))]
+    columns = sink.OutcomeColumns(ACTION, after=tuple(names))
+    if met is None:
+        return sink_here(rows.select([ACTION, *names]), write_spec(table), columns, None)
     is_met = pc.is_in(rows[ORDINAL], value_set=ordinal_array(met))
     action = pc.if_else(is_met, rows[IF_MET], rows[IF_NEW])
     acts = pc.not_equal(action, 0)
     changing = pc.if_else(pc.and_(is_met, acts), rows[ORDINAL], pa.scalar(None, pa.int64()))
-    names = [output_column(position) for position in range(len(table.schema))]
     wanted = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, changing).filter(acts)
-    return sink_here(wanted, write_spec(table), sink.OutcomeColumns(ACTION, source=ORDINAL, after=tuple(names)), None)
+    return sink_here(wanted, write_spec(table), replace(columns, source=ORDINAL), None)
 
 
 def few_files_of(source: Source, table: Snapshot) -> bool:
