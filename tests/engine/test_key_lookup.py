@@ -190,7 +190,7 @@ def test_what_no_clause_would_make_of_a_row_is_no_error(session: rowmerge.Sessio
     merge = f"merge into kept t using {source_rows} on t.id = s.id when not matched then insert (id, name) values (s.id, {{}})"
     session.sql(merge.format(50, name))
     assert sorted(session.sql("select name, count(*) from kept group by name").collect()) == [("new", 100), ("old", 100)]
-    with pytest.raises(Exception, match="wanted"):
+    with pytest.raises(rowmerge.errors.SparkFailed, match="wanted"):
         session.sql(merge.format(-1, "if(s.id < 0, raise_error('wanted'), 'new')"))
     assert session.sql("select count(*) from kept").collect()[0][0] == 200
 

@@ -121,7 +121,7 @@ def test_what_was_written_in_vain_is_deleted(
 def test_a_source_row_that_cannot_be_made_leaves_nothing(session: rowmerge.Session, kept: str) -> None:
     before = _files(session)
     rows = "select id, if(id = 80000, raise_error('no such row'), 'new') as name from range(0, 90000, 1, 2)"
-    with pytest.raises(Exception, match="no such row"):
+    with pytest.raises(rowmerge.errors.SparkFailed, match="no such row"):
         session.sql(f"merge into kept t using ({rows}) s {UPSERT}")
     assert _files(session) == before
     assert _rows(session, kept) == dict.fromkeys(range(1000), "old")
