@@ -27,7 +27,7 @@ from tests.engine.conftest import assert_independent_readers_agree
 from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
 
 STATEMENTS_A_TABLE = 5
-EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "200"))
+EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "100"))
 COLUMNS = ("k", "v", "w", "p")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("w", pa.string()), ("p", pa.int32())])
 
