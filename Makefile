@@ -70,7 +70,7 @@ layers: $(STAMP)
 
 bench: java $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks --scale $(SCALE) --engines '$(ENGINES)' --scenarios '$(SCENARIOS)' --peers $(PEERS) \
-		--seconds $(CASE_SECONDS) --out benchmark-sf$(SCALE).json $(BENCH_ARGS)
+		--seconds $(CASE_SECONDS) --out benchmarks/measured/sf$(SCALE).json $(BENCH_ARGS)
 
 # All scenarios on all engines: an hour and more.
 bench-all:
@@ -81,7 +81,7 @@ bench-smoke: java $(STAMP)
 
 # Of all results that are here: docs/performance.md with its plots.
 performance-page: $(STAMP)
-	PYTHONPATH=. $(BIN)/python -m benchmarks.report $(wildcard benchmark-sf*.json)
+	PYTHONPATH=. $(BIN)/python -m benchmarks.report $(wildcard benchmarks/measured/sf*.json)
 
 # Delta Lake and Iceberg on Spark: their jars, and a Python with the PySpark that these are for.
 bench-peers:

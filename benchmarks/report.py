@@ -1,6 +1,6 @@
 """Prints docs/performance.md, with its plot, of the results of one or several runs.
 
-python -m benchmarks.report benchmark-1.json benchmark-10.json
+python -m benchmarks.report benchmarks/measured/sf1.json benchmarks/measured/sf10.json
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD = """# Performance
 
 Printed by the benchmark itself: [`benchmarks/`](../benchmarks). `make bench` runs the most telling scenarios at TPC-H's scale factor 1 (6
 million rows of lineitem), `make bench SCALE=10` at 10, `make bench-all` all of them; `make bench-peers` brings the engines to compare with;
-`make performance-page` prints this page.
+`make performance-page` prints this page of what they left in `benchmarks/measured`.
 
 Every engine works in a process of its own, with the same cores and memory, one after the other, on the same data files, and gets its
 table back as it was before each repetition, outside of what is timed. *First* is the first repetition, on a table that was never opened;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from rowmerge.errors import MissingDataFile
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.partitions import HIVE_NULL, partition_folder
+from rowmerge.spark.sink import UNREADABLE
 from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.uuids import readable
@@ -33,6 +34,7 @@ POSITION = "__rowmerge_position"
 _KEY = "__rowmerge_key"
 _WORDS = "__rowmerge_words"
 _FIRST = "__rowmerge_first"
+_SIZE = "__rowmerge_size"
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
 _URI_SAFE = "_-!.~'()*,;:$&+=@/"
@@ -49,10 +51,9 @@ def read_snapshot(
     """
     files = snapshot.files() if files is None else files
     hidden = snapshot.lineage if lineage else None
-    marked = pc.greater(files["deleted"], 0)
     frames = [
-        _read(spark, snapshot, layout, _of(layout, some), addresses, some_marked, hidden)
-        for some, some_marked in ((files.filter(pc.invert(marked)), False), (files.filter(marked), True))
+        _read(spark, snapshot, layout, _of(layout, some), addresses, known_by, hidden)
+        for some, known_by in _by_deleted_rows(files)
         for layout in (snapshot.layouts(some["path"].to_pylist()) if some.num_rows else ())
     ]
     if not frames:
@@ -84,6 +85,21 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: pa.Table, condit
     return files.take(pa.array(sorted(row[0] for row in chosen), pa.int64()))
 
 
+def _by_deleted_rows(files: pa.Table) -> Iterator[tuple[pa.Table, str | None]]:
+    """The files without deleted rows, and those with some by the column that tells them apart.
+
+    It is their size, wherever no two have the same: to look up a number for each row costs nothing that one can measure, to look up a path
+    as long as these a third of a scan and more.
+    """
+    marked = pc.greater(files["deleted"], 0)
+    yield files.filter(pc.invert(marked)), None
+    others = files.filter(marked)
+    first = np.zeros(others.num_rows, dtype=bool)
+    first[np.unique(others["size"].to_numpy(), return_index=True)[1]] = True
+    yield others.filter(pa.array(first)), _SIZE
+    yield others.filter(pa.array(~first)), FILE
+
+
 def _of(layout: FileLayout, files: pa.Table) -> pa.Table:
     """Those of these files that have a layout."""
     if len(layout.paths) == files.num_rows:
@@ -92,17 +108,24 @@ def _of(layout: FileLayout, files: pa.Table) -> pa.Table:
 
 
 def _read(
-    spark: SparkSession, snapshot: Snapshot, layout: FileLayout, files: pa.Table, addresses: bool, marked: bool, hidden: Lineage | None
+    spark: SparkSession,
+    snapshot: Snapshot,
+    layout: FileLayout,
+    files: pa.Table,
+    addresses: bool,
+    known_by: str | None,
+    hidden: Lineage | None,
 ) -> DataFrame:
-    """The live rows of files of one layout, of which all are marked or none is. `hidden`: columns to read besides the table's."""
+    """The live rows of files of one layout. `known_by`: see `_by_deleted_rows`. `hidden`: columns to read besides the table's."""
     hive = _follows_hive(snapshot, layout, files)
     pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if hive or pair[0].name not in layout.outside]
     pairs += lineage_columns(hidden, layout)
     paths = files["path"].to_pylist()
     folders = snapshot.location if hive and layout.outside else None
-    frame = read_files(spark, snapshot, layout, paths, pairs, addresses=addresses or marked or not hive, partition_folders=folders)
-    if marked:
-        frame = _without_deleted(spark, frame, deleted_rows(spark, snapshot, paths))
+    told = addresses or known_by is not None or not hive
+    frame = read_files(spark, snapshot, layout, paths, pairs, addresses=told, sizes=known_by == _SIZE, partition_folders=folders)
+    if known_by is not None:
+        frame = _without_deleted(spark, snapshot, frame, files, known_by)
     if not hive:
         frame = _with_partition_values(spark, frame, snapshot, layout, files)
     wanted = [backquote(name) for name in snapshot.schema.names]
@@ -168,10 +191,11 @@ def read_files(
     pairs: Sequence[tuple[Field, Field]],
     *,
     addresses: bool,
+    sizes: bool = False,
     partition_folders: str | None = None,
 ) -> DataFrame:
     """All rows of data files of one layout. `pairs` are the columns, by the table's field and the files' field; with `addresses` FILE and
-    POSITION too.
+    POSITION too, with `sizes` the size of the row's file.
 
     `partition_folders`: the folder below which names of folders tell the values of partition columns. Raises MissingDataFile.
     """
@@ -196,6 +220,8 @@ def read_files(
     columns = [_named(field, held) for field, held in pairs]
     if addresses:
         columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
+    if sizes:
+        columns.append(f"_metadata.file_size as {_SIZE}")
     return frame.selectExpr(*columns)
 
 
@@ -213,20 +239,24 @@ def _named(field: Field, held: Field) -> str:
     return f"{column} as {backquote(field.name)}"
 
 
-def _without_deleted(spark: SparkSession, frame: DataFrame, deleted: Mapping[str, Positions]) -> DataFrame:
-    """A left join with one bit set a file (as words of 64 bits, from the first deleted row on) and a test of the row's bit."""
-    keys, firsts, words = [], [], []
-    for path, positions in deleted.items():
-        bits, first = bit_words(positions)
-        keys.append(spark_path(path))
+def _without_deleted(spark: SparkSession, snapshot: Snapshot, frame: DataFrame, files: pa.Table, known_by: str) -> DataFrame:
+    """A left join with one bit set a file (as words of 64 bits, from the first deleted row on) and a test of the row's bit.
+
+    A file that is not of the size that the table says would keep its deleted rows: it stops the query.
+    """
+    deleted = deleted_rows(spark, snapshot, files["path"].to_pylist())
+    firsts, words = [], []
+    for path in files["path"].to_pylist():
+        bits, first = bit_words(deleted[path]) if path in deleted else ((), 0)
         firsts.append(first)
         words.append(bits)
-    bitmaps = pa.table(
-        {_KEY: pa.array(keys, pa.string()), _FIRST: pa.array(firsts, pa.int64()), _WORDS: pa.array(words, pa.list_(pa.int64()))}
-    )
-    marks = F.broadcast(frame_of(spark, bitmaps))
-    joined = frame.join(marks, F.col(FILE) == F.col(_KEY), "left")
-    return joined.where(F.expr(f"{bit_of(_WORDS, _FIRST)} = 0")).drop(_KEY, _FIRST, _WORDS)
+    keys = files["size"].cast(pa.int64()) if known_by == _SIZE else pa.array(map(spark_path, files["path"].to_pylist()), pa.string())
+    columns = [keys, pa.array(firsts, pa.int64()), pa.array(words, pa.list_(pa.int64()))]
+    marks = F.broadcast(frame_of(spark, pa.Table.from_arrays(columns, [_KEY, _FIRST, _WORDS])))
+    joined = frame.join(marks, F.col(known_by) == F.col(_KEY), "left")
+    stop = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
+    deleted_bit = f"case when {_KEY} is null then {stop} else {bit_of(_WORDS, _FIRST)} end"
+    return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
 
 
 def bit_of(words: str, first: str) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rowmerge
@@ -97,6 +99,35 @@ def test_a_damaged_data_file_is_named_and_nothing_is_written(spark: SparkSession
         with pytest.raises(UnreadableDataFile, match=damaged.name):
             session.sql(statement)
     assert {path: path.stat().st_size for path in orders.rglob("*")} == before
+
+
+def test_a_file_that_is_not_of_the_size_that_the_log_says_does_not_keep_its_deleted_rows(spark: SparkSession, tmp_path: Path) -> None:
+    session = rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
+    session.sql("create table t using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read') as select id from range(0, 1000, 1, 1)")
+    session.sql("delete from t where id < 10")
+    place = tmp_path / "warehouse" / "default" / "t"
+    (exchanged,) = place.glob("*.parquet")
+    pq.write_table(pq.read_table(exchanged), exchanged, compression="none")
+    with pytest.raises(UnreadableDataFile, match=f"{exchanged.name} of .* has not the size that the table says"):
+        reopened(spark, place).sql("delete from t where id = 20")
+    with pytest.raises(PySparkException, match=f"{exchanged.name}.* has not the size that the table says"):
+        reopened(spark, place).sql("select count(*) from t").collect()
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session: rowmerge.Session, format_: str) -> None:
+    plain = {"delta": "delta.parquet.compression.codec", "iceberg": "write.parquet.compression-codec"}[format_]
+    properties = f"'rowmerge.write.mode' = 'merge-on-read', '{plain}' = 'uncompressed'"
+    session.sql(f"create table t (id bigint, v string) using {format_} tblproperties ({properties})")
+    for first in (0, 100, 200, 300):
+        texts = "'same'" if first < 300 else "repeat(cast(id as string), 20)"
+        session.sql(f"insert into t select id, {texts} from range({first}, {first + 100}, 1, 1)")
+    session.sql("delete from t where id in (1, 102, 203, 304)")
+    place = Path(session.describe("default", "t").location.removeprefix("file://"))
+    sizes = [path.stat().st_size for path in place.rglob("*.parquet") if "delete" not in path.name]
+    assert len(sizes) == 4 and 1 < len(set(sizes)) < 4
+    left = [row["id"] for row in session.sql("select id from t order by id").collect()]
+    assert left == [id for id in range(400) if id not in (1, 102, 203, 304)]
 
 
 @pytest.mark.parametrize("missing", [False, True])
