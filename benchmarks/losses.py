@@ -18,6 +18,10 @@ _LATENCY = (
     "A statement of ours is some jobs of Spark, each of which takes its tens of milliseconds before it reads anything; delta-rs has none."
 )
 _THROUGH_PYTHON = "What Spark reads goes to Python to be written; delta-rs reads, joins and writes in one process."
+_PARTITIONS = (
+    "Each of a thousand partitions is a file that a task of Spark opens by itself; and a source for a table with partitions is kept before "
+    "it is written."
+)
 WHY: dict[str, str] = {
     "3": _THROUGH_PYTHON,
     "8": _LATENCY,
@@ -25,6 +29,8 @@ WHY: dict[str, str] = {
     "11": f"{_THROUGH_PYTHON} Each file has so many new rows that it is written again, in a job after that.",
     "13k": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "13d": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
+    "L 1": _PARTITIONS,
+    "L 0.1": _PARTITIONS,
     "13s": "Spark opens each file by itself, in packs of files a task; a process with asynchronous reads opens many at once.",
 }
 """Why ours is slower, by the scenario's name."""
