@@ -17,6 +17,7 @@ from rowmerge.changes.metrics import row_changes, row_metrics
 from rowmerge.changes.result import ChangeResult, Timings
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
+from rowmerge.plan.bins import bins_to_rewrite
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.key_ranges import key_condition
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
@@ -356,7 +357,7 @@ class RowChange:
         """Deleted positions to removed, marked and rewritten files. Also the number of rows copied by rewriting."""
         removed: list[str] = whole["path"].to_pylist()
         marked: dict[str, Positions] = {}
-        rewrites: list[Rewrite] = []
+        rewritten: dict[str, Positions] = {}
         touched = written.touched_files(files)
         before = deleted_rows(self.spark, self.snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
         copied = 0
@@ -370,15 +371,17 @@ class RowChange:
                 case Strategy.MARK:
                     marked[path] = gone
                 case Strategy.REWRITE:
-                    rewrites.append(Rewrite({path: gone}, row["partition"] or {}, row["size"]))
+                    rewritten[path] = gone
                 case Strategy.KEEP:
                     pass
         added = list(written.files)
-        if rewrites:
+        if rewritten:
+            bins = bins_to_rewrite([row for row in touched if row["path"] in rewritten], self.snapshot.target_file_size)
+            rewrites = [Rewrite({path: rewritten[path] for path in b.paths}, b.partition, b.size) for b in bins]
             again = rewrite_files(self.spark, self.snapshot, rewrites)
             copied = sum(file.records for file in again.files)
             added += again.files
-            removed += [path for rewrite in rewrites for path in rewrite.deleted]
+            removed += rewritten
         return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
 
     def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:

@@ -1,4 +1,4 @@
-"""Which data files a compaction writes together: bins of one partition, each about as large as a file should be."""
+"""Which data files are written again together: bins of one partition."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from rowmerge.plan.file_strategy import SMALL_FILE
+
 DELETED_RATIO = 0.05
 """A file with a greater share of deleted rows is written again, as delta-spark does by default."""
+
+TOGETHER = 4 * SMALL_FILE
+"""Bytes of small files that a command writes as one: files that it rewrites next time, each by itself, would else grow in number only."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,16 @@ def bins_to_compact(files: pa.Table, target: int, wishes: Wishes) -> list[Bin]:
 def bins_to_purge(files: pa.Table, target: int) -> list[Bin]:
     """Every file with deleted rows, packed into files of `target` bytes."""
     return [_bin(packed) for packed in _packed([row for row in _rows(files) if row["deleted"]], target)]
+
+
+def bins_to_rewrite(rows: Sequence[Mapping[str, Any]], target: int | None) -> list[Bin]:
+    """The files that a command writes again: small ones packed into files of up to `TOGETHER` bytes, others by themselves.
+
+    `rows`: of a file listing, path, size, records, deleted, partition. `target`: bytes of a file, if the table says so.
+    """
+    small = [row for row in rows if row["size"] <= SMALL_FILE]
+    alone = [[row] for row in rows if row["size"] > SMALL_FILE]
+    return [_bin(packed) for packed in (*alone, *_packed(small, min(TOGETHER, target or TOGETHER)))]
 
 
 def _rows(files: pa.Table) -> list[dict[str, Any]]:

@@ -35,6 +35,7 @@ _KEY = "__rowmerge_key"
 _WORDS = "__rowmerge_words"
 _FIRST = "__rowmerge_first"
 _SIZE = "__rowmerge_size"
+_NEARLY_ALL = 16
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
 _URI_SAFE = "_-!.~'()*,;:$&+=@/"
@@ -89,11 +90,14 @@ def _by_deleted_rows(files: pa.Table) -> Iterator[tuple[pa.Table, str | None]]:
     """The files without deleted rows, and those with some by the column that tells them apart.
 
     It is their size, wherever no two have the same: to look up a number for each row costs nothing that one can measure, to look up a path
-    as long as these a third of a scan and more.
+    as long as these a third of a scan and more. Where nearly all bytes are in files with deleted rows the others are read like them: a
+    second read in a plan takes longer than to look up their rows in vain.
     """
-    marked = pc.greater(files["deleted"], 0)
-    yield files.filter(pc.invert(marked)), None
-    others = files.filter(marked)
+    clean, sizes = pc.equal(files["deleted"], 0).to_numpy(), files["size"].to_numpy()
+    if sizes[clean].sum() * _NEARLY_ALL < sizes.sum() and len(np.unique(sizes)) == len(sizes):
+        clean = np.zeros_like(clean)
+    yield files.filter(pa.array(clean)), None
+    others = files.filter(pa.array(~clean))
     first = np.zeros(others.num_rows, dtype=bool)
     first[np.unique(others["size"].to_numpy(), return_index=True)[1]] = True
     yield others.filter(pa.array(first)), _SIZE

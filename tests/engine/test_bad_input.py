@@ -130,6 +130,18 @@ def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session:
     assert left == [id for id in range(400) if id not in (1, 102, 203, 304)]
 
 
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_small_clean_files_are_read_beside_large_ones_with_deleted_rows(session: rowmerge.Session, format_: str, copies: int) -> None:
+    properties = "'rowmerge.write.mode' = 'merge-on-read'"
+    session.sql(f"create table t using {format_} tblproperties ({properties}) as select id from range(0, 99999, 1, 1)")
+    for _ in range(copies):
+        session.sql("insert into t select id from range(-9, 0, 1, 1)")
+    session.sql("delete from t where id in (0, 7, 99998)")
+    found = session.sql("select count(*), count_if(id < 0), min(if(id >= 0, id, null)), max(id), count_if(id = 7) from t").collect()[0]
+    assert tuple(found) == (99996 + 9 * copies, 9 * copies, 1, 99997, 0)
+
+
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_bad_deletion_vector_is_named_and_nothing_is_written(
     spark: SparkSession, orders: Path, missing: bool, monkeypatch: pytest.MonkeyPatch

@@ -50,3 +50,19 @@ def test_one_source_row_may_meet_more_rows_than_the_driver_takes(session: rowmer
     assert counts["num_updated_rows"] == 2 * FEW_ROWS
     found = session.sql("select count(*), count_if(k = 10), count_if(k = 20), count(distinct id) from many").collect()[0]
     assert tuple(found) == (rows, FEW_ROWS, 2 * FEW_ROWS, rows)
+
+
+@FORMATS
+def test_small_files_that_are_written_again_become_one_in_each_partition(session: rowmerge.Session, table_format: str) -> None:
+    session.sql(f"create table small using {table_format} partitioned by (p) as select id, id % 2 as p, 0 as n from range(10)")
+    for start in (10, 20, 30):
+        session.sql(f"insert into small select id, id % 2 as p, 0 as n from range({start}, {start + 10})")
+    merge = "merge into small t using (select id, id % 2 as p, {} as n from range({})) s on t.id = s.id"
+    for n in range(1, 6):
+        # A row of each file but those of the merge before, which go as a whole.
+        source = merge.format(n, "0, 40, 10" if n % 2 else "1, 40, 10")
+        session.sql(f"{source} when matched then update set * when not matched then insert *")
+        # In the partition that the merge is about there are the rewritten file and the new one.
+        assert session.sql("describe detail small").collect()[0]["numFiles"] == (8 - 4 + 2 if n == 1 else 4), n
+    found = session.sql("select count(*), count(distinct id), count_if(n = 5), count_if(n = 4), sum(n) from small").collect()[0]
+    assert tuple(found) == (40, 40, 4, 4, 36)

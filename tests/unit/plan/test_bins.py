@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
+from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge, bins_to_rewrite
 
 MB = 1024 * 1024
 
@@ -73,6 +73,16 @@ def test_a_purge_takes_every_file_with_deleted_rows_and_no_other() -> None:
     assert paths(bins_to_purge(files, 100 * MB)) == [("c", "a"), ("d",)]
 
 
+def test_a_command_writes_small_files_of_a_partition_as_one_and_others_by_themselves() -> None:
+    files = listing(
+        ("a", 4, 10, 1, "x"), ("b", 1, 10, 1, "x"), ("c", 1, 10, 1, "y"), ("d", 5, 10, 1, "x"), ("e", 4, 10, 0, "x"), ("f", 4, 10, 0, "x"),
+        ("g", 4, 10, 0, "x"),
+    )  # fmt: skip
+    assert paths(bins_to_rewrite(files.to_pylist(), None)) == [("d",), ("b", "a", "e", "f"), ("g",), ("c",)]
+    assert paths(bins_to_rewrite(files.to_pylist(), 5 * MB)) == [("d",), ("b", "a"), ("e",), ("f",), ("g",), ("c",)]
+
+
 def test_of_nothing_comes_nothing() -> None:
     assert compacted(listing()) == []
     assert bins_to_purge(listing(), 1) == []
+    assert bins_to_rewrite([], None) == []
