@@ -43,6 +43,11 @@ class Case:
         found = [r["seconds"][label] for r in self.repetitions[1:] if label in r["seconds"]]
         return median(found) if found else None
 
+    def ratio(self, label: str, other: str) -> float | None:
+        """The median of one label's seconds in multiples of another's in the same repetition: the machine's speed may change in between."""
+        found = [r["seconds"][label] / r["seconds"][other] for r in self.repetitions[1:] if {label, other} <= r["seconds"].keys()]
+        return median(found) if found else None
+
 
 @dataclass
 class Run:
