@@ -38,6 +38,9 @@ DuckDB reads each table: all engines ended with the same rows. *Limit* is bare j
 can do without: no join, no commit. Bytes read are all bytes that the engine's processes read, from the page cache or not; files are data
 files and files of deleted rows that were added, removed or replaced; *× ours* is set beside our engine in the same mode, where that was
 measured; memory is the highest resident size of the engine's processes together, the JVM's unused heap included.
+
+`--add` puts cases that are measured later beside those that are there, so engines of one row may be hours apart. The speed of a shared
+machine may change by half in that time: what is set side by side closely should be measured in one run.
 """
 
 
