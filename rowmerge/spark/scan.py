@@ -36,6 +36,7 @@ _WORDS = "__rowmerge_words"
 _FIRST = "__rowmerge_first"
 _SIZE = "__rowmerge_size"
 _NEARLY_ALL = 16
+"""Files without deleted rows are few where all bytes are more than so many times theirs."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
 _URI_SAFE = "_-!.~'()*,;:$&+=@/"

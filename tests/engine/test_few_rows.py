@@ -59,7 +59,7 @@ def test_small_files_that_are_written_again_become_one_in_each_partition(session
         session.sql(f"insert into small select id, id % 2 as p, 0 as n from range({start}, {start + 10})")
     merge = "merge into small t using (select id, id % 2 as p, {} as n from range({})) s on t.id = s.id"
     for n in range(1, 6):
-        # A row of each file but those of the merge before, which go as a whole.
+        # Of the file that the last merge of this partition added all rows go, of the other files some.
         source = merge.format(n, "0, 40, 10" if n % 2 else "1, 40, 10")
         session.sql(f"{source} when matched then update set * when not matched then insert *")
         # In the partition that the merge is about there are the rewritten file and the new one.
