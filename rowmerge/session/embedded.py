@@ -16,10 +16,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
+from rowmerge.session.class_archive import java_options
 
 OLDEST_SPARK = (3, 5)
 ANSWER_SECONDS = 15
 """How long a Spark Connect server may take to answer; PySpark itself would try for many minutes."""
+
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
@@ -50,7 +53,7 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rowmerge")
-    for key, value in (_defaults(given) | given).items():
+    for key, value in (_defaults() | given | {_JAVA_OPTIONS: _java_options(given)}).items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
@@ -75,13 +78,14 @@ def is_remote(session: SparkSession) -> bool:
 
 def _session_beside(running: SparkSession, given: Mapping[str, str]) -> SparkSession:
     """The running session if it has these settings, else a new one with them over the same Spark."""
-    differing = {key: value for key, value in given.items() if _setting(running, key) != value}
+    differing = {key: value for key, value in given.items() if not _has(running, key, value)}
     if not differing:
         return running
     _check_changeable(running, differing, "Spark runs in this process already")
     session = running.newSession()
-    for key in given:
-        session.conf.set(key, given[key])
+    for key, value in given.items():
+        if session.conf.isModifiable(key):
+            session.conf.set(key, value)
     return session
 
 
@@ -136,9 +140,10 @@ def _check_changeable(session: SparkSession, settings: Mapping[str, str], why: s
         raise ConfigurationError(f"{why}: spark_config cannot set {', '.join(fixed)} any more. Set it where Spark is started.")
 
 
-def _setting(session: SparkSession, key: str) -> str | None:
-    value: str | None = session.conf.get(key, None)
-    return value
+def _has(session: SparkSession, key: str, value: str) -> bool:
+    """Whether a session has a setting; Java's options stand behind ours."""
+    held: str | None = session.conf.get(key, None)
+    return held == value or (key == _JAVA_OPTIONS and f" {held}".endswith(f" {value}"))
 
 
 def check_pyspark(version: str) -> None:
@@ -150,10 +155,15 @@ def check_pyspark(version: str) -> None:
         )
 
 
-def _defaults(given: Mapping[str, str]) -> dict[str, str]:
-    cores = os.cpu_count() or 2
+def _java_options(given: Mapping[str, str]) -> str:
+    """Java's options: ours, and after them what the user's configuration says."""
     log4j = Path(__file__).with_name("log4j2.properties")
-    options = f"-Dlog4j2.configurationFile={log4j.as_uri()} {given.get('spark.driver.extraJavaOptions', '')}".strip()
+    own = [f"-Dlog4j2.configurationFile={log4j.as_uri()}", java_options(given), given.get(_JAVA_OPTIONS, "")]
+    return " ".join(filter(None, own))
+
+
+def _defaults() -> dict[str, str]:
+    cores = os.cpu_count() or 2
     return {
         "spark.master": "local[*]",
         "spark.ui.enabled": "false",
@@ -161,7 +171,6 @@ def _defaults(given: Mapping[str, str]) -> dict[str, str]:
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": _memory(),
-        "spark.driver.extraJavaOptions": options,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rowmerge-spark-warehouse"),
         "spark.sql.shuffle.partitions": str(2 * cores),

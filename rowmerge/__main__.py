@@ -1,0 +1,30 @@
+"""`python -m rowmerge archive-classes`: what the engine does from a shell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rowmerge.errors import RowmergeError
+from rowmerge.session.class_archive import make_archive
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m rowmerge")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser(
+        "archive-classes",
+        help="make the archive of classes with which the embedded Spark starts faster: once for each installation of Java and PySpark",
+    )
+    parser.parse_args()
+    try:
+        path = make_archive()
+    except RowmergeError as error:
+        print(f"rowmerge: {error}", file=sys.stderr)
+        return 1
+    print(f"{path} ({path.stat().st_size / 1e6:.0f} MB): the embedded Spark uses it from now on; delete it to do without.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""An archive of classes is made, is what Java maps from then on, and does no harm when it is cut off."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import rowmerge
+from rowmerge.session.class_archive import CACHE, find_archive
+
+STARTING = """
+import sys
+from pathlib import Path
+import rowmerge
+session = rowmerge.connect(sys.argv[1])
+mapped = False
+for maps in Path("/proc").glob("[0-9]*/maps"):
+    try:
+        mapped |= sys.argv[2] in maps.read_text()
+    except OSError:
+        pass  # it has ended, or is another user's
+print(mapped, session.sql("select sum(id) from range(10)").collect()[0][0])
+"""
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory):
+    """An archive, made by the command."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(CACHE, str(tmp_path_factory.mktemp("the cache")))
+        made = subprocess.run([sys.executable, "-m", "rowmerge", "archive-classes"], capture_output=True, text=True, check=True)
+        path = find_archive({})
+        assert made.stdout.startswith(f"{path} (") and made.stderr == ""
+        assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+        yield path
+
+
+def _start(folder, archive):
+    return subprocess.run([sys.executable, "-c", STARTING, str(folder), str(archive)], capture_output=True, text=True, check=True)
+
+
+def _complaints(started):
+    """What is said on standard error, less what Java says at every start of Spark."""
+    return [line for line in started.stderr.splitlines() if "Using incubator modules" not in line]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what Java maps")
+def test_java_maps_the_archive(archive, tmp_path):
+    started = _start(tmp_path, archive)
+    assert (started.stdout, _complaints(started)) == ("True 45\n", [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what Java maps")
+@pytest.mark.parametrize("length", [0, 50_000_000])
+def test_an_archive_that_was_cut_off_is_left_alone(archive, tmp_path, length):
+    whole = archive.read_bytes()
+    archive.unlink()
+    archive.write_bytes(whole[:length])
+    try:
+        started = _start(tmp_path, archive)
+        assert (started.stdout, _complaints(started)) == ("False 45\n", [])
+    finally:
+        archive.unlink()
+        archive.write_bytes(whole)
+
+
+def test_options_of_the_user_stand_behind_ours(spark, tmp_path):
+    held = spark.conf.get("spark.driver.extraJavaOptions")
+    assert "log4j2.configurationFile" in held and "TieredStopAtLevel" in held
+    theirs = held[held.index("-XX:TieredStopAtLevel") :]
+    session = rowmerge.connect(str(tmp_path), spark_config={"spark.driver.extraJavaOptions": theirs})
+    assert session.spark is spark

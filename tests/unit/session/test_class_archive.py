@@ -1,0 +1,74 @@
+"""Where the archive of Java's classes is looked for, and when it is used."""
+
+from __future__ import annotations
+
+import pytest
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.session.class_archive import CACHE, _stem, find_archive, java_options, make_archive
+
+
+@pytest.fixture
+def java(tmp_path, monkeypatch):
+    """A folder that looks like Java, for these tests start none."""
+    home = tmp_path / "java home"
+    (home / "bin").mkdir(parents=True)
+    (home / "lib").mkdir()
+    (home / "bin" / "java").touch()
+    (home / "lib" / "modules").write_text("17")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setenv(CACHE, str(tmp_path / "the cache"))
+    return home
+
+
+@pytest.fixture
+def archive(java, tmp_path):
+    """A file in the place of an archive."""
+    (tmp_path / "the cache").mkdir()
+    stem = _stem({})
+    path = stem.with_name(f"{stem.name}-5.jsa")
+    path.write_text("12345")
+    return path
+
+
+def test_an_archive_is_of_one_java_and_one_class_path(archive, java, monkeypatch):
+    assert find_archive({}) == find_archive({"spark.driver.memory": "2g"}) == archive
+    assert find_archive({"spark.driver.extraClassPath": "/jars/of.mine.jar"}) is None
+    with monkeypatch.context() as changed:
+        changed.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
+        assert find_archive({}) is None
+    assert find_archive({}) == archive
+    (java / "lib" / "modules").write_text("17.0.2")
+    assert find_archive({}) is None
+
+
+def test_an_archive_is_used_if_it_is_whole(archive):
+    assert java_options({}).startswith(f'"-XX:SharedArchiveFile={archive}" ')
+    archive.write_text("1234")
+    assert java_options({}) == ""
+
+
+@pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=/of/mine.jsa", "-XX:ArchiveClassesAtExit=/of/mine.jsa"])
+def test_what_the_user_says_of_archives_holds(archive, option):
+    assert java_options({"spark.driver.extraJavaOptions": f"-Dx=y {option}"}) == ""
+
+
+def test_without_java_there_is_no_archive(archive, monkeypatch):
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", "")
+    assert java_options({}) == ""
+    with pytest.raises(ConfigurationError, match="no Java"):
+        make_archive()
+
+
+def test_a_folder_that_is_none_is_named(java, tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv(CACHE, str(tmp_path / "file" / "cache"))
+    with pytest.raises(ConfigurationError, match=f"file/cache cannot be written: .*{CACHE}"):
+        make_archive()
+
+
+def test_what_java_says_is_told(java, tmp_path):
+    with pytest.raises(ConfigurationError, match="Java made no archive of classes: "):
+        make_archive()
+    assert not list((tmp_path / "the cache").iterdir())
