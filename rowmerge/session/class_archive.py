@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -34,7 +35,11 @@ _QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds=off -Xlog:cds+dynamic
 def find_archive(config: Mapping[str, str]) -> Path | None:
     """The archive of this Java and this Spark with a configuration, if there is one, whole: Java would crash on one that was cut off."""
     stem = _stem(config)
-    return next((path for path in _archives(stem) if path.stem.endswith(f"-{path.stat().st_size}")), None) if stem else None
+    for path in _archives(stem) if stem else ():
+        with suppress(FileNotFoundError):  # another process has just replaced it
+            if path.stem.endswith(f"-{path.stat().st_size}"):
+                return path
+    return None
 
 
 def java_options(config: Mapping[str, str]) -> str:
@@ -65,8 +70,10 @@ def make_archive() -> Path:
         archive = Path(made) / "classes.jsa"
         train = "import sys; from rowmerge.session.training import train; train(*sys.argv[1:])"
         options = f"{_quoted(f'-XX:ArchiveClassesAtExit={archive}')} {_QUIET}"
+        embedded = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
         # Java writes the archive when it ends, after Python did: it holds on to the pipes that are waited for.
-        done = subprocess.run([sys.executable, "-c", train, made, options], capture_output=True, text=True, check=False)
+        command = [sys.executable, "-c", train, made, options]
+        done = subprocess.run(command, env=embedded, capture_output=True, text=True, check=False)
         if done.returncode or not archive.is_file():
             lines = [line for line in done.stderr.splitlines() if line.strip()]
             raise ConfigurationError(f"Java made no archive of classes: {lines[-1] if lines else 'it says nothing about why'}")

@@ -1,0 +1,72 @@
+"""How long the embedded Spark takes to start and to answer first, without and with the archive of Java's classes, by turns.
+
+    python benchmarks/start.py [how often]
+
+Every start is a process of its own; the archive is made in a folder that is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from rowmerge.session.class_archive import CACHE, make_archive
+
+STARTING = """
+import json, sys, time
+import rowmerge
+begun = time.perf_counter()
+session = rowmerge.connect(sys.argv[1])
+taken = {"start": time.perf_counter() - begun}
+statements = {
+    "create": "create table orders using delta as select id, id % 7 as status from range(100000)",
+    "merge": "merge into orders as t using (select id * 50 as id, 9 as status from range(4000)) as s on t.id = s.id "
+             "when matched then update set * when not matched then insert *",
+    "select": "select status, count(*) from orders group by status",
+}
+for name, statement in statements.items():
+    begun = time.perf_counter()
+    session.sql(statement).collect()
+    taken[name] = time.perf_counter() - begun
+session.close()
+print(json.dumps(taken))
+"""
+
+
+def main() -> None:
+    taken: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    with tempfile.TemporaryDirectory(prefix="rowmerge-start-") as made:
+        folder = Path(made)
+        os.environ[CACHE] = str(folder / "with")
+        make_archive()
+        for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 5):
+            for kind, starts in taken.items():
+                starts.append(start(folder / f"warehouse_{kind}_{number}", folder / kind))
+    steps = list(taken["with"][0])
+    print(f"{'seconds':<10}" + "".join(f"{step:>10}" for step in [*steps, "together"]))
+    for kind, starts in taken.items():
+        medians = [median(one[step] for one in starts) for step in steps]
+        print(f"{kind:<10}" + "".join(f"{value:10.2f}" for value in [*medians, median(sum(one.values()) for one in starts)]))
+
+
+def start(warehouse: Path, cache: Path) -> dict[str, float]:
+    """Seconds of each step in a process that looks for archives in `cache`."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING, str(warehouse)],
+        env=os.environ | {CACHE: str(cache)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        check=True,
+    )
+    taken: dict[str, float] = json.loads(done.stdout)
+    return taken
+
+
+if __name__ == "__main__":
+    main()
