@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timezone
 from fnmatch import fnmatch
 from pathlib import Path
@@ -49,9 +50,10 @@ def main(words: list[str] | None = None) -> None:
     lock = (folder / "lock").open("w")
     fcntl.flock(lock, fcntl.LOCK_EX)
     scenarios = chosen(SCENARIOS, arguments.scenarios)
-    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine(), arguments.cold)
+    run = Run(arguments.scale, f"{datetime.now(timezone.utc):%Y-%m-%d}", machine())
     if arguments.add and arguments.out.exists():
-        run = Run.read(arguments.out).without(scenarios, chosen(ENGINES, arguments.engines))
+        run = Run.read(arguments.out)
+        run = run if arguments.cold else run.without(scenarios, chosen(ENGINES, arguments.engines))
     engines = []
     for engine in chosen(ENGINES, arguments.engines):
         missing = ENGINES[engine].missing(peers)
@@ -62,19 +64,22 @@ def main(words: list[str] | None = None) -> None:
             engines.append(engine)
     sources = load(folder, arguments.scale, engines, scenarios, 1 + arguments.repetitions)
     for engine in engines:
-        groups = [[scenario] for scenario in scenarios] if arguments.cold else [scenarios]
-        for group in groups:
-            job = {
-                "engine": engine,
-                "folder": str(folder),
-                "peers": str(peers.folder),
-                "scenarios": group,
-                "sources": sources,
-                "repetitions": arguments.repetitions,
-                "seconds": arguments.seconds,
-            }
-            work(run, job, ENGINES[engine].python(peers), arguments.patience)
-            run.write(arguments.out)
+        job = {
+            "engine": engine,
+            "folder": str(folder),
+            "peers": str(peers.folder),
+            "scenarios": scenarios,
+            "sources": sources,
+            "repetitions": arguments.repetitions,
+            "seconds": arguments.seconds,
+            "prepared": False,
+        }
+        python = ENGINES[engine].python(peers)
+        if arguments.cold:
+            begin(run, job, python, arguments.patience, arguments.cold)
+        else:
+            work(run, job, python, arguments.patience)
+        run.write(arguments.out)
     told = run.disagreements()
     failed = [f"{case.engine}, scenario {case.scenario}: {case.failed}" for case in run.cases if case.failed]
     print("\n".join([*told, *failed]) or f"all engines end with the same rows; {arguments.out}", file=sys.stderr)
@@ -90,7 +95,9 @@ def parsed(words: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=5, help="after the first one")
     parser.add_argument("--seconds", type=float, default=60.0, help="no further repetition of a scenario when its own took so long")
     parser.add_argument("--patience", type=float, default=900.0, help="an engine that takes longer for one repetition has failed")
-    parser.add_argument("--cold", action="store_true", help="a new process for each scenario: the first repetition is its first statement")
+    parser.add_argument(
+        "--cold", type=int, default=0, metavar="N", help="N new processes for each scenario instead, of one repetition each"
+    )
     parser.add_argument("--smoke", action="store_true", help="a failing engine fails the run, as different rows always do")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "rowmerge-benchmarks", help="data and tables; kept")
     parser.add_argument("--peers", type=Path, default=ROOT / ".peers", help="jars and Python of the peers; see `make bench-peers`")
@@ -123,7 +130,8 @@ def load(folder: Path, scale: float, engines: list[str], scenarios: list[str], r
 
 
 def settings() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT)}
+    """The environment of engines. Java starts as it does where nobody has made an archive of its classes."""
+    return {**os.environ, "PYTHONPATH": str(ROOT), "ROWMERGE_CACHE": os.devnull}
 
 
 def work(run: Run, job: dict[str, Any], python: str, patience: float) -> None:
@@ -135,6 +143,29 @@ def work(run: Run, job: dict[str, Any], python: str, patience: float) -> None:
     while left:
         done = _process(run, {**job, "scenarios": left}, python, patience)
         left = left[len(done) :]
+
+
+def begin(run: Run, job: dict[str, Any], python: str, patience: float, processes: int) -> None:
+    """Run each scenario in so many processes that do nothing else, for `Case.cold`; what there was of that is gone."""
+    layouts = set()
+    for scenario in job["scenarios"]:
+        layout = SCENARIOS[scenario].layout
+        alone = {**job, "scenarios": [scenario], "repetitions": 0}
+        if layout not in layouts:
+            # It gives the tables their settings, and is no cold one.
+            work(replace(run, cases=[]), alone, python, patience)
+            layouts.add(layout)
+        case = run.case(scenario, job["engine"])
+        if case is None:
+            case = Case(scenario, job["engine"])
+            run.cases.append(case)
+        case.cold = []
+        for _ in range(processes):
+            once = replace(run, cases=[])
+            work(once, {**alone, "prepared": True}, python, patience)
+            (done,) = once.cases
+            case.rows, case.answers, case.failed = case.rows or done.rows, case.answers or done.answers, case.failed or done.failed
+            case.cold += [repetition["process"] for repetition in done.repetitions]
 
 
 def _process(run: Run, job: dict[str, Any], python: str, patience: float) -> list[str]:

@@ -15,11 +15,14 @@ from benchmarks.scenarios import SCENARIOS
 
 @dataclass
 class Case:
-    """One scenario on one engine. `repetitions` as Measured has them, the first on a table and with code that were never used before."""
+    """One scenario on one engine. `repetitions` as Measured has them, the first on a table that was never opened before. `cold`: the
+    seconds of processes that did nothing else, from their start to the end of their one repetition.
+    """
 
     scenario: str
     engine: str
     repetitions: list[dict[str, Any]] = field(default_factory=list)
+    cold: list[float] = field(default_factory=list)
     rows: str | None = None
     answers: dict[str, str] = field(default_factory=dict)
     failed: str | None = None
@@ -51,12 +54,11 @@ class Case:
 
 @dataclass
 class Run:
-    """All cases, and where and when they ran. `cold`: each scenario began in a new process; `skipped`: engines that could not run, why."""
+    """All cases, and where and when they ran. `skipped`: engines that could not run, why; `started`: seconds of their last start."""
 
     scale: float
     date: str
     machine: dict[str, str]
-    cold: bool = False
     versions: dict[str, str] = field(default_factory=dict)
     skipped: dict[str, str] = field(default_factory=dict)
     started: dict[str, float] = field(default_factory=dict)

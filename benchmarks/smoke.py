@@ -20,8 +20,9 @@ def smoke(folder: Path) -> str:
     """Run it below a folder; the page that comes of it. Raises SystemExit when an engine fails or has other rows."""
     results, docs = folder / "benchmark.json", folder / "docs"
     docs.mkdir()
-    size = ["--scale", "0.01", "--repetitions", "1", "--smoke"]
-    main([*size, "--engines", ENGINES, "--scenarios", SCENARIOS, "--folder", str(folder), "--out", str(results)])
+    size = ["--scale", "0.01", "--repetitions", "1", "--smoke", "--folder", str(folder), "--out", str(results)]
+    main([*size, "--engines", ENGINES, "--scenarios", SCENARIOS])
+    main([*size, "--engines", "delta-rs", "--scenarios", "1", "--cold", "1", "--add"])
     print_page([str(results), "--docs", str(docs)])
     return (docs / "performance.md").read_text(encoding="utf-8")
 

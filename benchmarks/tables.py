@@ -47,9 +47,13 @@ class Tables:
         shutil.copytree(kept, place, copy_function=_shared)
         return place
 
+    def set_aside_at(self, format_: str, layout: str) -> Path:
+        """Where a table is that an engine has prepared."""
+        return self.folder / "prepared" / format_ / layout
+
     def set_aside(self, place: Path, format_: str, layout: str) -> Path:
-        """Keep a table that an engine has prepared, for as long as the engine runs; returns where."""
-        kept = self.folder / "prepared" / format_ / layout
+        """Keep a table that an engine has prepared, for as long as the engine's processes run; returns where."""
+        kept = self.set_aside_at(format_, layout)
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
         place.rename(kept)

@@ -23,17 +23,24 @@ MARK = "told: "
 
 
 class Worker:
-    """`sources`: Parquet files by name; `repetitions` are those after the first, fewer when they take more than `seconds` together."""
+    """`job`: `sources`, Parquet files by name; `repetitions`, those after the first, fewer when they take more than `seconds` together;
+    `prepared`: whether an earlier process of the engine has given the tables its settings.
+    """
 
-    def __init__(self, engine: Engine, tables: Tables, sources: Mapping[str, str], repetitions: int, seconds: float) -> None:
-        self._engine, self._tables, self._sources = engine, tables, sources
-        self._repetitions, self._seconds = repetitions, seconds
+    def __init__(self, engine: Engine, tables: Tables, job: Mapping[str, Any], begun: float) -> None:
+        self._engine, self._tables, self._sources = engine, tables, job["sources"]
+        self._repetitions, self._seconds = job["repetitions"], job["seconds"]
+        self._were_prepared = job["prepared"]
         self._prepared: dict[str, Path] = {}
+        self._begun = begun
 
     def run(self, scenario: Scenario) -> None:
         """All repetitions of a scenario; the first on a table that was never opened."""
+        before = time.perf_counter()
         kept = self._table(scenario.layout)
         place = self._tables.bring_back(self._engine.format, kept)
+        # Copying the table is not the engine's.
+        since = self._begun + time.perf_counter() - before
         begun = time.monotonic()
         for number in range(1 + self._repetitions):
             if number > 1 and time.monotonic() - begun > self._seconds:
@@ -42,7 +49,8 @@ class Worker:
                 place = self._tables.bring_back(self._engine.format, kept)
             self._engine.open(place, known=number > 0)
             result, answers = self._repeat(scenario, place, number)
-            tell(scenario=scenario.name, repetition=number, **asdict(result))
+            cold = {"process": time.perf_counter() - since} if number == 0 else {}
+            tell(scenario=scenario.name, repetition=number, **cold, **asdict(result))
             if number == 0:
                 if self._engine.ends:
                     tell(scenario=scenario.name, check=str(place), answers=answers)
@@ -73,6 +81,8 @@ class Worker:
 
     def _table(self, layout: str) -> Path:
         """The loaded table in the engine's own setting."""
+        if self._were_prepared:
+            return self._tables.set_aside_at(self._engine.format, layout)
         if layout not in self._prepared:
             place = self._tables.bring_back(self._engine.format, self._tables.kept(self._engine.format, layout))
             self._engine.prepare(place, layout)
@@ -95,7 +105,7 @@ def main() -> None:
     begun = time.perf_counter()
     engine = ENGINES[job["engine"]].make(tables, Peers(Path(job["peers"])))
     tell(versions=dict(engine.versions), started=time.perf_counter() - begun)
-    worker = Worker(engine, tables, job["sources"], job["repetitions"], job["seconds"])
+    worker = Worker(engine, tables, job, begun)
     for name in job["scenarios"]:
         try:
             worker.run(SCENARIOS[name])

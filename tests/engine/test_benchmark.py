@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -21,3 +22,5 @@ def test_all_engines_of_the_benchmark_end_with_the_same_rows(tmp_path: Path) -> 
     assert run.returncode == 0, run.stderr
     assert "all engines end with the same rows" in run.stderr
     assert "| 12 | rowmerge, Delta, auto |" in run.stdout and "| 12 | delta-rs |" in run.stdout
+    table = run.stdout.split("### Cold seconds")[1].split("###")[0]
+    assert "| | delta-rs |" in table and re.search(r"\| \*\*1\*\* .* \| \d+\.\d\d \|", table)
