@@ -68,11 +68,11 @@ class ChangeByKeys:
         driver that is all of Spark does it: there a source is rarely too large for it.
         """
         table = self.table_after
-        if not self._all_are_new or once.written or once.is_kept or table.partitioning or table.ordering or not is_all_of_spark(self.spark):
+        if not self._all_are_new or once.passed or once.is_kept or table.partitioning or table.ordering or not is_all_of_spark(self.spark):
             return None
         if is_made_of_few_bytes(once.frame):
             return None  # the driver may write its rows, without Python on an executor
-        once.written = True
+        once.passed = True
         return write_source(once, self.plan, table)
 
     def make(self) -> Make | None:

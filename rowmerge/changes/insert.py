@@ -38,7 +38,7 @@ from rowmerge.spark.source import SourceRowsOnce, collect_arrow
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, write_outcomes
 from rowmerge.spark.written import Written
-from rowmerge.table.files import AddedFile, FileChanges
+from rowmerge.table.files import AddedFile, FileChanges, live_rows
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.rules import Check
 from rowmerge.table.schema import Struct, arrow_schema, backquote, sql_name
@@ -226,7 +226,7 @@ def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[pa.Table | None
 def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None) -> RowChanges:
     deleted = 0
     if removed is not None:
-        deleted = (pc.sum(removed["records"]).as_py() or 0) - (pc.sum(removed["deleted"]).as_py() or 0)
+        deleted = live_rows(removed)
     return RowChanges(
         inserted=inserted,
         deleted=deleted,

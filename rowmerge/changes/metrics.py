@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.written import Written
-from rowmerge.table.files import FileChanges
+from rowmerge.table.files import FileChanges, live_rows
 
 
 def row_changes(written: Written, files: FileChanges, whole: pa.Table) -> RowChanges:
     """What a command did to rows and files. `whole`: files, as rows of `Snapshot.files()`, that left with all their rows, unread."""
-    dropped = (pc.sum(whole["records"]).as_py() or 0) - (pc.sum(whole["deleted"]).as_py() or 0)
+    dropped = live_rows(whole)
     return RowChanges(
         inserted=written.inserted,
         updated=written.updated,

@@ -13,12 +13,11 @@ from pyroaring import BitMap64
 
 from rowmerge.changes.by_keys import ChangeByKeys, keys_tell_all
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.changes.file_changes import file_changes
 from rowmerge.changes.metrics import row_changes, row_metrics
 from rowmerge.changes.result import ChangeResult, Timings
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch, RowsMustStay
-from rowmerge.plan.bins import bins_to_rewrite
-from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.key_ranges import key_condition
 from rowmerge.plan.pruning import all_of, everything, key_mask, range_mask
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
@@ -33,19 +32,20 @@ from rowmerge.spark.joins import (
     joined_rows,
     merge_outcomes,
     repeated_keys,
+    tells_of_all_rows,
     unmatched_rows,
 )
 from rowmerge.spark.key_lookup import is_all_of_spark, rows_by_keys
 from rowmerge.spark.outcomes import boolean, outcome_rows
-from rowmerge.spark.scan import deleted_rows, read_snapshot, spark_path
+from rowmerge.spark.scan import read_snapshot, spark_path
 from rowmerge.spark.source import Source, SourceKey, SourceRowsOnce, fit
-from rowmerge.spark.source_writing import few_files_of, write_source_rows
-from rowmerge.spark.write import Rewrite, rewrite_files, write_outcomes
+from rowmerge.spark.source_writing import few_files_of, is_made_of_few_bytes, write_source_rows
+from rowmerge.spark.write import write_outcomes
 from rowmerge.spark.written import Written, discard
-from rowmerge.table.files import FileChanges, Lineage, Positions, RowOrigin
+from rowmerge.table.files import Lineage, Positions, RowOrigin, live_rows
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Field
-from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition, WriteMode
+from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -109,11 +109,22 @@ class RowChange:
             made = None if first is None else self._attempt(first.source, first.written)
             if made is not None:
                 return made
+        return self._found(self._attempt(self._passing(self.source_once) or self._kept(self.source_once)))
+
+    def _passing(self, once: SourceRowsOnce) -> Source | None:
+        """A source that one join is to read, and nothing before it; None where it may be small, or was kept for an earlier attempt."""
+        if not tells_of_all_rows(self.plan) or once.is_kept or once.passed:
+            return None
+        with self.timings.measure("plan"):
+            mask, columns = self._files_to_read(None)
+            listing = self.snapshot.files(columns)
+            return None if is_made_of_few_bytes(once.frame) else once.passing(live_rows(listing.filter(mask(listing))))
+
+    def _kept(self, once: SourceRowsOnce) -> Source:
         with self.timings.measure("spark"):
             many_keys = self._by_keys is not None and is_all_of_spark(self.spark)
             make = None if self._by_keys is None else self._by_keys.make()
-            source = self.source_once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys, make=make)
-        return self._found(self._attempt(source))
+            return once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys, make=make)
 
     @staticmethod
     def _found(made: Attempt | None) -> Attempt:
@@ -139,8 +150,9 @@ class RowChange:
                     written.discard()
                     return None
                 written = ran
+                source = None if source is None else source.counted()
                 self._check_cardinality(written, rest, source)
-                files, rewritten = self._file_changes(written, rest, whole)
+                files, rewritten = file_changes(self.spark, self.snapshot, self.plan, written, rest, whole)
         except BaseException:
             written.discard()
             raise
@@ -165,6 +177,8 @@ class RowChange:
 
     def _matching(self, source: Source | None, first: Written | None) -> Callable[[pa.Table], pa.Array]:
         """Which files of others hold rows that the command would have minded."""
+        if source is not None and source.counting is not None:
+            return everything  # it cannot be asked again what it had
         if first is not None and self._by_keys is not None and source is not None:
             return partial(self._by_keys.files_met, source)
         return partial(files_minded, self.spark, self.snapshot, self.plan, source)
@@ -352,44 +366,3 @@ class RowChange:
         assert source is not None and self.plan.on is not None
         keys = repeated_keys(self.plan, self._joined(files, source))
         raise MultipleSourceRowsMatch(self.plan.table, keys, written.repeated)
-
-    def _file_changes(self, written: Written, files: pa.Table, whole: pa.Table) -> tuple[FileChanges, int]:
-        """Deleted positions to removed, marked and rewritten files. Also the number of rows copied by rewriting."""
-        removed: list[str] = whole["path"].to_pylist()
-        marked: dict[str, Positions] = {}
-        rewritten: dict[str, Positions] = {}
-        touched = written.touched_files(files)
-        before = deleted_rows(self.spark, self.snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
-        copied = 0
-        for row in touched:
-            path, new = row["path"], written.positions[spark_path(row["path"])]
-            old = before.get(path, Positions())
-            gone = new | old
-            match self._strategy(row, len(gone), len(gone) - len(old)):
-                case Strategy.DROP:
-                    removed.append(path)
-                case Strategy.MARK:
-                    marked[path] = gone
-                case Strategy.REWRITE:
-                    rewritten[path] = gone
-                case Strategy.KEEP:
-                    pass
-        added = list(written.files)
-        if rewritten:
-            bins = bins_to_rewrite([row for row in touched if row["path"] in rewritten], self.snapshot.target_file_size)
-            rewrites = [Rewrite({path: rewritten[path] for path in b.paths}, b.partition, b.size) for b in bins]
-            again = rewrite_files(self.spark, self.snapshot, rewrites)
-            copied = sum(file.records for file in again.files)
-            added += again.files
-            removed += rewritten
-        return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
-
-    def _strategy(self, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
-        stays = self.snapshot.rows_stay_for
-        mode = self.snapshot.write_mode(self.plan.operation) if stays is None else WriteMode.MERGE_ON_READ
-        chosen = strategy(
-            mode, can_mark=self.snapshot.can_mark_deleted, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
-        )
-        if stays is not None and chosen is Strategy.REWRITE:
-            raise RowsMustStay(self.plan.table, stays, "rewrite files of")
-        return chosen

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
 from rowmerge.changes.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
 from rowmerge.changes.insert import NewRows, partition_mask
 from rowmerge.changes.result import ChangeResult, RowChanges, Timings
@@ -15,7 +13,7 @@ from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, Rowme
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.written import Written, discard
-from rowmerge.table.files import FileChanges
+from rowmerge.table.files import FileChanges, live_rows
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
 
@@ -87,7 +85,7 @@ def truncate(
         mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
         listing = listing.filter(mask(listing))
-        deleted = (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
+        deleted = live_rows(listing)
         paths = tuple(listing["path"].to_pylist())
         files = FileChanges(removed=paths)
         changes = RowChanges(deleted=deleted, files_removed=len(paths))

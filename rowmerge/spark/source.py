@@ -70,7 +70,8 @@ class SourceKey:
 class Source:
     """The materialized rows, with an ordinal that is theirs for good; `ordinals`: the first and the last one. `local`: the same rows, when
     they are held by the driver. `each`: the ordinals of the rows in the order of `SourceKey.column`, where that is known. `made`: what was
-    to be made of them at once, see `materialize`."""
+    to be made of them at once, see `materialize`. `counting`: of rows that are not kept, what will know how many there were when one job
+    has read them; until then `rows` is a guess."""
 
     frame: DataFrame
     schema: Struct
@@ -80,11 +81,12 @@ class Source:
     local: pa.Table | None = None
     each: pa.ChunkedArray | None = None
     made: pa.Table | None = None
+    counting: Observation | None = None
 
     @property
     def broadcastable(self) -> bool:
         """Whether it is small enough to send to every executor."""
-        return self.rows * row_width(self.schema) <= BROADCAST_BYTES
+        return _is_small(self.rows, self.schema)
 
     @property
     def makes_few_files(self) -> bool:
@@ -105,6 +107,10 @@ class Source:
     def _tasks(self) -> int:
         first, last = (ordinal >> _TASK_BITS for ordinal in self.ordinals)
         return last - first + 1
+
+    def counted(self) -> Source:
+        """The same, after the job that read its rows."""
+        return self if self.counting is None else replace(self, rows=_observed(self.counting))
 
     def without(self, ordinals: BitMap64) -> DataFrame:
         """The rows, less those with these ordinals."""
@@ -167,18 +173,28 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_
 
 @dataclass
 class SourceRowsOnce:
-    """A source that is evaluated when its keys are first asked for, and kept for later attempts. `written`: it was written without being
+    """A source that is evaluated when its keys are first asked for, and kept for later attempts. `passed`: it was evaluated without being
     kept once, and what came of that was thrown away."""
 
     frame: DataFrame
     alias: str
-    written: bool = False
+    passed: bool = False
     _kept: tuple[tuple[KeyPair, ...], Source] | None = None
 
     @property
     def is_kept(self) -> bool:
         """Whether its rows are held."""
         return self._kept is not None
+
+    def passing(self, guess: int) -> Source | None:
+        """The rows for one job that reads them once: nothing is held, and their keys are not known. `guess`: about how many they are; None
+        where so many are broadcast."""
+        if _is_small(guess, schema_of(self.frame)) or not hasattr(self.frame, "toArrow"):
+            return None  # before 4.0 Spark never tells a count that it left out
+        self.passed = True
+        counting = Observation()
+        rows = self.frame.observe(counting, F.count(F.lit(1)).alias("rows")).withColumn(ORDINAL, F.monotonically_increasing_id())
+        return Source(rows, schema_of(self.frame), guess, (), counting=counting)
 
     def rows(self, pairs: tuple[KeyPair, ...], *, many_keys: bool = False, make: Make | None = None) -> Source:
         """The materialized source with these keys; what is to be made of its rows is made for the first attempt alone."""
@@ -331,6 +347,20 @@ def collect_arrow(frame: DataFrame) -> pa.Table:
     if hasattr(frame, "toArrow"):
         return frame.toArrow()
     return pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
+
+
+def _observed(counting: Observation) -> int:
+    """The count. Where Spark saw that there are no rows, and left the counting out, it has no value, for which PySpark has no row."""
+    try:
+        return int(counting.get.get("rows", 0))
+    except Exception as error:
+        if type(error).__module__ == "py4j.protocol" and "toPyRow" in str(error):
+            return 0
+        raise
+
+
+def _is_small(rows: int, schema: Struct) -> bool:
+    return rows * row_width(schema) <= BROADCAST_BYTES
 
 
 def row_width(schema: Struct) -> int:

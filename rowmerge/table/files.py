@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from rowmerge.table.schema import Field, Struct
@@ -43,6 +44,11 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
             ("nulls", nulls),
         ]
     )
+
+
+def live_rows(listing: pa.Table) -> int:
+    """How many rows files (rows of a `file_listing`) have that are not deleted; what is unknown counts as none."""
+    return (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
 
 
 @dataclass(frozen=True)

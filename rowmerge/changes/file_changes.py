@@ -1,0 +1,70 @@
+"""From the rows that a command takes away to what becomes of their files: dropped, marked, or written again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from rowmerge.errors import RowsMustStay
+from rowmerge.plan.bins import bins_to_rewrite
+from rowmerge.plan.file_strategy import Strategy, strategy
+from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.scan import deleted_rows, spark_path
+from rowmerge.spark.write import Rewrite, rewrite_files
+from rowmerge.spark.written import Written
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.snapshot import Snapshot, WriteMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def file_changes(
+    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: pa.Table, whole: pa.Table
+) -> tuple[FileChanges, int]:
+    """The changes, and the number of rows that were copied by rewriting. `files`: those that were read, `whole`: those that leave unread
+    (rows of `Snapshot.files()`).
+
+    Raises RowsMustStay, and what reading deleted rows and rewriting raise.
+    """
+    removed: list[str] = whole["path"].to_pylist()
+    marked: dict[str, Positions] = {}
+    rewritten: dict[str, Positions] = {}
+    touched = written.touched_files(files)
+    before = deleted_rows(spark, snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
+    copied = 0
+    for row in touched:
+        path, new = row["path"], written.positions[spark_path(row["path"])]
+        old = before.get(path, Positions())
+        gone = new | old
+        match _strategy(snapshot, plan, row, len(gone), len(gone) - len(old)):
+            case Strategy.DROP:
+                removed.append(path)
+            case Strategy.MARK:
+                marked[path] = gone
+            case Strategy.REWRITE:
+                rewritten[path] = gone
+            case Strategy.KEEP:
+                pass
+    added = list(written.files)
+    if rewritten:
+        bins = bins_to_rewrite([row for row in touched if row["path"] in rewritten], snapshot.target_file_size)
+        rewrites = [Rewrite({path: rewritten[path] for path in b.paths}, b.partition, b.size) for b in bins]
+        again = rewrite_files(spark, snapshot, rewrites)
+        copied = sum(file.records for file in again.files)
+        added += again.files
+        removed += rewritten
+    return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
+
+
+def _strategy(snapshot: Snapshot, plan: RowPlan, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
+    stays = snapshot.rows_stay_for
+    mode = snapshot.write_mode(plan.operation) if stays is None else WriteMode.MERGE_ON_READ
+    chosen = strategy(
+        mode, can_mark=snapshot.can_mark_deleted, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
+    )
+    if stays is not None and chosen is Strategy.REWRITE:
+        raise RowsMustStay(plan.table, stays, "rewrite files of")
+    return chosen

@@ -1,0 +1,115 @@
+"""The source of a mirror, a MERGE that says what becomes of every row, is read once by the join, and not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import rowmerge
+from rowmerge.changes import row_change
+from rowmerge.spark import source
+from tests.engine.interleaving import overtaken
+from tests.readers import read_with_delta_rs, read_with_pyiceberg
+
+MIRROR = (
+    "on t.id = s.id when matched and t.name <> s.name then update set * when not matched then insert * "
+    "when not matched by source then delete"
+)
+CHANGED = "select id, if(id % 10 = 0, 'new', 'old') as name from range(500, 1200)"
+AFTER = {n: "new" if n % 10 == 0 or n >= 1000 else "old" for n in range(500, 1200)}
+READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def mirrored(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A table of 1000 rows; its format. It counts as large, and so does whatever is merged into it."""
+    monkeypatch.setattr(row_change, "is_made_of_few_bytes", lambda _: False)
+    monkeypatch.setattr(source, "BROADCAST_BYTES", 1000)
+    mode = "tblproperties ('rowmerge.write.mode' = 'merge-on-read')"
+    session.sql(f"create table mirrored using {request.param} {mode} as select id, 'old' as name from range(1000)")
+    return str(request.param)
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What is kept of sources from now on."""
+    asked: Callable[..., source.Source] = source.materialize
+    found: list[object] = []
+    monkeypatch.setattr(source, "materialize", lambda *given, **more: found.append(given[1]) or asked(*given, **more))
+    return found
+
+
+def _rows(session: rowmerge.Session, mirrored: str) -> dict[int, str]:
+    """As an independent reader sees them; no id stands twice."""
+    location = session.sql("describe detail mirrored").collect()[0]["location"]
+    rows = READERS[mirrored](location).to_pylist()
+    found = {row["id"]: row["name"] for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_a_mirror_reads_its_source_once(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+    changed = f"select id, if(id >= 1000, 'new', name) as name from ({CHANGED})"
+    done = session.execute(f"merge into mirrored t using ({changed}) s {MIRROR}").changes
+    assert (done.updated, done.inserted, done.deleted) == (50, 200, 500)
+    assert _rows(session, mirrored) == AFTER
+    assert kept == []
+    if mirrored == "delta":
+        metrics = session.sql("describe history mirrored limit 1").collect()[0]["operationMetrics"]
+        assert metrics["numSourceRows"] == "700"
+
+
+def test_without_new_rows_what_no_source_row_meets_goes_all_the_same(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+    clauses = "on t.id = s.id when matched then update set name = s.name when not matched by source then update set name = 'gone'"
+    done = session.execute(f"merge into mirrored t using (select id, 'here' as name from range(900, 1200)) s {clauses}").changes
+    assert (done.updated, done.inserted, done.deleted) == (1000, 0, 0)
+    assert _rows(session, mirrored) == {n: "here" if n >= 900 else "gone" for n in range(1000)}
+    assert kept == []
+
+
+@pytest.mark.parametrize("rows", ["select id, 'x' as name from range(10) where id < 0", "select id, name from nobody where id < 0"])
+def test_a_source_of_no_rows_takes_all_away(session: rowmerge.Session, mirrored: str, rows: str) -> None:
+    """Whether Spark knows that it has none from the start, or finds out on the way."""
+    session.sql("create table nobody as select id, 'x' as name, uuid() as text from range(1000) where id % 2 = 1")
+    session.sql("update nobody set id = -1 where id = 1")
+    session.sql("delete from nobody where id = -1")
+    done = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
+    assert (done.updated, done.inserted, done.deleted) == (0, 0, 1000)
+    assert _rows(session, mirrored) == {}
+
+
+def test_a_random_source_is_one_source(session: rowmerge.Session, mirrored: str, kept: list[object]) -> None:
+    rows = "select id, if(rand() < 0.5, 'old', 'new') as name from range(500, 3000) where rand() < 0.5"
+    done = session.execute(f"merge into mirrored t using ({rows}) s {MIRROR}").changes
+    found = _rows(session, mirrored)
+    assert 1000 - done.deleted == sum(n < 1000 for n in found)
+    assert done.inserted == sum(n >= 1000 for n in found)
+    assert done.updated == sum(n < 1000 and name == "new" for n, name in found.items())
+    assert kept == []
+
+
+def test_two_source_rows_for_one_are_named_and_nothing_changes(session: rowmerge.Session, mirrored: str) -> None:
+    twice = f"select * from ({CHANGED}) union all select 700, 'newest'"
+    with pytest.raises(rowmerge.errors.MultipleSourceRowsMatch, match="id = 700"):
+        session.sql(f"merge into mirrored t using ({twice}) s {MIRROR}")
+    assert _rows(session, mirrored) == dict.fromkeys(range(1000), "old")
+
+
+def test_after_a_conflict_the_source_is_kept(session: rowmerge.Session, mirrored: str, kept: list[object], tmp_path: Path) -> None:
+    """What others changed meanwhile is looked at anew."""
+    winner = "update mirrored set name = 'theirs' where id in (100, 700)"
+    changed = f"select id, if(id >= 1000, 'new', name) as name from ({CHANGED})"
+    result, _ = overtaken(session.spark, str(tmp_path / "warehouse"), f"merge into mirrored t using ({changed}) s {MIRROR}", winner)
+    assert result.attempts == 2
+    assert _rows(session, mirrored) == AFTER
+    assert len(kept) == 1
+
+
+@pytest.mark.parametrize("clause", ["when not matched by source and t.id < 10 then delete", "when not matched then insert *"])
+def test_a_source_that_may_be_small_is_kept(session: rowmerge.Session, mirrored: str, kept: list[object], clause: str) -> None:
+    """For it may be broadcast then, or its keys leave files unread."""
+    session.sql(f"merge into mirrored t using ({CHANGED}) s on t.id = s.id when matched and t.name <> s.name then update set * {clause}")
+    assert len(kept) == 1
+    assert len(_rows(session, mirrored)) == (990 if "delete" in clause else 1200)
