@@ -28,8 +28,7 @@ WHY: dict[str, str] = {
     "9": f"Twenty times the same: {_LATENCY[0].lower()}{_LATENCY[1:]}",
     "11": f"{_THROUGH_PYTHON} Half of the first job's time goes into handing rows over as Arrow, one by one. Each file loses so many rows "
     "that it is written again, in a second job.",
-    "12": "Our source is kept first, all columns of six million rows in the JVM's heap, for two jobs read it; then both sides are sorted "
-    "to be joined.",
+    "12": "All columns of both sides are sorted to be joined and compared, and each row of ours has its file's path with it.",
     "13k": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "13d": "Spark plans and runs a job for a query that reads one page; delta-rs plans in the process that reads.",
     "L 1": _PARTITIONS,

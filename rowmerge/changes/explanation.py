@@ -22,6 +22,7 @@ from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmat
 from rowmerge.spark.outcomes import new_rows, outcome_rows
 from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.source import Source, unevaluated
+from rowmerge.table.files import live_rows
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import FileMask, Snapshot, WriteMode
@@ -194,8 +195,4 @@ def _told(files: pa.Table) -> str:
     size = pc.sum(files["size"]).as_py() or 0
     if files["records"].null_count:
         return f"rows unknown, {size:,} bytes"
-    return f"{_sum(files, 'records') - _sum(files, 'deleted'):,} row(s), {size:,} bytes"
-
-
-def _sum(files: pa.Table, column: str) -> int:
-    return int(pc.sum(files[column]).as_py() or 0)
+    return f"{live_rows(files):,} row(s), {size:,} bytes"
