@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
-from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.storage.store import DELETED_AT_ONCE, Put, Storage, StoredObject
 
 _Result = TypeVar("_Result")
 
@@ -75,9 +76,10 @@ class DistantStorage(Storage):
     def exists(self, path: str) -> bool:
         return self.trips.around(f"exists {path}", lambda: Storage.exists(self, path))
 
-    def delete(self, paths: list[str]) -> None:
-        if paths:
-            self.trips.around(f"delete {len(paths)}", lambda: Storage.delete(self, paths))
+    def delete(self, paths: Sequence[str]) -> None:
+        for start in range(0, len(paths), DELETED_AT_ONCE):
+            bulk = paths[start : start + DELETED_AT_ONCE]
+            self.trips.around(f"delete {len(bulk)}", partial(Storage.delete, self, bulk))
 
     # The last method: below it, `list` in an annotation would mean this one.
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:

@@ -310,7 +310,7 @@ class DirectoryCatalog:
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case ViewFolder():
                 # The newest goes last: until then the view is what it was.
-                folder.delete([file_of(version) for version in _versions(folder)])
+                folder.delete_in_order([file_of(version) for version in _versions(folder)])
             case DeltaFolder():
                 remove_table(folder, LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)

@@ -41,7 +41,7 @@ def finish_removal(folder: Storage) -> None:
         objects = [o.path for o in folder.list() if o.path != dropped]
         folder.delete([path for path in objects if not path.startswith(f"{log}/")])
         if _mark(folder, dropped) == mark:
-            folder.delete([path for path in objects if path.startswith(f"{log}/")])
+            folder.delete_in_order([path for path in objects if path.startswith(f"{log}/")])
         if _mark(folder, dropped) == mark:
             folder.delete([dropped])
             folder.remove_folders()

@@ -110,7 +110,7 @@ class Vacuum:
 
     def _delete(self, paths: Sequence[str], found: Sequence[StoredObject]) -> int:
         try:
-            self.storage.delete(list(paths))
+            self.storage.delete(paths)
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise

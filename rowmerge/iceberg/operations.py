@@ -257,7 +257,7 @@ class DirectoryOperations:
     def _delete(self, paths: list[str]) -> None:
         """Of old metadata; what is left is an orphan."""
         try:
-            self._storage.delete(paths)
+            self._storage.delete_in_order(paths)
         except StorageError:
             return
 

@@ -35,6 +35,9 @@ def _metadata_files(metadata: TableMetadata) -> Iterator[str]:
 
 
 def _delete(storage: Storage, paths: Iterable[str]) -> None:
+    found: dict[str, tuple[Storage, list[str]]] = {}
     for path in sorted(set(paths)):
         holder, below = located(storage, path)
-        holder.delete([below, checksum_of(below)] if local_path(holder.location) is not None else [below])
+        found.setdefault(holder.location, (holder, []))[1].append(below)
+    for holder, names in found.values():
+        holder.delete([*names, *map(checksum_of, names)] if local_path(holder.location) is not None else names)

@@ -123,21 +123,21 @@ class Vacuum:
 
     # ------------------------------------------------------------------ files
 
-    def _deletable(self, expired: Mapping[str, FileKind]) -> dict[Storage, list[str]]:
-        """The files in the table's own folders, by folder; what names others after what it names. All others stay."""
+    def _deletable(self, expired: Mapping[str, FileKind]) -> dict[tuple[FileKind, Storage], list[str]]:
+        """The files in the table's own folders, by kind and folder; what names others after what it names. All others stay."""
         properties = newest(self.operations, self.table).metadata.properties
         chosen = [absolute_location(properties[name]) for name in (DATA_PATH, METADATA_PATH) if name in properties]
         roots = [self.storage, *map(self.storage.at, chosen)]
-        found: dict[Storage, list[str]] = {}
+        found: dict[tuple[FileKind, Storage], list[str]] = {}
         for kind in FileKind:
             for path in (path for path, known in expired.items() if known is kind and ".." not in path.split("/")):
                 root = next((root for root in roots if path.startswith(f"{file_key(root.location)}/")), None)
                 if root is not None:
-                    found.setdefault(root, []).append(path)
+                    found.setdefault((kind, root), []).append(path)
         return found
 
-    def _delete(self, going: Mapping[Storage, Sequence[str]]) -> None:
-        for root, paths in going.items():
+    def _delete(self, going: Mapping[tuple[FileKind, Storage], Sequence[str]]) -> None:
+        for (_, root), paths in going.items():
             below = [path[len(file_key(root.location)) + 1 :] for path in paths]
             # What Hadoop's local file system writes beside each file goes with it.
             checksums = [checksum_of(path) for path in below] if local_path(root.location) is not None else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -16,6 +16,9 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
 from rowmerge.errors import StorageError
+
+DELETED_AT_ONCE = 1000
+"""What S3's DeleteObjects takes; of other stores obstore makes as many calls as they need."""
 
 
 class Put(Enum):
@@ -146,18 +149,37 @@ class Storage:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
         return True
 
-    def delete(self, paths: list[str]) -> None:
-        """Delete objects; those already gone do not matter."""
+    def delete(self, paths: Sequence[str]) -> None:
+        """Delete objects, in any order; those already gone do not matter. An object store deletes up to 1,000 of them by one call."""
+        for start in range(0, len(paths), DELETED_AT_ONCE):
+            bulk = paths[start : start + DELETED_AT_ONCE]
+            if self._local is not None or len(bulk) == 1 or not self._deleted_by_one_call(bulk):
+                for path in bulk:
+                    self._delete_one(path)
+
+    def delete_in_order(self, paths: Sequence[str]) -> None:
+        """Delete objects one after another, so that whoever looks meanwhile finds the last of them; those already gone do not matter."""
         for path in paths:
-            try:
-                if self._local is not None:
-                    (self._local / path).unlink()
-                else:
-                    obstore.delete(self._opened, path)
-            except FileNotFoundError:
-                continue
-            except (BaseError, OSError) as error:
-                raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            self.delete([path])
+
+    def _deleted_by_one_call(self, paths: Sequence[str]) -> bool:
+        """False where the store refuses one of them, or has it no more: asked one by one, it says which."""
+        try:
+            obstore.delete(self._opened, [*paths])
+        except (BaseError, OSError):
+            return False
+        return True
+
+    def _delete_one(self, path: str) -> None:
+        try:
+            if self._local is not None:
+                (self._local / path).unlink()
+            else:
+                obstore.delete(self._opened, path)
+        except FileNotFoundError:
+            return
+        except (BaseError, OSError) as error:
+            raise StorageError(f"{self.location}/{path}", _short(error)) from error
 
     def remove_folders(self) -> None:
         """On a disk, remove the root's empty folders and, when nothing is left in it, the root; object stores have none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -351,7 +351,7 @@ def mortal(after: int) -> type[Storage]:
         def child(self, path: str) -> Storage:
             return Mortal(f"{self.location}/{path}")
 
-        def delete(self, paths: list[str]) -> None:
+        def delete(self, paths: Sequence[str]) -> None:
             for path in paths:
                 if not path.startswith(".rowmerge-probe"):
                     if left[0] == 0:
@@ -411,7 +411,7 @@ def test_a_drop_stops_when_another_session_finished_it_and_made_a_new_table(ware
         def child(self, path: str) -> Storage:
             return Overtaken(f"{self.location}/{path}")
 
-        def delete(self, paths: list[str]) -> None:
+        def delete(self, paths: Sequence[str]) -> None:
             super().delete(paths)
             if any(p.endswith(".parquet") for p in paths):
                 DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", "delta")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +145,7 @@ def test_a_drop_that_is_killed_leaves_the_newest_version_standing(tmp_path: Path
         def child(self, path: str) -> Storage:
             return Killed(f"{self.location}/{path}")
 
-        def delete(self, paths: list[str]) -> None:
+        def delete(self, paths: Sequence[str]) -> None:
             if paths[0].startswith("metadata"):
                 super().delete(paths[:1])
                 raise KeyboardInterrupt

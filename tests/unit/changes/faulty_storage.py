@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -82,7 +82,7 @@ class FaultyStorage(Storage):
     def exists(self, path: str) -> bool:
         return self.fault.around(self, "exists", path, lambda: Storage.exists(self, path))
 
-    def delete(self, paths: list[str]) -> None:
+    def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             self.fault.around(self, "delete", path, lambda: Storage.delete(self, [path]))  # noqa: B023
 

@@ -1,0 +1,91 @@
+"""A bucket in this process that knows S3's DeleteObjects, which is how obstore deletes, and tells which requests it got."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
+
+NAME = "lake"
+_NAMESPACE = "http://s3.amazonaws.com/doc/2006-03-01/"
+
+
+@dataclass
+class Bucket:
+    """`requests`: how many keys each had. `locked` keys cannot be deleted."""
+
+    locked: frozenset[str] = frozenset()
+    objects: dict[str, bytes] = field(default_factory=dict)
+    requests: list[int] = field(default_factory=list)
+    address: str = ""
+
+    @property
+    def location(self) -> str:
+        return f"s3://{NAME}"
+
+    @property
+    def options(self) -> dict[str, object]:
+        """For a Storage; nothing is retried."""
+        return {
+            "config": {
+                "endpoint": self.address,
+                "access_key_id": "testing",
+                "secret_access_key": "testing",
+                "region": "us-east-1",
+                "virtual_hosted_style_request": False,
+            },
+            "client_options": {"allow_http": True},
+            "retry_config": {"max_retries": 0},
+        }
+
+    def delete(self, key: str) -> bool:
+        """False for a locked one; S3 is content where there is none."""
+        if key in self.locked:
+            return False
+        self.objects.pop(key, None)
+        return True
+
+    def delete_all(self, body: bytes) -> str:
+        """The answer to DeleteObjects."""
+        keys = [element.text or "" for element in ElementTree.fromstring(body).iter() if element.tag.endswith("Key")]
+        self.requests.append(len(keys))
+        told = [
+            f"<Deleted><Key>{escape(key)}</Key></Deleted>"
+            if self.delete(key)
+            else f"<Error><Key>{escape(key)}</Key><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+            for key in keys
+        ]
+        return f'<?xml version="1.0" encoding="UTF-8"?><DeleteResult xmlns="{_NAMESPACE}">{"".join(told)}</DeleteResult>'
+
+
+@contextmanager
+def serving(bucket: Bucket) -> Iterator[Bucket]:
+    """The bucket at an address of this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            answer = bucket.delete_all(self.rfile.read(int(self.headers["Content-Length"]))).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    bucket.address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield bucket
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

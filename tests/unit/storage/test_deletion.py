@@ -1,0 +1,46 @@
+"""Objects are deleted in few calls where their order does not matter, and one after another where it does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rowmerge.errors import StorageError
+from rowmerge.storage.store import Storage
+from tests.bucket import Bucket, serving
+
+NAMES = [f"part {n}=ü&+%.parquet" for n in range(2500)]
+
+
+def filled(bucket: Bucket) -> Storage:
+    bucket.objects.update({f"t/{name}": b"" for name in [*NAMES, "stays"]})
+    return Storage(f"{bucket.location}/t", bucket.options)
+
+
+def test_a_thousand_objects_go_with_one_call() -> None:
+    with serving(Bucket()) as bucket:
+        filled(bucket).delete([*NAMES, "was never there"])
+    assert bucket.objects.keys() == {"t/stays"}
+    assert bucket.requests == [1000, 1000, 501]
+
+
+def test_what_cannot_be_deleted_is_named() -> None:
+    with serving(Bucket(locked=frozenset({f"t/{NAMES[1]}"}))) as bucket, pytest.raises(StorageError) as error:
+        filled(bucket).delete(NAMES[:3])
+    assert f"s3://lake/t/{NAMES[1]}: " in str(error.value)
+    assert {"t/stays", f"t/{NAMES[1]}"} <= bucket.objects.keys()
+
+
+def test_in_order_each_goes_before_the_next() -> None:
+    with serving(Bucket()) as bucket:
+        filled(bucket).delete_in_order(NAMES[:3])
+    assert bucket.requests == [1, 1, 1]
+    assert len(bucket.objects) == 2498
+
+
+def test_files_of_a_disk_that_are_gone_do_not_matter(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).touch()
+    Storage(str(tmp_path)).delete(["a", "gone", "b"])
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
