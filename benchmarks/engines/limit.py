@@ -6,6 +6,7 @@ as are new or changed. No join, no positions, no commit: nothing is left to remo
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -52,7 +53,7 @@ class Limit(ABC):
         """Look up what `run` needs, untimed."""
         source = self._sources[step.source] if isinstance(step, Merge) else None
         files = self._files if source is None else _holding(self._files, source, scenario.reads)
-        self._wanted = files, _rows(scenario, self._files, source)
+        self._wanted = files, _rows(scenario, self._files, source) if isinstance(step, Merge | Update) else 0
 
     def run(self, step: Step, scenario: Scenario) -> str | None:
         files, rows = self._wanted
@@ -62,7 +63,7 @@ class Limit(ABC):
             case Update():
                 self.change(files, scenario.reads, None, rows)
             case Query():
-                self.scan(files, scenario.reads, step)
+                self.scan(files, [name for name in scenario.columns if name in _words(step)], step)
             case Compact():
                 pass
         return None
@@ -76,7 +77,7 @@ class Limit(ABC):
 
     @abstractmethod
     def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
-        """What a query reads."""
+        """What a query reads: these columns."""
 
 
 class ArrowLimit(Limit):
@@ -138,6 +139,11 @@ class SparkLimit(Limit):
     def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
         rows = self._spark.read.parquet(*files)
         (rows.where(query.condition) if query.condition else rows).selectExpr(*query.select.split(", ")).collect()
+
+
+def _words(query: Query) -> set[str]:
+    """The names in a query, of columns and of functions."""
+    return set(re.findall(r"\w+", f"{query.select} {query.condition or ''}"))
 
 
 def _holding(files: Sequence[str], source: str, columns: Sequence[str]) -> list[str]:
