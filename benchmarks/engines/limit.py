@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyspark
+from pyspark.sql import DataFrame
 
 from benchmarks.engines.spark_sql import CORES, SETTINGS, start
 from benchmarks.scenarios import Compact, Merge, Query, Scenario, Step, Update
@@ -127,8 +128,8 @@ class SparkLimit(Limit):
 
     def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
         if files:
-            self._spark.read.parquet(*files).select(*columns).write.format("noop").mode("overwrite").save()
-        origin = self._spark.read.parquet(*(files if source is None else [source]))
+            self._table(files).select(*columns).write.format("noop").mode("overwrite").save()
+        origin = self._table(files) if source is None else self._spark.read.parquet(source)
         if rows:
             total = sum(pq.read_metadata(path).num_rows for path in (files if source is None else [source]))
             chosen = origin if rows >= total else origin.sample(rows / total, 1)
@@ -137,8 +138,12 @@ class SparkLimit(Limit):
             origin.write.format("noop").mode("overwrite").save()
 
     def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
-        rows = self._spark.read.parquet(*files)
+        rows = self._table(files)
         (rows.where(query.condition) if query.condition else rows).selectExpr(*query.select.split(", ")).collect()
+
+    def _table(self, files: Sequence[str]) -> DataFrame:
+        """Of all files Spark is given the folder: to look at thousands of paths takes longer than to list them."""
+        return self._spark.read.parquet(*([str(self._place)] if len(files) == len(self._files) else files))
 
 
 def _words(query: Query) -> set[str]:

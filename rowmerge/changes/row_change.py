@@ -35,10 +35,10 @@ from rowmerge.spark.joins import (
     tells_of_all_rows,
     unmatched_rows,
 )
-from rowmerge.spark.key_lookup import is_all_of_spark, rows_by_keys
+from rowmerge.spark.key_lookup import is_all_of_spark, looks_up_rows, rows_by_keys
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import read_snapshot, spark_path
-from rowmerge.spark.source import Source, SourceKey, SourceRowsOnce, fit
+from rowmerge.spark.source import LOOKED_UP_KEYS, MANY_KEYS, Source, SourceKey, SourceRowsOnce, fit
 from rowmerge.spark.source_writing import few_files_of, is_made_of_few_bytes, write_source_rows
 from rowmerge.spark.write import write_outcomes
 from rowmerge.spark.written import Written, discard
@@ -122,9 +122,17 @@ class RowChange:
 
     def _kept(self, once: SourceRowsOnce) -> Source:
         with self.timings.measure("spark"):
-            many_keys = self._by_keys is not None and is_all_of_spark(self.spark)
             make = None if self._by_keys is None else self._by_keys.make()
-            return once.rows(self.plan.on.keys if self.plan.on is not None else (), many_keys=many_keys, make=make)
+            return once.rows(self.plan.on.keys if self.plan.on is not None else (), most_keys=self._most_keys, make=make)
+
+    @property
+    def _most_keys(self) -> int:
+        """Of how many source rows the driver would have the keys, to do without a join, or with one of few rows."""
+        if not is_all_of_spark(self.spark):
+            return 0
+        if self._by_keys is not None:
+            return MANY_KEYS
+        return LOOKED_UP_KEYS if self._changes_to is None and looks_up_rows(self.plan) else 0
 
     @staticmethod
     def _found(made: Attempt | None) -> Attempt:

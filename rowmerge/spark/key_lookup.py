@@ -49,6 +49,11 @@ FOUND_BYTES = 256 * 1024 * 1024
 Found = TypeVar("Found")
 
 
+def looks_up_rows(plan: RowPlan) -> bool:
+    """Whether rows with a key of the source are all that a MERGE asks for."""
+    return not plan.of(Match.NOT_MATCHED_BY_SOURCE) and plan.source_rows is not SourceRows.ALL
+
+
 @dataclass(frozen=True)
 class RowsByKeys:
     """Rows of the target with addresses, as `read_snapshot` has them, but with the columns alone that a MERGE needs, and with a short name
@@ -66,7 +71,7 @@ def rows_by_keys(
     That is where rows without a key matter too, or a key is none that can be looked up, or columns are needed that Arrow does not bring to
     Spark as they are. Few keys and other columns are Spark's as well: its reader skips pages. Raises MissingDataFile, UnreadableDataFile.
     """
-    if plan.of(Match.NOT_MATCHED_BY_SOURCE) or plan.source_rows is SourceRows.ALL or not _is_near(spark, files):
+    if not looks_up_rows(plan) or not _is_near(spark, files):
         return None
     needed = needed_columns(plan)
     if needed is None:

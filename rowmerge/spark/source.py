@@ -32,8 +32,9 @@ MADE_ROWS, MADE_TEXT = 100_000, 500
 """So many rows at most, with so many bytes of text, are made into rows of the table before it is known which of them are wanted."""
 COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
-MANY_KEYS = 10_000_000
-"""Up to so many come to a driver that can do without a join then, if each takes but some bytes."""
+MANY_KEYS, LOOKED_UP_KEYS, KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
+"""Up to so many come to a driver that can do without a join then, or that joins the rows alone which have such a key, if all keys take no
+more than so many bytes."""
 _ANSWERED_KEYS = f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {COLLECTED_KEYS}"
 """SQL for the rows whose keys are sent at once: of the n-th task the n-th part of them, so that all of evenly filled tasks are among them
 and of many tasks a few times as many at most."""
@@ -134,8 +135,9 @@ class Source:
         return F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED: ordinal_array(ordinals)})))
 
 
-def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_keys: bool = False, make: Make | None = None) -> Source:
-    """Evaluate the source once, and tell how many rows and which keys it has, `many_keys` if need be: in one job if the rows are few.
+def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, make: Make | None = None) -> Source:
+    """Evaluate the source once, and tell how many rows and which keys it has: in one job if the rows are few. `most_keys`: of how many rows
+    they are wanted if need be, if that is more than COLLECTED_KEYS.
 
     Few rows come to the driver and are a relation of it from then on; others are kept by the executors (localCheckpoint). Either way, what
     runs later reads them, and a nondeterministic source is not asked again.
@@ -154,11 +156,11 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, many_
             made = known = collect_arrow(make(observed.where(_few_made(schema)).alias(alias), names))
         except PySparkException:
             # What was made of a row may be what no clause would have made of it.
-            return materialize(frame, alias, pairs, many_keys=many_keys)
+            return materialize(frame, alias, pairs, most_keys=most_keys)
     rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
     each = None
     if known.num_rows < rows or rows > COLLECTED_KEYS:
-        found, each = _keys_of(kept, pairs, rows, many_keys=many_keys)
+        found, each = _keys_of(kept, pairs, rows, most_keys)
     elif pairs:
         found, each = known_keys(pairs, _fields(kept, names), known), known[ORDINAL]
     else:
@@ -196,14 +198,14 @@ class SourceRowsOnce:
         rows = self.frame.observe(counting, F.count(F.lit(1)).alias("rows")).withColumn(ORDINAL, F.monotonically_increasing_id())
         return Source(rows, schema_of(self.frame), guess, (), counting=counting)
 
-    def rows(self, pairs: tuple[KeyPair, ...], *, many_keys: bool = False, make: Make | None = None) -> Source:
+    def rows(self, pairs: tuple[KeyPair, ...], *, most_keys: int = 0, make: Make | None = None) -> Source:
         """The materialized source with these keys; what is to be made of its rows is made for the first attempt alone."""
         if self._kept is None:
-            source = materialize(self.frame, self.alias, pairs, many_keys=many_keys, make=make)
+            source = materialize(self.frame, self.alias, pairs, most_keys=most_keys, make=make)
             self._kept = (pairs, replace(source, made=None))
             return source
         if self._kept[0] != pairs:
-            self._kept = (pairs, materialize(self._kept[1].frame.drop(ORDINAL), self.alias, pairs, many_keys=many_keys))
+            self._kept = (pairs, materialize(self._kept[1].frame.drop(ORDINAL), self.alias, pairs, most_keys=most_keys))
         return self._kept[1]
 
 
@@ -282,15 +284,13 @@ def _unknown(pair: KeyPair, field: Field) -> SourceKey:
     return SourceKey(pair, field.type, None, None, None, True)
 
 
-def _keys_of(
-    kept: DataFrame, pairs: Sequence[KeyPair], rows: int, *, many_keys: bool
-) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
+def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
     """The keys of rows that were not all told at once: their values when that is not too many, with ordinals, else their range."""
     if not pairs:
         return (), None
     names = key_names(pairs)
     fields = _fields(kept, names)
-    if rows <= most_keys(fields, many_keys=many_keys):
+    if rows <= COLLECTED_KEYS or (rows <= most_keys and _are_short(kept, fields, rows)):
         values = collect_arrow(kept.select(*names, ORDINAL))
         return known_keys(pairs, fields, values), values[ORDINAL]
     asked = []
@@ -301,10 +301,19 @@ def _keys_of(
     return tuple(_ranged(pair, field, told, rows) for pair, field in zip(pairs, fields, strict=True)), None
 
 
-def most_keys(fields: Sequence[Field], *, many_keys: bool) -> int:
-    """Of how many rows keys of these types come to the driver."""
+def _are_short(kept: DataFrame, fields: Sequence[Field], rows: int) -> bool:
+    """Whether the keys of so many rows take KEY_BYTES at most. How long texts are is asked."""
+    if not all(isinstance(field.type, Primitive | Decimal) for field in fields):
+        return False
+    texts = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXTS]
+    long = 0 if not texts else sum(length or 0 for length in collect_arrow(kept.agg(*texts)).to_pylist()[0].values())
+    return rows * row_width(Struct(tuple(field for field in fields if field.type not in _TEXTS))) + long <= KEY_BYTES
+
+
+def most_keys_at_once(fields: Sequence[Field]) -> int:
+    """Of how many rows keys of these types come to the driver without a look at how long they are."""
     short = all(isinstance(field.type, Primitive) and field.type not in _TEXTS for field in fields)
-    return MANY_KEYS if many_keys and short else COLLECTED_KEYS
+    return MANY_KEYS if short else COLLECTED_KEYS
 
 
 def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:

@@ -32,7 +32,7 @@ from rowmerge.spark.source import (
     collect_arrow,
     key_names,
     known_keys,
-    most_keys,
+    most_keys_at_once,
     ordinal_array,
     with_keys,
 )
@@ -74,7 +74,7 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: Snapshot) -> Writte
             return None
     outcomes = new_rows(frame.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), told=names)
     spec, columns = replace(write_spec(table), attempt=str(uuid.uuid4())), outcome_columns(outcomes, len(table.schema))
-    job = shipped(sink.source_sink, spec, columns, tuple(names), most_keys(fields, many_keys=True))
+    job = shipped(sink.source_sink, spec, columns, tuple(names), most_keys_at_once(fields))
     try:
         messages = collect_arrow(outcomes.mapInArrow(job, "message binary"))["message"].to_pylist()
         answers = [sink.SourceMessage(**pickle.loads(message)) for message in messages]

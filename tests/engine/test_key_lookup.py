@@ -270,13 +270,34 @@ def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowm
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
     monkeypatch.setattr(source, "COLLECTED_KEYS", 1_000)
 
-    def known(pair: KeyPair, *, many_keys: bool) -> bool:
-        (key,) = source.materialize(rows, "s", (pair,), many_keys=many_keys).keys
+    def known(pair: KeyPair, most_keys: int) -> bool:
+        (key,) = source.materialize(rows, "s", (pair,), most_keys=most_keys).keys
         assert key.values is not None or (str(key.low), str(key.high)) == ("0", "4999" if pair.column == "id" else "999")
         return key.values is not None
 
-    assert known(pair, many_keys=True)
-    assert not known(pair, many_keys=False)
-    assert not known(KeyPair("name", "=", "s.name"), many_keys=True)
-    monkeypatch.setattr(source, "MANY_KEYS", 4_999)
-    assert not known(pair, many_keys=True)
+    assert known(pair, 5_000)
+    assert not known(pair, 0)
+    assert not known(pair, 4_999)
+    text = KeyPair("name", "=", "s.name")
+    monkeypatch.setattr(source, "KEY_BYTES", 10 + 90 * 2 + 900 * 3 + 4_000 * 4 + 5_000 * 8)
+    assert known(text, 5_000)
+    monkeypatch.setattr(source, "KEY_BYTES", source.KEY_BYTES - 1)
+    assert not known(text, 5_000)
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_step_of_a_large_snapshot_looks_its_rows_up_by_long_keys(
+    session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """What becomes of a row depends on it, so keys alone do not tell; and these are more than any source's keys that are brought along."""
+    monkeypatch.setattr(source, "COLLECTED_KEYS", 100)
+    session.sql(f"create table history {TABLES[kind]} as select md5('k' || id) as key, id, cast(null as int) as until from range(2000)")
+    session.sql("update history set until = 1 where id % 10 = 0")
+    request.getfixturevalue("no_scan")
+    counts = session.sql(
+        "merge into history t using (select md5('k' || id) as key, id, 2 as until from range(1000, 3000)) s on t.key = s.key "
+        "when matched and t.until is null then update set until = s.until when not matched then insert (key, id) values (s.key, s.id)"
+    ).collect()[0]
+    assert (counts["num_updated_rows"], counts["num_inserted_rows"]) == (900, 1000)
+    rows = session.sql("select until, count(*), min(id), max(id) from history group by until order by until nulls first").collect()
+    assert [tuple(row) for row in rows] == [(None, 1900, 1, 2999), (1, 200, 0, 1990), (2, 900, 1001, 1999)]
