@@ -271,16 +271,32 @@ class _Hits(NamedTuple):
 def _hits(source: pq.ParquetFile, file: LookedUpFile, part: tuple[pa.Schema, pa.Schema], keys: SourceKeys) -> Iterator[_Hits]:
     """The live rows that have a key, of each row group with some."""
     gone = np.array(file.deleted.to_array(), dtype=np.int64)
+    counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
     start = 0
-    for group in range(source.num_row_groups):
-        known = _read(source, group, part, file)
-        rows, numbers = keys.look(known)
+    for groups in _runs(counts, keys.rows_at_once):
+        read = [_read(source, group, part, file) for group in groups]
+        rows, numbers = keys.look(pa.concat_tables(read))
         if len(gone):
             live = ~np.isin(rows + start, gone)
             rows, numbers = rows[live], numbers[live]
-        if len(rows):
-            yield _Hits(group, start, known, rows, numbers)
-        start += source.metadata.row_group(group).num_rows
+        rows += start
+        for group, known in zip(groups, read, strict=True):
+            first, last = np.searchsorted(rows, (start, start + counts[group]))
+            if first < last:
+                yield _Hits(group, start, known, rows[first:last] - start, numbers[first:last])
+            start += counts[group]
+
+
+def _runs(counts: Sequence[int], enough: int) -> Iterator[list[int]]:
+    """The indexes of the counts in their order, so many of them together that they come to enough."""
+    run: list[int] = []
+    for index, _ in enumerate(counts):
+        run.append(index)
+        if sum(counts[n] for n in run) >= enough:
+            yield run
+            run = []
+    if run:
+        yield run
 
 
 def _parts(columns: pa.Schema, held: HeldColumns, keys: Sequence[str]) -> tuple[tuple[pa.Schema, pa.Schema], ...]:

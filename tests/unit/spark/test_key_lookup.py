@@ -58,7 +58,8 @@ def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -
     types = {name: VALUES[name][0] for name in names}
     ops = {name: draw.choice(["=", "<=>"]) for name in names}
     target, source = (
-        pa.table({name: pa.array(draw.choices(VALUES[name][1], k=count), arrow_type(types[name])) for name in names}) for count in (60, 8)
+        pa.table({name: pa.array(draw.choices(VALUES[name][1], k=count), arrow_type(types[name])) for name in names})
+        for count in (60, draw.choice([3, 30]))
     )
     found = keys_of(source, types, ops)
     assert found is not None
@@ -184,3 +185,19 @@ def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.Monke
     monkeypatch.setattr(key_lookup, "FOUND_BYTES", 10)
     with pytest.raises(key_lookup.TooManyRows):
         files.looked_up([1])
+
+
+@pytest.mark.parametrize("count", [20, 120, 200, 400], ids="{} keys".format)
+def test_texts_are_looked_up_in_several_row_groups_at_once(tmp_path: Path, count: int) -> None:
+    """Rows are found in each, and have the positions that they have in the file, however many row groups are looked at together."""
+    path = tmp_path / "part.parquet"
+    columns = pa.schema([("name", pa.string()), ("v", pa.int64())])
+    pq.write_table(pa.table({"name": [f"n{n * 7 % 1000}" for n in range(1000)], "v": list(range(1000))}), path, row_group_size=300)
+    wanted = {n * 2 for n in range(count)}
+    keys = keys_of(pa.table({"name": [f"n{n}" for n in wanted]}), {"name": Primitive("string")}, {"name": "="})
+    assert keys is not None
+    deleted = Positions([0, 300, 599, 999])
+    found = look_up("db.t", [LookedUpFile(f"file://{path}", HeldColumns(columns, False, ()), deleted, {})], columns, keys)
+    expected = [n for n in range(1000) if n * 7 % 1000 in wanted and n not in deleted]
+    assert found["v"].to_pylist() == found[POSITION].to_pylist() == expected
+    assert found["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]
