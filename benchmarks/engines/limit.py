@@ -20,7 +20,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pyspark
-from pyspark.sql import DataFrame
 
 from benchmarks.engines.spark_sql import CORES, SETTINGS, start
 from benchmarks.scenarios import Compact, Merge, Query, Scenario, Step, Update
@@ -126,24 +125,27 @@ class SparkLimit(Limit):
     def versions(self) -> Mapping[str, str]:
         return {"PySpark": pyspark.__version__}
 
+    def plan(self, step: Step, scenario: Scenario) -> None:
+        """Also have Spark list the files: of all of them it is given the folder, for to look at thousands of paths takes longer."""
+        super().plan(step, scenario)
+        files, _ = self._wanted
+        self._rows = self._spark.read.parquet(*([str(self._place)] if len(files) == len(self._files) else files)) if files else None
+
     def change(self, files: Sequence[str], columns: Sequence[str], source: str | None, rows: int) -> None:
-        if files:
-            self._table(files).select(*columns).write.format("noop").mode("overwrite").save()
-        origin = self._table(files) if source is None else self._spark.read.parquet(source)
-        if rows:
+        if self._rows is not None:
+            self._rows.select(*columns).write.format("noop").mode("overwrite").save()
+        origin = self._rows if source is None else self._spark.read.parquet(source)
+        if rows and origin is not None:
             total = sum(pq.read_metadata(path).num_rows for path in (files if source is None else [source]))
             chosen = origin if rows >= total else origin.sample(rows / total, 1)
             chosen.write.option("compression", "zstd").mode("append").parquet(str(self._folder))
-        elif source is not None:
+        elif origin is not None and source is not None:
             origin.write.format("noop").mode("overwrite").save()
 
     def scan(self, files: Sequence[str], columns: Sequence[str], query: Query) -> None:
-        rows = self._table(files)
-        (rows.where(query.condition) if query.condition else rows).selectExpr(*query.select.split(", ")).collect()
-
-    def _table(self, files: Sequence[str]) -> DataFrame:
-        """Of all files Spark is given the folder: to look at thousands of paths takes longer than to list them."""
-        return self._spark.read.parquet(*([str(self._place)] if len(files) == len(self._files) else files))
+        if self._rows is not None:
+            rows = self._rows.where(query.condition) if query.condition else self._rows
+            rows.selectExpr(*query.select.split(", ")).collect()
 
 
 def _words(query: Query) -> set[str]:
