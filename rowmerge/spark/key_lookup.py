@@ -289,12 +289,13 @@ def _hits(source: pq.ParquetFile, file: LookedUpFile, part: tuple[pa.Schema, pa.
 
 def _runs(counts: Sequence[int], enough: int) -> Iterator[list[int]]:
     """The indexes of the counts in their order, so many of them together that they come to enough."""
-    run: list[int] = []
-    for index, _ in enumerate(counts):
+    run, total = list[int](), 0
+    for index, count in enumerate(counts):
         run.append(index)
-        if sum(counts[n] for n in run) >= enough:
+        total += count
+        if total >= enough:
             yield run
-            run = []
+            run, total = [], 0
     if run:
         yield run
 
