@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,8 +15,6 @@ from rowmerge.spark.source import SourceKey
 from rowmerge.table.schema import DataType, Field, Primitive, arrow_type
 
 _INTEGERS = ("byte", "short", "integer", "long")
-_FEW = 0.1
-"""So many values for each row of a column, or less, are hashed sooner than an index of all values is searched."""
 _HASHED, _AT_ONCE = 4, 4_000_000
 """To look up so many rows for each value takes as long as to hash the values; the keys of so many rows are held in any case."""
 _EXACT = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
@@ -36,18 +32,9 @@ class KeyColumn:
     def codes(self, column: pa.ChunkedArray) -> np.ndarray[Any, Any]:
         """The place of each value among `values`, their number for a NULL that counts, -1 for what the source does not have."""
         first, values = self._within(column)
-        if pa.types.is_integer(values.type) and len(values) > len(column) * _FEW:
-            places = self._index.get_indexer(np.asarray(column.fill_null(0), dtype=np.int64))
-            places[np.asarray(column.is_null())] = -1
-        else:
-            places = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
-            places[places >= 0] += first
+        places = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
+        places[places >= 0] += first
         return np.where(np.asarray(column.is_null()), len(self.values), places) if self.null else places
-
-    @cached_property
-    def _index(self) -> pd.Index[int]:
-        """Of integers; Arrow hashes its values anew for each column that it looks up."""
-        return pd.Index(np.asarray(self.values, dtype=np.int64))
 
     def _within(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
         """The values between the least and the greatest of a column, and the place of the first: a smaller set is searched sooner."""
@@ -77,7 +64,8 @@ class SourceKeys:
 
     @property
     def rows_at_once(self) -> int:
-        """So many rows should be looked at together at least: before it looks, Arrow hashes all values that are no integers."""
+        """So many rows should be looked at together at least: before it looks, Arrow hashes all values; integers are fewer, for only those
+        within the column's range count."""
         hashed = (len(column.values) for column in self.columns if not pa.types.is_integer(column.values.type))
         return min(_HASHED * max(hashed, default=0), _AT_ONCE)
 
