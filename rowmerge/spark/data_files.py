@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,9 @@ import pyarrow.parquet as pq
 from rowmerge.spark.fitting import conform, renamed
 from rowmerge.spark.lineage import FilesLineage
 from rowmerge.spark.partitions import PartitionKey, partition_path, split_by_partition
+
+_NEAR, _DISTANT, _TASKS_OF_A_THREAD = 2, 8, 8
+"""So many files are finished at once, near by or on a store for which each of them waits; and in so many tasks each thread takes its part."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class PartitionedWriter:
         self.names = spec.names
         self.lineage = spec.lineage
         self._open: dict[Any, RollingFile] = {}
+        self._buffered = 0
         self._done: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
@@ -106,14 +111,28 @@ class PartitionedWriter:
         key = tuple("NaN" if value != value else value for value in partition.values())
         if key not in self._open:
             self._open[key] = RollingFile(self._spec, partition)
-        self._open[key].write(conform(rows, self._spec.schema))
-        if sum(file.buffered for file in self._open.values()) > 4 * self._spec.row_group_size:
-            max(self._open.values(), key=lambda file: file.buffered).flush()
+        file = self._open[key]
+        self._buffered -= file.buffered
+        file.write(conform(rows, self._spec.schema))
+        self._buffered += file.buffered
+        if self._buffered > 4 * self._spec.row_group_size:
+            fullest = max(self._open.values(), key=lambda file: file.buffered)
+            self._buffered -= fullest.buffered
+            fullest.flush()
 
     def close(self) -> list[FileMessage]:
-        """Finish all files."""
-        for file in self._open.values():
-            self._done += file.close()
+        """Finish all files, several at once: with partitions they may be thousands."""
+        files = list(self._open.values())
+        threads = _NEAR if self._spec.root.startswith("file:") else _DISTANT
+        # Small ones: a task for each would take as long as to finish it.
+        size = max(1, len(files) // (threads * _TASKS_OF_A_THREAD))
+        pool = ThreadPoolExecutor(threads)
+        try:
+            parts = (files[start : start + size] for start in range(0, len(files), size))
+            for done in pool.map(lambda part: [message for file in part for message in file.close()], parts):
+                self._done += done
+        finally:
+            pool.shutdown(cancel_futures=True)
         return self._done
 
     def abort(self) -> None:

@@ -45,6 +45,8 @@ LOOKED_UP_ROWS = 20_000_000
 FOUND_ROWS = 2_000_000
 FOUND_BYTES = 256 * 1024 * 1024
 """So many rows at most, of so many bytes, are handed to Spark; when more have a key of the source, it may as well read the table itself."""
+_DISTANT_READERS, _TASKS_OF_A_THREAD = 8, 8
+"""So many files of a distant store are read at once at least; and in so many tasks each thread reads its part."""
 
 Found = TypeVar("Found")
 
@@ -223,9 +225,15 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
 
 def _in_each(table: str, files: Sequence[LookedUpFile], find: Callable[[LookedUpFile], Found]) -> Generator[Found, None, None]:
     """What is found in the files, in their order."""
-    pool = ThreadPoolExecutor(os.cpu_count())
+    near = all(file.path.startswith("file:") for file in files)
+    threads = max(os.cpu_count() or 1, 1 if near else _DISTANT_READERS)
+    # Many files are likely small: a task for each would take as long as a look into it.
+    size = -(-len(files) // (threads * _TASKS_OF_A_THREAD))
+    parts = [files[start : start + size] for start in range(0, len(files), size)]
+    pool = ThreadPoolExecutor(threads)
     try:
-        yield from pool.map(find, files)
+        for found in pool.map(lambda part: [find(file) for file in part], parts):
+            yield from found
     except UnreadableFile as error:
         raise unreadable(table, error.path, error.reason) from error
     finally:
@@ -313,7 +321,8 @@ def _read(source: pq.ParquetFile, group: int, part: tuple[pa.Schema, pa.Schema],
     places = [place for place in file_columns(there, stored, by_field_id=by_id) if place is not None]
     count = source.metadata.row_group(group).num_rows
     if places:
-        rows = from_file(source.read_row_group(group, [there.field(place).name for place in places]), schema, stored, by_field_id=by_id)
+        names = [there.field(place).name for place in places]
+        rows = from_file(source.read_row_group(group, names, use_threads=len(names) > 1), schema, stored, by_field_id=by_id)
     else:
         rows = pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
     for name in file.held.outside:

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +38,7 @@ _NEARLY_ALL = 16
 """Files without deleted rows are few where all bytes are more than so many times theirs."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
-_URI_SAFE = "_-!.~'()*,;:$&+=@/"
+_ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
 
 
 def read_snapshot(
@@ -72,8 +71,7 @@ def spark_path(path: str) -> str:
     """How Spark's `_metadata.file_path` spells a file's path (Hadoop's Path.toUri().toString())."""
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
-    encoded = [c if not c.isascii() else quote(c, safe=_URI_SAFE) for c in path]
-    return "".join(encoded)
+    return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def files_where(spark: SparkSession, snapshot: Snapshot, files: pa.Table, condition: str) -> pa.Table:

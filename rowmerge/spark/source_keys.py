@@ -17,6 +17,8 @@ from rowmerge.table.schema import DataType, Field, Primitive, arrow_type
 _INTEGERS = ("byte", "short", "integer", "long")
 _HASHED, _AT_ONCE = 4, 4_000_000
 """To look up so many rows for each value takes as long as to hash the values; the keys of so many rows are held in any case."""
+_FEW = 100
+"""So few values are hashed sooner than cut."""
 _EXACT = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
 
 
@@ -38,7 +40,7 @@ class KeyColumn:
 
     def _within(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
         """The values between the least and the greatest of a column, and the place of the first: a smaller set is searched sooner."""
-        if not pa.types.is_integer(self.values.type) or not len(self.values):
+        if not pa.types.is_integer(self.values.type) or len(self.values) < _FEW:
             return 0, self.values
         ends = pc.min_max(column)
         if not ends["min"].is_valid:
@@ -51,7 +53,7 @@ class KeyColumn:
 @dataclass(frozen=True)
 class SourceKeys:
     """What the source has: its keys, the one with the most values first, and the combinations of them, as sorted numbers (see `_combined`);
-    None where each is looked up by itself. `given`: the key of each source row, column by column. `distinct`: no two rows have the same."""
+    combinations are None where each is looked up by itself. `given`: the key of each source row, column by column. `distinct`: no two rows have the same."""
 
     columns: tuple[KeyColumn, ...]
     combinations: np.ndarray[Any, Any] | None
@@ -80,20 +82,52 @@ class SourceKeys:
 
         Without combinations, each of several columns is looked at by itself, and the numbers are those of the first.
         """
-        if len(self.columns) == 1:
-            return _present(self.columns[0].codes(rows[self.columns[0].name]))
         first, *others = self.columns
+        if self.combinations is not None and (start := self._one_part(rows)) is not None:
+            return self._look_in_part(rows[first.name], start, self.combinations)
         found, numbers = _present(first.codes(rows[first.name]))
+        weight = len(first.values) + 1
         for column in others:
             codes = column.codes(rows[column.name].take(pa.array(found)))
             kept = codes >= 0
             found, numbers = found[kept], numbers[kept]
             if self.combinations is not None:
-                numbers = numbers * (len(column.values) + 1) + codes[kept]
-        if self.combinations is None:
+                numbers = numbers + codes[kept] * weight
+                weight *= len(column.values) + 1
+        if self.combinations is None or not others:
             return found, numbers
         known, numbers = _present(_places(numbers, self.combinations))
         return found[known], numbers
+
+    def _one_part(self, rows: pa.Table) -> int | None:
+        """Where all columns but the first hold one value, as in a file of a partition: the number from which on combinations have these
+        values, or -1 if none has. None where columns hold more than one."""
+        first, *others = self.columns
+        start, weight = 0, len(first.values) + 1
+        for column in others:
+            value = _only_value(rows[column.name])
+            if value is None:
+                return None
+            code = pc.index(column.values, value).as_py()
+            if code < 0:
+                return -1
+            start += code * weight
+            weight *= len(column.values) + 1
+        return start
+
+    def _look_in_part(
+        self, column: pa.ChunkedArray, start: int, combinations: np.ndarray[Any, Any]
+    ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """What `look` finds in rows of one part: only those values of the first column are looked up that stand with the others' there."""
+        if start < 0:
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        first = self.columns[0]
+        low, high = np.searchsorted(combinations, (start, start + len(first.values) + 1))
+        codes, places = np.unique(combinations[low:high] - start, return_index=True)
+        null = bool(len(codes)) and codes[-1] == len(first.values)
+        values = first.values.take(pa.array(codes[:-1] if null else codes))
+        found, numbers = _present(KeyColumn(first.name, values, null).codes(column))
+        return found, places[numbers] + low
 
     def of_source(self) -> np.ndarray[Any, Any]:
         """The number of the key of each source row, as `look` has them; -1 for a row that meets nothing. Only for keys that are exact."""
@@ -153,12 +187,22 @@ def _present(codes: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndar
     return found, codes[found]
 
 
+def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
+    """The value that all rows have; None where they differ, or some are NULL."""
+    if not len(column) or column.null_count or column[0] != column[-1]:
+        return None
+    ends = pc.min_max(column)
+    return column[0] if ends["min"] == ends["max"] else None
+
+
 def _combined(codes: Sequence[np.ndarray[Any, Any]], columns: Sequence[KeyColumn]) -> np.ndarray[Any, Any]:
-    """One number for the codes of each row, -1 where one of them is."""
+    """One number for the codes of each row, -1 where one of them is: those with the same values in all columns but the first are together."""
     total = np.zeros(len(codes[0]), dtype=np.int64)
     missing = np.zeros(len(codes[0]), dtype=bool)
+    weight = 1
     for code, column in zip(codes, columns, strict=True):
-        total = total * (len(column.values) + 1) + code
+        total += code * weight
+        weight *= len(column.values) + 1
         missing |= code < 0
     total[missing] = -1
     return total

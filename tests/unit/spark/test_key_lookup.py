@@ -72,6 +72,28 @@ def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -
         )
     ]
     assert found.look(target)[0].tolist() == wanted
+    check_numbers(found, source, target)
+    for name in names:
+        # As in files of partitions: all rows have one value in all columns but one.
+        alike = target.group_by([other for other in names if other != name]).aggregate([]) if len(names) > 1 else pa.table({})
+        for values in alike.to_pylist():
+            part = target.filter(pa.array([all(row[n] == v for n, v in values.items()) for row in target.to_pylist()]))
+            check_numbers(found, source, part)
+
+
+def check_numbers(keys: SourceKeys, source: pa.Table, rows: pa.Table) -> None:
+    """The rows that were found have the numbers of the source rows that have the same values, and no others were found."""
+    if not keys.exact:
+        return
+    given: dict[tuple[Any, ...], set[int]] = {}
+    for row, number in zip(source.select(keys.names).to_pylist(), keys.of_source().tolist(), strict=True):
+        if number >= 0:
+            given.setdefault(tuple(row.values()), set()).add(number)
+    found, numbers = keys.look(rows)
+    values = [tuple(row.values()) for row in rows.select(keys.names).to_pylist()]
+    met = {index: given[value] for index, value in enumerate(values) if value in given}
+    assert {index: {number} for index, number in zip(found.tolist(), numbers.tolist(), strict=True)} == met
+    assert all(number < source.num_rows for number in numbers.tolist())
 
 
 def test_keys_of_another_width_are_looked_up_where_the_column_can_hold_them() -> None:
