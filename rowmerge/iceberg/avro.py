@@ -18,6 +18,7 @@ import fastavro
 from fastavro.schema import SchemaParseException
 
 from rowmerge.errors import CorruptLog
+from rowmerge.iceberg.avro_blocks import UnknownType, blocks_of, decoded, many_at_once
 
 _HEADER = {
     "type": "record",
@@ -48,8 +49,8 @@ _BROKEN = (
 class AvroFile:
     """The records of a file, with dates, times, timestamps, decimals and uuids as stored; `schema`: as the file has it; `metadata`.
 
-    Records are decoded one by one as they are asked for, once: all of a large manifest's together would be many times its size. What is
-    broken in them is told then (CorruptLog).
+    Records are decoded as they are asked for, once, one by one or those of many blocks together: all of a large manifest's would be many
+    times its size. What is broken in them is told then (CorruptLog). An array of records of a key and a value may be a dict.
     """
 
     records: Iterator[dict[str, Any]]
@@ -65,15 +66,30 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
         if not isinstance(header, dict) or header["magic"] != _MAGIC:
             raise CorruptLog(path, "it is no Avro file")
         schema = json.loads(header["meta"]["avro.schema"])
-        header["meta"]["avro.schema"] = json.dumps(_as_stored(schema, names)).encode()
-        plain = io.BytesIO()
-        fastavro.schemaless_writer(plain, _HEADER, header)
-        plain.write(data[stream.tell() :])
-        plain.seek(0)
-        reader = fastavro.reader(plain)
+        stored = _as_stored(schema, names)
+        metadata = {key: value.decode(errors="replace") for key, value in header["meta"].items()}
+        reader: Iterator[Any] | None = _side_by_side(data, stream.tell(), stored, header)
+        if reader is None:
+            header["meta"]["avro.schema"] = json.dumps(stored).encode()
+            plain = io.BytesIO()
+            fastavro.schemaless_writer(plain, _HEADER, header)
+            plain.write(data[stream.tell() :])
+            plain.seek(0)
+            reader = fastavro.reader(plain)
     except _BROKEN as error:
         raise _broken(path, error) from error
-    return AvroFile(_records(reader, path), schema, {key: value.decode(errors="replace") for key, value in header["meta"].items()})
+    return AvroFile(_records(reader, path), schema, metadata)
+
+
+def _side_by_side(data: bytes, start: int, schema: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[dict[str, Any]] | None:
+    """The records of many blocks; None for fastavro to read few ones, or what manifests do not have."""
+    blocks = blocks_of(data, start, header["sync"])
+    if not many_at_once(blocks):
+        return None
+    try:
+        return decoded(data, blocks, header["meta"].get("avro.codec", b"null").decode(), schema)
+    except UnknownType:
+        return None
 
 
 def _records(reader: Iterator[Any], path: str) -> Iterator[dict[str, Any]]:

@@ -63,7 +63,9 @@ def _content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, 
     )
 
 
-def _map(pairs: Sequence[Mapping[str, Any]] | None) -> dict[int, Any]:
+def _map(pairs: dict[int, Any] | Sequence[Mapping[str, Any]] | None) -> dict[int, Any]:
+    if isinstance(pairs, dict):
+        return pairs
     return {pair["key"]: pair["value"] for pair in pairs} if pairs else {}
 
 

@@ -22,7 +22,7 @@ from rowmerge.spark.lineage import FilesLineage
 from rowmerge.spark.partitions import PartitionKey, partition_path, split_by_partition
 
 _NEAR, _DISTANT, _TASKS_OF_A_THREAD = 2, 8, 8
-"""So many files are finished at once, near by or on a store for which each of them waits; and in so many tasks each thread takes its part."""
+"""So many files are finished at once, near by or on a store for which each of them waits; each thread takes its part in so many tasks."""
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """What the source has: its keys, the one with the most values first, and the combinations of them, as sorted numbers (see `_combined`);
-    combinations are None where each is looked up by itself. `given`: the key of each source row, column by column. `distinct`: no two rows have the same."""
+    """What the source has: its keys, the one with the most values first, and the combinations of them, as sorted numbers (see `_combined`),
+    None where each is looked up by itself. `given`: the key of each source row, column by column. `distinct`: no two rows have the same."""
 
     columns: tuple[KeyColumn, ...]
     combinations: np.ndarray[Any, Any] | None
@@ -196,7 +196,7 @@ def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
 
 
 def _combined(codes: Sequence[np.ndarray[Any, Any]], columns: Sequence[KeyColumn]) -> np.ndarray[Any, Any]:
-    """One number for the codes of each row, -1 where one of them is: those with the same values in all columns but the first are together."""
+    """One number for the codes of each row, -1 where one of them is; those that differ in the first column alone are together."""
     total = np.zeros(len(codes[0]), dtype=np.int64)
     missing = np.zeros(len(codes[0]), dtype=bool)
     weight = 1

@@ -1,0 +1,139 @@
+"""What is decoded of many blocks side by side is what fastavro decodes of them one value after another."""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import Any
+
+import fastavro
+import pytest
+
+from rowmerge.errors import CorruptLog
+from rowmerge.iceberg import avro_blocks
+from rowmerge.iceberg.avro import read_avro
+
+PAIR = {
+    "type": "record",
+    "name": "k1_v2",
+    "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": ["null", "bytes"]}],
+}
+TYPES: dict[str, Any] = {
+    "flag": "boolean",
+    "number": "int",
+    "long": ["null", "long"],
+    "odd": ["string", "null", "double"],
+    "float": "float",
+    "double": "double",
+    "text": "string",
+    "octets": "bytes",
+    "fixed": {"type": "fixed", "name": "fixed_3", "size": 3},
+    "list": {"type": "array", "items": "long"},
+    "nested": ["null", {"type": "array", "items": {"type": "array", "items": "string"}}],
+    "pairs": ["null", {"type": "array", "items": PAIR}],
+    "empty": {"type": "record", "name": "r0", "fields": []},
+    "inner": {"type": "record", "name": "r1", "fields": [{"name": "a", "type": "string"}, {"name": "b", "type": ["null", "int"]}]},
+}
+SCHEMA = {"type": "record", "name": "r", "fields": [{"name": name, "type": type_} for name, type_ in TYPES.items()]}
+
+
+def record_of(draw: random.Random) -> dict[str, Any]:
+    whole = [0, 1, -1, 63, 64, -64, -65, 8191, 8192, 2**31 - 1, -(2**31)]
+    long = [*whole, 2**62, 2**63 - 1, -(2**63)]
+    texts = ["", "a", "ä€", "x" * 200]
+    return {
+        "flag": draw.choice([True, False]),
+        "number": draw.choice(whole),
+        "long": draw.choice([None, *long]),
+        "odd": draw.choice(["text", None, 2.5]),
+        "float": draw.choice([0.0, -1.5, float("inf")]),
+        "double": draw.choice([0.0, -1.1, 1e300]),
+        "text": draw.choice(texts),
+        "octets": draw.choice([b"", b"\xff" * 9, b"Obj\x01"]),
+        "fixed": draw.randbytes(3),
+        "list": draw.choices(long, k=draw.choice([0, 0, 1, 2, 2, 100])),
+        "nested": draw.choice([None, [], [[], ["a", "b"]], [["ä"]]]),
+        "pairs": draw.choice([None, [], [{"key": n, "value": draw.choice([None, b"v" * n])} for n in range(draw.choice([1, 2, 70]))]]),
+        "empty": {},
+        "inner": {"a": draw.choice(texts), "b": draw.choice([None, 7])},
+    }
+
+
+def written(records: list[dict[str, Any]], codec: str, sync_interval: int, schema: Any = SCHEMA) -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, schema, records, codec=codec, sync_interval=sync_interval)
+    return stream.getvalue()
+
+
+def read(data: bytes, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> list[dict[str, Any]]:
+    monkeypatch.setattr(avro_blocks, "_ENOUGH", 1 if together else 2**62)
+    return list(read_avro(data, "m.avro", {}).records)
+
+
+def as_dict(pairs: list[dict[str, Any]] | None) -> dict[Any, Any] | None:
+    return None if pairs is None else {pair["key"]: pair["value"] for pair in pairs}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_records_are_those_that_fastavro_reads(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    records = [record_of(draw) for _ in range(draw.choice([1, 50, 300]))]
+    data = written(records, draw.choice(["null", "deflate"]), draw.choice([1, 500, 20_000]))
+    monkeypatch.setattr(avro_blocks, "_TOGETHER", draw.choice([1, 7, 1_000]))
+    expected = [{**record, "pairs": as_dict(record["pairs"])} for record in read(data, monkeypatch, together=False)]
+    assert [record["number"] for record in expected] == [record["number"] for record in records]
+    assert read(data, monkeypatch, together=True) == expected
+
+
+def test_blocks_are_decoded_together_where_they_are_many_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    decoded = avro_blocks.decoded
+    monkeypatch.setattr("rowmerge.iceberg.avro.decoded", lambda *arguments: called.append(arguments) or decoded(*arguments))
+    draw = random.Random(1)
+    records = [record_of(draw) for _ in range(100)]
+    for sync_interval, expected in ((1, 1), (10**6, 0)):
+        called.clear()
+        assert len(list(read_avro(written(records, "null", sync_interval), "m.avro", {}).records)) == 100
+        assert len(called) == expected
+
+
+def test_other_codecs_and_types_are_left_to_fastavro(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "m", "type": {"type": "map", "values": "int"}}]}
+    records = [{"m": {"a": 1}}, {"m": {}}]
+    assert read(written(records, "null", 1, schema), monkeypatch, together=True) == records
+    simple = {"type": "record", "name": "r", "fields": [{"name": "n", "type": "int"}]}
+    assert read(written([{"n": 1}, {"n": 2}], "bzip2", 1, simple), monkeypatch, together=True) == [{"n": 1}, {"n": 2}]
+
+
+def test_arrays_may_say_how_long_their_parts_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A negative count stands before the size of so many items (Avro spec, Arrays)."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "list", "type": {"type": "array", "items": "int"}}]}
+    data = written([{"list": [1, 2]}], "null", 1, schema)
+    plain, sized = b"\x04\x02\x04\x00", b"\x03\x04\x02\x04\x02\x06\x00"
+    sync = data[-16:]
+    header = data[: data.index(sync) + 16]
+    blocks = [bytes([2, 2 * len(part)]) + part + sync for part in (plain, sized, b"\x00", sized)]
+    changed = header + b"".join(blocks)
+    expected = [{"list": [1, 2]}, {"list": [1, 2, 3]}, {"list": []}, {"list": [1, 2, 3]}]
+    assert read(changed, monkeypatch, together=False) == expected
+    assert read(changed, monkeypatch, together=True) == expected
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_broken_bytes_are_a_corrupt_log_or_other_records(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(seed)
+    data = bytearray(written([record_of(draw) for _ in range(40)], draw.choice(["null", "deflate"]), 400))
+    if seed % 4 == 0:
+        del data[draw.randrange(len(data)) :]
+    for _ in range(draw.choice([1, 5])):
+        if data:
+            data[draw.randrange(len(data))] = draw.choice([0, 1, 127, 128, 255])
+    try:
+        found = read(bytes(data), monkeypatch, together=True)
+    except CorruptLog as error:
+        found = []
+        told = str(error)
+    else:
+        told = "m.avro"
+    assert "m.avro" in told
+    assert all(isinstance(record, dict) for record in found)
