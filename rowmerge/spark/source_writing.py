@@ -45,7 +45,7 @@ from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Struct
 from rowmerge.table.snapshot import Snapshot
 
-FEW_BYTES = 8 * 1024 * 1024
+FEW_BYTES = 4 * 1024 * 1024
 """A source whose files have so many bytes at most has few rows, as a rule: the driver may write them sooner than Python on an executor."""
 
 
