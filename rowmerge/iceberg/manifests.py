@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
@@ -13,16 +12,16 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import VoidTransform
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
-from rowmerge.iceberg.avro import AvroFile, read_avro, write_avro
+from rowmerge.iceberg.avro import read_avro, write_avro
 from rowmerge.iceberg.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.iceberg.manifest_records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
 from rowmerge.iceberg.manifest_schemas import NAMES, manifest_list_schema, manifest_schema, partition_names, partition_scales
 from rowmerge.iceberg.partition_summaries import summaries
+from rowmerge.storage.at_once import ahead
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
-_READERS = 8
 _CACHED_VALUES = 4_000_000
 """Counts and bounds that the cache holds, at some 70 bytes each."""
 
@@ -41,7 +40,7 @@ def _values(file: ContentFile) -> int:
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
     """The manifests of a snapshot, by the absolute path of its manifest list. Raises CorruptLog, StorageError."""
     plain = plain_path(path)
-    file = _read(storage, plain, "manifest list")
+    file = read_avro(_fetched(storage, plain, "manifest list"), plain, NAMES)
     try:
         return tuple(manifest_of(record) for record in file.records)
     except (LookupError, TypeError, ValueError) as error:
@@ -54,19 +53,21 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
     Manifests read before are not read again, in the whole process.
     """
     entries = _cache.get(state_of(manifest))
-    if entries is None:
-        entries = _entries(storage, manifest)
-        _cache.put(state_of(manifest), entries, sum(_values(entry.file) for entry in entries))
-    return entries
+    return _entries(manifest, _manifest_bytes(storage, manifest)) if entries is None else entries
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
-    """The entries of each manifest, several read at a time. Raises what `read_manifest` does."""
-    unread = sum(_cache.get(state_of(manifest)) is None for manifest in manifests)
-    if unread < 2:
+    """The entries of each manifest. Raises what `read_manifest` does.
+
+    Several are fetched at a time, and decoded one after another: two threads that make Python's objects only wait for each other.
+    """
+    found = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
+    unread = [manifest for manifest in manifests if found[state_of(manifest)] is None]
+    if len(unread) < 2:
         return [read_manifest(storage, manifest) for manifest in manifests]
-    with ThreadPoolExecutor(min(_READERS, unread)) as readers:
-        return list(readers.map(lambda manifest: read_manifest(storage, manifest), manifests))
+    for manifest, data in zip(unread, ahead(lambda manifest: _manifest_bytes(storage, manifest), unread), strict=True):
+        found[state_of(manifest)] = _entries(manifest, data)
+    return [entries for manifest in manifests if (entries := found[state_of(manifest)]) is not None]
 
 
 def state_of(manifest: Manifest) -> tuple[object, ...]:
@@ -186,7 +187,7 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
     )
 
 
-def _read(storage: Storage, plain: str, kind: str) -> AvroFile:
+def _fetched(storage: Storage, plain: str, kind: str) -> bytes:
     data = _written.get(plain)
     if data is None:
         holder, below = located(storage, plain)
@@ -194,20 +195,28 @@ def _read(storage: Storage, plain: str, kind: str) -> AvroFile:
             data = holder.get(below)
         except FileNotFoundError as error:
             raise CorruptLog(plain, f"the {kind} is missing") from error
-    return read_avro(data, plain, NAMES)
+    return data
 
 
-def _entries(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
+def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
     plain = plain_path(manifest.path)
     if manifest.key_metadata is not None:
         advice = "Write the table without encryption keys, or read it with an engine that has them."
         raise UnsupportedTableFeature(plain, "encryption", action="read", advice=advice)
-    file = _read(storage, plain, "manifest")
+    return _fetched(storage, plain, "manifest")
+
+
+def _entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
+    """What a manifest's bytes say, which is kept for the next one who asks."""
+    plain = plain_path(manifest.path)
+    file = read_avro(data, plain, NAMES)
     try:
         scales = partition_scales(file.schema)
-        return with_row_ids([entry_of(record, manifest, scales, plain) for record in file.records], manifest)
+        entries = with_row_ids([entry_of(record, manifest, scales, plain) for record in file.records], manifest)
     except (LookupError, TypeError, ValueError) as error:
         raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
+    _cache.put(state_of(manifest), entries, sum(_values(entry.file) for entry in entries))
+    return entries
 
 
 def _counted(storage: Storage, manifest: Manifest) -> Manifest:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
 _CALLS = 8
 
@@ -16,3 +18,15 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
         return [call() for call in calls]
     with ThreadPoolExecutor(min(_CALLS, len(calls))) as callers:
         return [future.result() for future in [callers.submit(call) for call in calls]]
+
+
+def ahead(call: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """What a call gives for each item, in their order, some calls ahead of whoever works on what it gave. Raises what a call raises."""
+    with ThreadPoolExecutor(_CALLS) as callers:
+        begun: deque[Future[T]] = deque()
+        for item in items:
+            begun.append(callers.submit(call, item))
+            if len(begun) == _CALLS:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
