@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from fastavro.schema import SchemaParseException
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.avro_blocks import UnknownType, blocks_of, decoded, many_at_once
+from rowmerge.iceberg.avro_encoding import encoder_of
 
 _HEADER = {
     "type": "record",
@@ -30,6 +32,8 @@ _HEADER = {
     ],
 }
 _MAGIC = b"Obj\x01"
+_BLOCK = 16_000
+"""Bytes of the records in a block at least, before they are compressed: a large manifest has many, which are decoded side by side."""
 _BROKEN = (
     ArithmeticError,
     AttributeError,
@@ -109,9 +113,27 @@ def _broken(path: str, error: Exception) -> CorruptLog:
 
 
 def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:
-    """A whole file, compressed with deflate."""
+    """A whole file, compressed with deflate. Dates, times, timestamps and uuids are given as they are stored."""
+    described = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
+    sync = os.urandom(16)
     stream = io.BytesIO()
-    fastavro.writer(stream, dict(schema), records, codec="deflate", metadata=dict(metadata))
+    header = {"magic": _MAGIC, "meta": {key: text.encode() for key, text in described.items()}, "sync": sync}
+    fastavro.schemaless_writer(stream, _HEADER, header)
+    encode, number = encoder_of(schema), encoder_of("long")
+    block: list[bytes] = []
+    begun, size = 0, 0
+    for count, record in enumerate(records, 1):
+        parts: list[bytes] = []
+        encode(record, parts.append)
+        block.append(b"".join(parts))
+        size += len(block[-1])
+        if size >= _BLOCK or count == len(records):
+            deflate = zlib.compressobj(wbits=-15)
+            data = deflate.compress(b"".join(block)) + deflate.flush()
+            number(count - begun, stream.write)
+            number(len(data), stream.write)
+            stream.write(data + sync)
+            block, begun, size = [], count, 0
     return stream.getvalue()
 
 

@@ -157,12 +157,12 @@ def record_of_entry(entry: Entry, names: Sequence[str]) -> dict[str, Any]:
             "partition": dict(zip(names, file.partition, strict=True)),
             "record_count": file.records,
             "file_size_in_bytes": file.size,
-            "column_sizes": _pairs(file.column_sizes),
-            "value_counts": _pairs(file.value_counts),
-            "null_value_counts": _pairs(file.null_counts),
-            "nan_value_counts": _pairs(file.nan_counts),
-            "lower_bounds": _pairs(file.lower),
-            "upper_bounds": _pairs(file.upper),
+            "column_sizes": file.column_sizes or None,
+            "value_counts": file.value_counts or None,
+            "null_value_counts": file.null_counts or None,
+            "nan_value_counts": file.nan_counts or None,
+            "lower_bounds": file.lower or None,
+            "upper_bounds": file.upper or None,
             "key_metadata": file.key_metadata,
             "split_offsets": list(file.split_offsets) or None,
             "equality_ids": list(file.equality_ids) or None,
@@ -173,8 +173,3 @@ def record_of_entry(entry: Entry, names: Sequence[str]) -> dict[str, Any]:
             "content_size_in_bytes": file.content_size,
         },
     }
-
-
-def _pairs(by_id: Mapping[int, Any]) -> tuple[str, list[dict[str, Any]]] | None:
-    """A map as Avro holds it, or null; the branch of the union is named, for else fastavro tries every pair to find it."""
-    return ("array", [{"key": key, "value": value} for key, value in by_id.items()]) if by_id else None

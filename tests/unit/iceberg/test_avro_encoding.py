@@ -1,0 +1,83 @@
+"""Records are encoded as fastavro encodes them, byte for byte."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import pytest
+
+from rowmerge.iceberg.avro import read_avro, write_avro
+from rowmerge.iceberg.avro_encoding import encoder_of
+from tests.unit.iceberg.test_avro_blocks import SCHEMA, TYPES, as_dict, record_of
+
+DECIMAL = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}
+
+
+def by_fastavro(schema: Any, value: Any) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
+    return stream.getvalue()
+
+
+def encoded(schema: Any, value: Any) -> bytes:
+    parts: list[bytes] = []
+    encoder_of(schema)(value, parts.append)
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_records_have_the_bytes_that_fastavro_gives_them(seed: int) -> None:
+    draw = random.Random(seed)
+    for _ in range(20):
+        record = record_of(draw)
+        assert encoded(SCHEMA, {**record, "pairs": as_dict(record["pairs"])}) == by_fastavro(SCHEMA, record)
+
+
+@pytest.mark.parametrize("number", [0, 1, -1, 63, 64, -64, -65, 2**31, 2**62, -(2**62), 2**63 - 1, -(2**63)])
+def test_numbers_have_as_many_bytes_as_they_need(number: int) -> None:
+    assert encoded("long", number) == by_fastavro("long", number)
+    assert encoded(["null", "long"], number) == b"\2" + by_fastavro("long", number)
+
+
+def test_what_is_stored_otherwise_is_given_as_it_is_stored() -> None:
+    assert encoded(["null", DECIMAL], Decimal("-12.34")) == b"\2" + struct.pack(">i", -1234)
+    assert encoded({"type": "int", "logicalType": "date"}, 20_000) == by_fastavro("int", 20_000)
+    assert encoded({"type": "long", "logicalType": "timestamp-micros"}, -1) == b"\1"
+    assert encoded({"type": "fixed", "name": "uuid_fixed", "size": 16, "logicalType": "uuid"}, bytes(range(16))) == bytes(range(16))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("int", None),
+        ("long", 2**63),
+        ("long", "1"),
+        ("string", None),
+        ("string", b"bytes"),
+        ("double", "x"),
+        (TYPES["fixed"], b"12"),
+        (DECIMAL, Decimal("12345678901")),
+        (["null", "long"], "1"),
+    ],
+)
+def test_what_is_no_value_of_the_type_is_an_error(type_: Any, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError, AttributeError, OverflowError, struct.error)):
+        encoded(type_, value)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5_000])
+def test_files_are_read_by_fastavro_and_by_us(count: int) -> None:
+    draw = random.Random(count)
+    records = [record_of(draw) for _ in range(count)]
+    data = write_avro(SCHEMA, [{**record, "pairs": as_dict(record["pairs"])} for record in records], {"of": "ours"})
+    reader = fastavro.reader(io.BytesIO(data))
+    assert [record["fixed"] for record in reader] == [record["fixed"] for record in records]
+    assert reader.metadata["of"] == "ours"
+    read = read_avro(data, "m.avro", {})
+    assert read.metadata["of"] == "ours"
+    assert [(r["long"], r["text"]) for r in read.records] == [(r["long"], r["text"]) for r in records]
