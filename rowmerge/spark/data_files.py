@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +17,12 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from rowmerge.spark.fitting import conform, renamed
+from rowmerge.spark.in_threads import DISTANT, in_threads
 from rowmerge.spark.lineage import FilesLineage
 from rowmerge.spark.partitions import PartitionKey, partition_path, split_by_partition
 
-_NEAR, _DISTANT, _TASKS_OF_A_THREAD = 2, 8, 8
-"""So many files are finished at once, near by or on a store for which each of them waits; each thread takes its part in so many tasks."""
+_NEAR = 2
+"""So many files are finished at once where no store is waited for."""
 
 
 @dataclass(frozen=True)
@@ -122,17 +122,9 @@ class PartitionedWriter:
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
-        files = list(self._open.values())
-        threads = _NEAR if self._spec.root.startswith("file:") else _DISTANT
-        # Small ones: a task for each would take as long as to finish it.
-        size = max(1, len(files) // (threads * _TASKS_OF_A_THREAD))
-        pool = ThreadPoolExecutor(threads)
-        try:
-            parts = (files[start : start + size] for start in range(0, len(files), size))
-            for done in pool.map(lambda part: [message for file in part for message in file.close()], parts):
-                self._done += done
-        finally:
-            pool.shutdown(cancel_futures=True)
+        threads = _NEAR if self._spec.root.startswith("file:") else DISTANT
+        for done in in_threads(RollingFile.close, list(self._open.values()), threads):
+            self._done += done
         return self._done
 
     def abort(self) -> None:

@@ -11,12 +11,12 @@ from functools import cache
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rowmerge.spark import data_files, fitting, lineage, partitions, sink
+from rowmerge.spark import data_files, fitting, in_threads, lineage, partitions, sink
 from rowmerge.table import transforms, uuids
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-for module in (uuids, fitting, transforms, partitions, lineage, data_files, sink, sys.modules[__name__]):
+for module in (uuids, fitting, transforms, partitions, lineage, in_threads, data_files, sink, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, sink.OutcomeColumns, partitions.PartitionKey)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.data_files import HeldColumns
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.fitting import file_columns, from_file
+from rowmerge.spark.in_threads import DISTANT, in_threads
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.sink import UnreadableFile, opened
@@ -45,9 +45,6 @@ LOOKED_UP_ROWS = 20_000_000
 FOUND_ROWS = 2_000_000
 FOUND_BYTES = 256 * 1024 * 1024
 """So many rows at most, of so many bytes, are handed to Spark; when more have a key of the source, it may as well read the table itself."""
-_DISTANT_READERS, _TASKS_OF_A_THREAD = 8, 8
-"""So many files of a distant store are read at once at least; and in so many tasks each thread reads its part."""
-
 Found = TypeVar("Found")
 
 
@@ -225,19 +222,13 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
 
 def _in_each(table: str, files: Sequence[LookedUpFile], find: Callable[[LookedUpFile], Found]) -> Generator[Found, None, None]:
     """What is found in the files, in their order."""
-    near = all(file.path.startswith("file:") for file in files)
-    threads = max(os.cpu_count() or 1, 1 if near else _DISTANT_READERS)
-    # Many files are likely small: a task for each would take as long as a look into it.
-    size = -(-len(files) // (threads * _TASKS_OF_A_THREAD))
-    parts = [files[start : start + size] for start in range(0, len(files), size)]
-    pool = ThreadPoolExecutor(threads)
+    cores = os.cpu_count() or 1
+    threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, DISTANT)
     try:
-        for found in pool.map(lambda part: [find(file) for file in part], parts):
+        with closing(in_threads(find, files, threads)) as found:
             yield from found
     except UnreadableFile as error:
         raise unreadable(table, error.path, error.reason) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _rows_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, np.ndarray[Any, Any]]]:

@@ -223,3 +223,9 @@ def test_texts_are_looked_up_in_several_row_groups_at_once(tmp_path: Path, count
     expected = [n for n in range(1000) if n * 7 % 1000 in wanted and n not in deleted]
     assert found["v"].to_pylist() == found[POSITION].to_pylist() == expected
     assert found["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]
+
+
+def test_nothing_is_found_where_there_are_no_files(files: Files) -> None:
+    """As where others added none that a command would have minded."""
+    files.paths = []
+    assert files.looked_up([1]).num_rows == 0
