@@ -10,6 +10,11 @@ PYTEST_ARGS ?=
 export ROWMERGE_CACHE ?= $(abspath $(VENV))/cache
 # What the demo's tables are: delta, or iceberg.
 TARGET ?=
+# The release of dbt-core that `make test-dbt` tests: 1.10, 1.11 or 1.12.
+DBT ?= 1.12
+# constraints.txt pins dbt-core 1.11, so the development environment serves for that release.
+DBT_VENV = $(if $(filter 1.11,$(DBT)),$(VENV),.venv-dbt-$(DBT))
+DBT_STAMP = $(DBT_VENV)/.installed
 # Processes that run tests side by side, each with a Spark of 3 GB: while one waits for its Spark, another works.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -25,7 +30,7 @@ PEERS ?= .peers
 # The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
 PEER_SPARK ?= 4.1.4
 
-.PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
+.PHONY: help demo test test-dbt lint format types layers unit engine functional wheel java venv constraints clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
@@ -35,6 +40,8 @@ help:
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
+	@echo "make test-dbt    the demo and dbt's own adapter tests with another release of dbt-core: DBT=1.10, 1.11 or 1.12"
+	@echo "make constraints pin the development environment anew in constraints.txt"
 	@echo "make bench       its most telling scenarios beside other engines: SCALE=10, ENGINES='ours,delta-*' and SCENARIOS='1,8' choose"
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
@@ -56,6 +63,12 @@ engine: java $(STAMP)
 
 functional: java $(STAMP)
 	$(PYTEST) tests/functional $(PYTEST_ARGS)
+
+# dbt's own adapter tests are in the folders of tests/functional/adapter. Their tables are Delta tables.
+test-dbt: java $(DBT_STAMP)
+	$(DBT_VENV)/bin/python integration_tests/flights/run_demo.py
+	$(DBT_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(wildcard tests/functional/adapter/*/) \
+		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py tests/unit/test_conformance.py $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -103,13 +116,29 @@ wheel: $(STAMP)
 
 venv: $(STAMP)
 
-$(STAMP): setup.py pyproject.toml
+$(STAMP): setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "$(PYTHON) is older than Python 3.10. Name a newer one: make PYTHON=python3.11 …"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# The development environment with the packages of another release of dbt over it. pip gets no requirements to resolve, because it would
+# build a package that dbt-core 1.12 requires and does not need.
+.venv-dbt-%/.installed: setup.py pyproject.toml constraints.txt tests/requirements/dbt-%.txt
+	$(PYTHON) -m venv .venv-dbt-$*
+	.venv-dbt-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-dbt-$*/bin/python -m pip install --quiet --no-deps --requirement constraints.txt
+	.venv-dbt-$*/bin/python -m pip install --quiet --no-deps --requirement tests/requirements/dbt-$*.txt
+	.venv-dbt-$*/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+# uv keeps a pinned version as long as setup.py accepts it; delete a line of constraints.txt to let its package move.
+constraints: $(STAMP)
+	$(BIN)/python -m pip install --quiet uv
+	printf 'dbt-core<1.12\n' | $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev --annotation-style line \
+		--custom-compile-command 'make constraints' --output-file constraints.txt setup.py -
 
 # Spark finds Java as JAVA_HOME/bin/java, else on the PATH; so does this check.
 java:
@@ -122,6 +151,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
+	rm -rf $(VENV) .venv-dbt-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
