@@ -19,7 +19,28 @@
 {% endmacro %}
 
 
+{% macro rowmerge__scalar_function_javascript(target_relation) %}
+  {{ rowmerge_refuse_javascript() }}
+{% endmacro %}
+
+
+{% macro rowmerge__aggregate_function_javascript(target_relation) %}
+  {{ rowmerge_refuse_javascript() }}
+{% endmacro %}
+
+
+{% macro rowmerge_refuse_javascript() %}
+  {% do exceptions.raise_compiler_error('The function ' ~ model.name ~ ' is JavaScript, which Spark does not run. Write it in SQL or in Python.') %}
+{% endmacro %}
+
+
 {% macro rowmerge_create_function(target_relation, kind) %}
+  {%- if model.get('overloads') -%}
+    {%- do exceptions.raise_compiler_error(
+        'The function ' ~ model.name ~ ' has `overloads`, and a warehouse keeps one function of a name. Give each overload a name of its own, '
+        ~ 'or give the arguments default values.'
+    ) -%}
+  {%- endif -%}
   {%- if model.language == 'python' -%}
     {%- do adapter.check_packages(config.get('packages'), 'function ' ~ model.name) -%}
   {%- endif -%}
