@@ -67,8 +67,9 @@ functional: java $(STAMP)
 # dbt's own adapter tests are in the folders of tests/functional/adapter. Their tables are Delta tables.
 test-dbt: java $(DBT_STAMP)
 	$(DBT_VENV)/bin/python integration_tests/flights/run_demo.py
-	$(DBT_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(wildcard tests/functional/adapter/*/) \
-		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py tests/unit/test_conformance.py $(PYTEST_ARGS)
+	$(DBT_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(filter-out %__pycache__/,$(wildcard tests/functional/adapter/*/)) \
+		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
+		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
