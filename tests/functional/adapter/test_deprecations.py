@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dbt.tests.util import patch_microbatch_end_time, run_dbt, write_config_file
+from dbt.tests.util import patch_microbatch_end_time, run_dbt
 
 STRATEGIES_PAGE = Path(__file__).parents[3] / "docs" / "strategies.md"
 ROWS = "select id, timestamp'2024-01-01 12:00:00+00:00' as at, 'mon' as day, 1.5 as amount from {{ ref('numbers') }}"
@@ -161,25 +161,37 @@ class TestAProjectWithEveryMaterialization:
         assert [event.partition(":")[0] for event in deprecations(["parse"])][:1] == ["ModulesItertoolsUsageDeprecation"]
 
 
+def documented_configs() -> list[dict[str, object]]:
+    """Return the configs above the statements of docs/strategies.md."""
+    found = re.findall(r"^-- (\{.*\})$", STRATEGIES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    return [yaml.safe_load(text) for text in found if text != "{}"]
+
+
 class TestDocumentedConfigs:
-    """The configs of docs/strategies.md, in SQL files, in properties and in the project file."""
+    """Each config of docs/strategies.md in a SQL file, in properties, and in the project file for a folder with one model."""
 
     @pytest.fixture(scope="class")
-    def documented(self):
-        configs = [yaml.safe_load(text) for text in re.findall(r"^-- (\{.*\})$", STRATEGIES_PAGE.read_text(encoding="utf-8"), re.MULTILINE)]
-        assert len(configs) > 15
-        return configs
-
-    @pytest.fixture(scope="class")
-    def models(self, documented):
-        files = {f"in_sql_{number}.sql": f"{{{{ config(**{config!r}) }}}} select 1 as id" for number, config in enumerate(documented)}
-        files |= {f"in_properties_{number}.sql": "select 1 as id" for number in range(len(documented))}
-        properties = [{"name": f"in_properties_{number}", "config": config} for number, config in enumerate(documented)]
+    def models(self):
+        files, properties = {}, []
+        for number, config in enumerate(documented_configs()):
+            files[f"in_sql_{number}.sql"] = f"{{{{ config(**{config!r}) }}}} select 1 as id"
+            files[f"in_properties_{number}.sql"] = "select 1 as id"
+            files[f"folder_{number}"] = {f"in_project_{number}.sql": "select 1 as id"}
+            properties.append({"name": f"in_properties_{number}", "config": config})
         return {**files, "properties.yml": yaml.safe_dump({"models": properties})}
 
-    def test_they_cause_no_deprecation_warning(self, project, documented):
-        for config in documented:
-            project_file = yaml.safe_load(Path(project.project_root, "dbt_project.yml").read_text(encoding="utf-8"))
-            project_file["models"] = {"test": {f"+{name}": value for name, value in config.items()}}
-            write_config_file(project_file, project.project_root, "dbt_project.yml")
-            assert deprecations(["parse", "--no-partial-parse"]) == [], config
+    @pytest.fixture(scope="class")
+    def project_config_update(self):
+        folders = {
+            f"folder_{number}": {f"+{name}": value for name, value in config.items()} for number, config in enumerate(documented_configs())
+        }
+        return {"models": {"test": folders}}
+
+    def test_they_cause_no_deprecation_warning(self, project):
+        assert deprecations(["parse", "--no-partial-parse"]) == []
+        configs = {name.rsplit(".", 1)[1]: node.config for name, node in run_dbt(["parse"]).nodes.items()}
+        for number, documented in enumerate(documented_configs()):
+            for name, value in documented.items():
+                places = [configs[f"in_{place}_{number}"][name] for place in ("sql", "properties", "project")]
+                assert places == [value] * 3, name
+        assert len(configs) > 45
