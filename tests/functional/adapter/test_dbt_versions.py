@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import yaml
-from dbt.tests.util import run_dbt, run_dbt_and_capture, write_config_file
+from dbt.tests.util import run_dbt, write_config_file
 
 from tests.functional.dbt_core import since
 
@@ -82,22 +82,18 @@ functions:
       - defined_in: twice_text
         arguments: [{name: x, data_type: string}]
         returns: {data_type: string}
-  - name: thrice
-    arguments: [{name: x, data_type: bigint}]
-    returns: {data_type: bigint}
 """
 
 
 @since("1.12")
-class TestFunctionsThatAreRefused:
+class TestOverloadsOfFunctions:
     @pytest.fixture(scope="class")
     def functions(self):
-        return {"functions.yml": FUNCTIONS, "twice.sql": "x * 2", "twice_text.sql": "x || x", "thrice.js": "return x * 3"}
+        return {"functions.yml": FUNCTIONS, "twice.sql": "x * 2", "twice_text.sql": "x || x"}
 
-    def test_overloads_and_javascript_are_refused_and_nothing_is_created(self, project):
-        messages = {result.node.name: result.message for result in run_dbt(["build"], expect_pass=False)}
-        assert "The function twice has `overloads`" in messages["twice"]
-        assert "The function thrice is JavaScript" in messages["thrice"]
+    def test_they_are_refused_and_nothing_is_created(self, project):
+        (result,) = run_dbt(["build"], expect_pass=False)
+        assert "The function twice has `overloads`" in result.message
         assert project.run_sql("show user functions in {schema}", fetch="all") == []
 
 
@@ -105,7 +101,7 @@ VERSIONED = """
 models:
   - name: people
     latest_version: 2
-    config: {materialized: incremental, latest_version_pointer: true, contract: {enforced: true}}
+    config: {materialized: incremental, latest_version_pointer: {enabled: true}, contract: {enforced: true}}
     columns: [{name: id, data_type: int}]
     versions: [{v: 1}, {v: 2}]
 """
@@ -165,8 +161,7 @@ class TestCommandsOfThisRelease:
 
     def test_an_empty_seed_has_the_types_of_its_rows_and_replaces_a_full_one(self, project):
         run_dbt(["seed"])
-        _, log = run_dbt_and_capture(["seed", "--empty"])
-        assert "0 inserted" in log
+        run_dbt(["seed", "--empty"])
         with project.adapter.connection_named("test"):
             described = project.adapter.session.describe(project.test_schema, "prices")
         assert [(field.name, field.sql_type) for field in described.columns] == [("id", "bigint"), ("price", "double")]

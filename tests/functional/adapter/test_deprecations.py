@@ -10,7 +10,7 @@ import yaml
 from dbt.tests.util import patch_microbatch_end_time, run_dbt
 
 STRATEGIES_PAGE = Path(__file__).parents[3] / "docs" / "strategies.md"
-ROWS = "select id, timestamp'2024-01-01 12:00:00+00:00' as at, 'mon' as day, 1.5 as amount from {{ ref('numbers') }}"
+ROWS = "select id, at, 'mon' as day, 1.5 as amount from {{ ref('numbers') }}"
 
 # The configs of incremental models that `dbt build` runs, twice.
 STRATEGIES = {
@@ -64,7 +64,7 @@ PROPERTIES = {
         },
         {
             "name": "history_by_time",
-            "relation": "source('here', 'numbers')",
+            "relation": "ref('numbers')",
             "config": {
                 "strategy": "timestamp",
                 "updated_at": "at",
@@ -120,7 +120,7 @@ def validate_configs(monkeypatch):
 class TestAProjectWithEveryMaterialization:
     @pytest.fixture(scope="class")
     def seeds(self):
-        return {"numbers.csv": "id,at\n1,2024-01-01 00:00:00\n2,2024-01-02 00:00:00\n"}
+        return {"numbers.csv": "id,at\n1,2024-01-01 12:00:00\n2,2024-01-02 12:00:00\n"}
 
     @pytest.fixture(scope="class")
     def models(self):

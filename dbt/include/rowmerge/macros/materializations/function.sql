@@ -19,21 +19,6 @@
 {% endmacro %}
 
 
-{% macro rowmerge__scalar_function_javascript(target_relation) %}
-  {{ rowmerge_refuse_javascript() }}
-{% endmacro %}
-
-
-{% macro rowmerge__aggregate_function_javascript(target_relation) %}
-  {{ rowmerge_refuse_javascript() }}
-{% endmacro %}
-
-
-{% macro rowmerge_refuse_javascript() %}
-  {% do exceptions.raise_compiler_error('The function ' ~ model.name ~ ' is JavaScript, which Spark does not run. Write it in SQL or in Python.') %}
-{% endmacro %}
-
-
 {% macro rowmerge_create_function(target_relation, kind) %}
   {%- if model.get('overloads') -%}
     {%- do exceptions.raise_compiler_error(
