@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from dbt_common.exceptions import CompilationError
 
@@ -78,3 +80,9 @@ def test_a_catalog_chooses_the_format_where_the_model_does_not(adapter):
     assert adapter.location_root({"catalog_name": "lake"}) == "/data/lake"
     assert adapter.location_root({"catalog_name": "lake", "location_root": "/data/own"}) == "/data/own"
     assert adapter.table_format({}) == "delta" and adapter.location_root({}) is None
+
+
+def test_usage_statistics_name_this_adapter_and_the_format_of_the_model():
+    information = RowmergeAdapter.get_adapter_run_info(SimpleNamespace(_extra={"file_format": "iceberg"}))
+    assert information.adapter_name == "rowmerge"
+    assert information.model_adapter_details == {"adapter_type": "rowmerge", "table_format": "iceberg"}
