@@ -41,7 +41,7 @@ setup(
         "zstandard>=0.22,<1",  # metadata of tables may be compressed with it
         # the adapter
         "dbt-core>=1.10,<2",
-        "dbt-adapters>=1.23,<2",
+        "dbt-adapters>=1.24.2,<2",
         "dbt-common>=1.37.3,<2",
         "dbt-spark>=1.9,<2",
         "agate>=1.7,<2",

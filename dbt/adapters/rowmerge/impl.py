@@ -190,6 +190,11 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                 return found if found.files is not None else None
         return None
 
+    @classmethod
+    def convert_number_type(cls, agate_table: agate.Table, col_idx: int) -> str:
+        """Return the type of a seed's numbers. Without rows (`dbt seed --empty`) no decimals can be counted, and dbt marks integers itself."""
+        return super().convert_number_type(agate_table, col_idx) if len(agate_table.rows) else "double"
+
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
         """Nothing to expand: strings have no length, and other types do not change in place."""
 

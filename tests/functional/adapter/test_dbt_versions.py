@@ -101,7 +101,11 @@ VERSIONED = """
 models:
   - name: people
     latest_version: 2
-    config: {materialized: incremental, latest_version_pointer: {enabled: true}, contract: {enforced: true}}
+    config:
+      materialized: incremental
+      on_schema_change: append_new_columns
+      latest_version_pointer: {enabled: true}
+      contract: {enforced: true}
     columns: [{name: id, data_type: int}]
     versions: [{v: 1}, {v: 2}]
 """
