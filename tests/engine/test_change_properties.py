@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter
 from contextlib import suppress
@@ -16,8 +15,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from tests.engine import test_differential as differential
+from tests.support.suites import examples
 
-EXAMPLES = int(os.environ.get("ROWMERGE_CHANGE_EXAMPLES", "6"))
 NAMES = ", ".join(differential.COLUMNS)
 
 replacements = st.sampled_from(
@@ -34,7 +33,7 @@ statements = st.one_of(changes, changes, replacements)
 
 
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=examples(gate=2, full=6, soak=100),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,
