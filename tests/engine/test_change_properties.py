@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -32,6 +33,7 @@ changes = differential.statements.map(lambda change: change.text)
 statements = st.one_of(changes, changes, replacements)
 
 
+@pytest.mark.property_test
 @settings(
     max_examples=examples(gate=2, full=6, soak=100),
     deadline=None,

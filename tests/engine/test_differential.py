@@ -203,6 +203,7 @@ readers = st.sampled_from([{}, {"FOUND_ROWS": -1}, {"FEW_KEYS": 0}, {"FEW_KEYS":
 """Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
 
 
+@pytest.mark.property_test
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 # Without shrinking, which runs Spark for minutes: the statements of a failing example are short enough to read.
 @settings(

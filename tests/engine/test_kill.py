@@ -58,6 +58,7 @@ for turn in (1, 2, 3):
 POINTS = [("delta", "copy-on-write", -3), ("delta", "merge-on-read", 0), ("iceberg", "merge-on-read", -10)]
 
 
+@pytest.mark.one_of("format_", "mode", "point")
 @pytest.mark.parametrize(("format_", "mode", "point"), POINTS)
 def test_a_merge_killed_at_a_storage_call_leaves_one_whole_version_and_what_vacuum_collects(
     spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int
@@ -127,6 +128,7 @@ def _check_that_vacuum_leaves_what_is_needed(session: rowmerge.Session) -> None:
 WRITERS = [("delta", "copy-on-write"), ("delta", "merge-on-read"), ("sql", "merge-on-read")]
 
 
+@pytest.mark.one_of("place", "mode")
 @pytest.mark.parametrize(("place", "mode"), WRITERS)
 def test_killing_the_writer_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
     _kill_the_writer(spark, tmp_path, place, mode, kills=1)

@@ -22,6 +22,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from tests.engine.stress import KEYS, statement, turns_in_log, work
 
+pytestmark = pytest.mark.one_of("format_", "in_catalog")
+
 LEVELS = [("delta", "Serializable", False), ("iceberg", "Serializable", False), ("iceberg", "Serializable", True)]
 
 
