@@ -10,6 +10,7 @@ from tests.support.soak import SoakPlugin
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suite", choices=suites.SUITES, default="gate", help="gate (default), full, or soak: docs/testing.md")
+    parser.addoption("--format", choices=("delta", "iceberg"), help="leave out the tests of the other table format")
     parser.addoption("--soak-minutes", type=float, default=30, help="minutes after which a soak run stops")
 
 
@@ -26,6 +27,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     selected = suites.items_of_suite(items, suites.chosen_suite)
+    if format_ := config.getoption("--format"):
+        selected = suites.items_of_format(selected, format_)
     remaining = set(selected)
     config.hook.pytest_deselected(items=[item for item in items if item not in remaining])
     items[:] = selected

@@ -18,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,12 @@ def items_of_suite(items: Sequence[pytest.Item], suite: str) -> list[pytest.Item
     return _sampled_variants(_quarter_of_dbt_suite([item for item in items if not item.get_closest_marker("full_suite")]))
 
 
+def items_of_format(items: Sequence[pytest.Item], format_: str) -> list[pytest.Item]:
+    """Return the items without those that have another table format as a parameter, or that lie in another format's folder."""
+    other = "iceberg" if format_ == "delta" else "delta"
+    return [item for item in items if other not in _parameters(item).values() and other not in item.path.parts]
+
+
 def stable_hash(text: str) -> int:
     """Return a hash of the text that is the same in every process and on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
@@ -62,11 +68,18 @@ def _sampled_variants(items: list[pytest.Item]) -> list[pytest.Item]:
 
 def _test_without_variant(item: pytest.Item) -> str:
     """Return a text that all variants of one test share, and no other test has."""
-    marker, callspec = item.get_closest_marker("one_of"), getattr(item, "callspec", None)
-    if marker is None or callspec is None:
+    marker = item.get_closest_marker("one_of")
+    if marker is None or not _parameters(item):
         return item.nodeid
-    rest = [f"{name}={getattr(value, 'name', value)}" for name, value in sorted(callspec.params.items()) if name not in marker.args]
+    rest = [f"{name}={getattr(value, 'name', value)}" for name, value in sorted(_parameters(item).items()) if name not in marker.args]
     return "::".join([item.nodeid.split("[")[0], *rest])
+
+
+def _parameters(item: pytest.Item) -> dict[str, object]:
+    callspec = getattr(item, "callspec", None)
+    return (
+        {} if callspec is None else {name: value if isinstance(value, Hashable) else str(value) for name, value in callspec.params.items()}
+    )
 
 
 def _quarter_of_dbt_suite(items: list[pytest.Item]) -> list[pytest.Item]:
