@@ -8,6 +8,8 @@ STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
 # Where the archive of Java's classes is, with which each of the tests' Sparks starts faster.
 export ROWMERGE_CACHE ?= $(abspath $(VENV))/cache
+CLASS_ARCHIVE := $(VENV)/.class-archive
+SOAK_MINUTES ?= 30
 # What the demo's tables are: delta, or iceberg.
 TARGET ?=
 # The release of dbt-core that `make test-dbt` tests: 1.10, 1.11 or 1.12.
@@ -30,13 +32,16 @@ PEERS ?= .peers
 # The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
 PEER_SPARK ?= 4.1.4
 
-.PHONY: help demo test test-dbt lint format types layers unit engine functional wheel java venv constraints clean
+.PHONY: help demo test test-all test-dbt test-count soak checks lint format types layers unit engine functional wheel java venv constraints
+.PHONY: clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo        run the flights project on real data and prove its tables with other readers; TARGET=iceberg for Iceberg"
-	@echo "make test        lint, types, layers and all tests"
+	@echo "make test        the gate before every change: lint, types, layers, and each claim of the tests at least once (10 minutes)"
+	@echo "make test-all    every test in every table format and write mode (an hour); make soak runs the tests that take hours"
+	@echo "make test-count  count what the full suite verifies, and write the counts to docs/testing.md"
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
@@ -51,9 +56,27 @@ help:
 demo: java $(STAMP)
 	$(BIN)/python integration_tests/flights/run_demo.py $(if $(TARGET),--target $(TARGET))
 
-test: java lint types layers
-	$(BIN)/python -m rowmerge archive-classes
+test: checks $(CLASS_ARCHIVE)
 	$(PYTEST) $(PYTEST_ARGS)
+
+test-all: checks $(CLASS_ARCHIVE)
+	$(PYTEST) --suite full --durations 30 $(PYTEST_ARGS)
+	$(MAKE) test-dbt DBT=1.12
+
+# Stops after SOAK_MINUTES. The next run continues where this one stopped.
+soak: java $(STAMP) $(CLASS_ARCHIVE)
+	$(BIN)/python -m pytest --suite soak --soak-minutes $(SOAK_MINUTES) $(PYTEST_ARGS)
+
+test-count: $(STAMP)
+	$(BIN)/python -m tests.support.counts
+
+# The type checker uses one core only, so the other checks run beside it.
+checks: java $(STAMP)
+	$(MAKE) --no-print-directory -j2 lint types layers
+
+$(CLASS_ARCHIVE): $(STAMP)
+	$(BIN)/python -m rowmerge archive-classes
+	@touch $@
 
 unit: $(STAMP)
 	$(PYTEST) tests/unit $(PYTEST_ARGS)
@@ -65,9 +88,10 @@ functional: java $(STAMP)
 	$(PYTEST) tests/functional $(PYTEST_ARGS)
 
 # dbt's own adapter tests are in the folders of tests/functional/adapter. Their tables are Delta tables.
+DBT_SUITE = $(filter-out %__pycache__/,$(wildcard tests/functional/adapter/*/))
 test-dbt: java $(DBT_STAMP)
 	$(DBT_VENV)/bin/python integration_tests/flights/run_demo.py
-	$(DBT_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(filter-out %__pycache__/,$(wildcard tests/functional/adapter/*/)) \
+	$(DBT_VENV)/bin/python -m pytest --suite full --numprocesses $(WORKERS) --dist worksteal $(DBT_SUITE) \
 		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
 		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
