@@ -25,13 +25,22 @@ PEERS ?= .peers
 # The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
 PEER_SPARK ?= 4.1.4
 
-.PHONY: help demo test lint format types layers unit engine functional wheel java venv clean
+# The PySpark that `make test-spark` tests: 4.0, 4.1, …
+SPARK ?= 4.0
+SPARK_VENV := .venv-spark-$(SPARK)
+# Tests of all that asks PySpark for something: a quarter of an hour on 2 cores.
+SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_functions.py engine/test_rules.py engine/test_key_lookup.py \
+	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
+	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
+
+.PHONY: help demo test test-spark lint format types layers unit engine functional wheel java venv clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo        run the flights project on real data and prove its tables with other readers; TARGET=iceberg for Iceberg"
 	@echo "make test        lint, types, layers and all tests"
+	@echo "make test-spark  a telling part of the tests on another PySpark: SPARK=4.0 (the oldest that is supported), SPARK=4.1"
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
@@ -47,6 +56,14 @@ demo: java $(STAMP)
 test: java lint types layers
 	$(BIN)/python -m rowmerge archive-classes
 	$(PYTEST) $(PYTEST_ARGS)
+
+test-spark: java $(SPARK_VENV)/.installed
+	$(SPARK_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(SPARK_TESTS) $(PYTEST_ARGS)
+
+$(SPARK_VENV)/.installed: setup.py pyproject.toml
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --editable '.[dev]' 'pyspark==$(SPARK).*' 'dbt-core<1.12'
+	@touch $@
 
 unit: $(STAMP)
 	$(PYTEST) tests/unit $(PYTEST_ARGS)
@@ -122,6 +139,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
+	rm -rf $(VENV) .venv-spark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
