@@ -8,6 +8,8 @@ STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
 # Where the archive of Java's classes is, with which each of the tests' Sparks starts faster.
 export ROWMERGE_CACHE ?= $(abspath $(VENV))/cache
+CLASS_ARCHIVE := $(VENV)/.class-archive
+SOAK_MINUTES ?= 30
 # What the demo's tables are: delta, or iceberg.
 TARGET ?=
 # Processes that run tests side by side, each with a Spark of 3 GB: while one waits for its Spark, another works.
@@ -28,18 +30,20 @@ PEER_SPARK ?= 4.1.4
 # The PySpark that `make test-spark` tests: 4.0, 4.1, …
 SPARK ?= 4.0
 SPARK_VENV := .venv-spark-$(SPARK)
-# Tests of all that asks PySpark for something: a quarter of an hour on 2 cores.
+# The tests of what rowmerge asks PySpark for.
 SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_functions.py engine/test_rules.py engine/test_key_lookup.py \
 	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
 	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
 
-.PHONY: help demo test test-spark lint format types layers unit engine functional wheel java venv clean
+.PHONY: help demo test test-all test-spark test-count soak checks lint format types layers unit engine functional wheel java venv clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo        run the flights project on real data and prove its tables with other readers; TARGET=iceberg for Iceberg"
-	@echo "make test        lint, types, layers and all tests"
+	@echo "make test        the gate before every change: lint, types, layers, and each claim of the tests at least once (10 minutes)"
+	@echo "make test-all    every test in every table format and write mode (an hour); make soak runs the tests that take hours"
+	@echo "make test-count  count what the full suite verifies, and write the counts to docs/testing.md"
 	@echo "make test-spark  a telling part of the tests on another PySpark: SPARK=4.0 (the oldest that is supported), SPARK=4.1"
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
@@ -53,9 +57,26 @@ help:
 demo: java $(STAMP)
 	$(BIN)/python integration_tests/flights/run_demo.py $(if $(TARGET),--target $(TARGET))
 
-test: java lint types layers
-	$(BIN)/python -m rowmerge archive-classes
+test: checks $(CLASS_ARCHIVE)
 	$(PYTEST) $(PYTEST_ARGS)
+
+test-all: checks $(CLASS_ARCHIVE)
+	$(PYTEST) --suite full --durations 30 $(PYTEST_ARGS)
+
+# Stops after SOAK_MINUTES. The next run continues where this one stopped.
+soak: java $(STAMP) $(CLASS_ARCHIVE)
+	$(BIN)/python -m pytest --suite soak --soak-minutes $(SOAK_MINUTES) $(PYTEST_ARGS)
+
+test-count: $(STAMP)
+	$(BIN)/python -m tests.support.counts
+
+# The type checker uses one core only, so the other checks run beside it.
+checks: java $(STAMP)
+	$(MAKE) --no-print-directory -j2 lint types layers
+
+$(CLASS_ARCHIVE): $(STAMP)
+	$(BIN)/python -m rowmerge archive-classes
+	@touch $@
 
 test-spark: java $(SPARK_VENV)/.installed
 	$(SPARK_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(SPARK_TESTS) $(PYTEST_ARGS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,8 +22,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table import StaticTable
 
-_DELTA = {"delta": duckdb_extension_delta}
-_ICEBERG = {"parquet": duckdb_extension_parquet, "avro": duckdb_extension_avro, "iceberg": duckdb_extension_iceberg}
+_PACKAGES: Mapping[str, ModuleType] = {
+    "delta": duckdb_extension_delta,
+    "parquet": duckdb_extension_parquet,
+    "avro": duckdb_extension_avro,
+    "iceberg": duckdb_extension_iceberg,
+}
+_DELTA = ("delta",)
+_ICEBERG = ("parquet", "avro", "iceberg")
 
 
 def read_with_delta_rs(location: str, order_by: Sequence[str] | str = (), *, version: int | None = None) -> pa.Table:
@@ -77,16 +84,28 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in table.to_pylist()]
 
 
-def _query_duckdb(extensions: Mapping[str, ModuleType], query: str, location: str, order_by: Sequence[str] | str) -> pa.Table:
-    connection = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+def _query_duckdb(extensions: tuple[str, ...], query: str, location: str, order_by: Sequence[str] | str) -> pa.Table:
+    cursor = _duckdb_with(extensions).cursor()
     try:
-        for name, package in extensions.items():
-            connection.execute(f"install '{next(Path(str(package.__file__)).parent.rglob(f'{name}.duckdb_extension'))}'")
-            connection.execute(f"load {name}")
-        connection.execute("set timezone = 'UTC'")
-        return _sorted(connection.execute(query, [location]).to_arrow_table(), order_by)
+        return _sorted(cursor.execute(query, [location]).to_arrow_table(), order_by)
+    except (duckdb.FatalException, duckdb.InternalException):
+        # DuckDB rejects every later query of a database in which one query failed like that.
+        _duckdb_with.cache_clear()
+        raise
     finally:
-        connection.close()
+        cursor.close()
+
+
+@cache
+def _duckdb_with(extensions: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    """Return this process's database with these extensions: to load them takes longer than most queries."""
+    # Tests replace files in place, so DuckDB must not keep what it read.
+    connection = duckdb.connect(config={"allow_unsigned_extensions": "true", "enable_external_file_cache": "false"})
+    for name in extensions:
+        package = Path(str(_PACKAGES[name].__file__)).parent
+        connection.execute(f"load '{next(package.rglob(f'{name}.duckdb_extension'))}'")
+    connection.execute("set global timezone = 'UTC'")
+    return connection
 
 
 def _folder(location: str) -> str:

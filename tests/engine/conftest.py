@@ -40,9 +40,10 @@ def session(bare_session: rowmerge.Session) -> Iterator[rowmerge.Session]:
 def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:
     """A session for tests that leave tables which nobody can read."""
     yield rowmerge.connect(str(tmp_path / "warehouse"), spark=spark)
-    for view in spark.catalog.listTables():
-        if view.isTemporary:
-            spark.catalog.dropTempView(view.name)
+    # SHOW VIEWS, because `spark.catalog.listTables` analyses each view before it names it.
+    for view in spark.sql("show views").collect():
+        if view["isTemporary"]:
+            spark.catalog.dropTempView(view["viewName"])
 
 
 def assert_independent_readers_agree(session: rowmerge.Session) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from tests.engine import test_differential as differential
+from tests.support.suites import examples
 
-EXAMPLES = int(os.environ.get("ROWMERGE_CHANGE_EXAMPLES", "6"))
 NAMES = ", ".join(differential.COLUMNS)
 
 replacements = st.sampled_from(
@@ -33,8 +33,9 @@ changes = differential.statements.map(lambda change: change.text)
 statements = st.one_of(changes, changes, replacements)
 
 
+@pytest.mark.property_test
 @settings(
-    max_examples=EXAMPLES,
+    max_examples=examples(gate=2, full=6, soak=100),
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

@@ -10,6 +10,8 @@ import pytest
 import rowmerge
 from rowmerge.session.class_archive import CACHE, find_archive
 
+pytestmark = pytest.mark.full_suite("each test starts a JVM of its own; tests/unit/session/test_class_archive.py runs in the gate")
+
 STARTING = """
 import sys
 from pathlib import Path

@@ -5,7 +5,6 @@ An example is one statement; several follow one another on one table, so that ma
 
 from __future__ import annotations
 
-import os
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,11 @@ from rowmerge.spark import key_lookup
 from rowmerge.spark import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
+from tests.support.suites import examples
 
 STATEMENTS_A_TABLE = 5
-EXAMPLES = int(os.environ.get("ROWMERGE_DIFFERENTIAL_EXAMPLES", "100"))
+EXAMPLES = examples(gate=5, full=20, soak=400)
+"""Each example is a table with up to five statements."""
 COLUMNS = ("k", "v", "w", "p")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("w", pa.string()), ("p", pa.int32())])
 
@@ -202,10 +203,11 @@ readers = st.sampled_from([{}, {"FOUND_ROWS": -1}, {"FEW_KEYS": 0}, {"FEW_KEYS":
 """Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
 
 
+@pytest.mark.property_test
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 # Without shrinking, which runs Spark for minutes: the statements of a failing example are short enough to read.
 @settings(
-    max_examples=max(1, EXAMPLES // STATEMENTS_A_TABLE),
+    max_examples=EXAMPLES,
     deadline=None,
     suppress_health_check=list(HealthCheck),
     print_blob=True,

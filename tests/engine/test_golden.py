@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame
 
 import rowmerge
 
+pytestmark = pytest.mark.one_of("mode")
+
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden" / "delta"
 TABLES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir()) if GOLDEN.is_dir() else []
 EMPTY = {"log-replay-special-characters-a"}

@@ -10,6 +10,8 @@ import rowmerge
 from rowmerge.errors import UnreadableDataFile, UnsupportedTableFeature
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 
+pytestmark = pytest.mark.one_of("mode")
+
 WITHOUT_IDS = {"name_mapped", "name_mapped_partitioned"}
 
 

@@ -10,6 +10,8 @@ import rowmerge
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
+pytestmark = pytest.mark.one_of("mode")
+
 READ_ONLY = {"name_mapped", "name_mapped_partitioned"}
 """Tables that other readers do not read."""
 LIKE_OTHERS = {"empty", "truncated", "cow", "v1", "branches", "sorted", "mor_file", "equality_global", "odd_paths"}

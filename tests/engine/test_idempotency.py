@@ -17,6 +17,8 @@ from rowmerge.session.idempotency import APPLICATION, VERSION
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.engine.interleaving import overtaken
 
+pytestmark = pytest.mark.one_of("session")
+
 STATEMENTS = [
     "insert into t values (1, 1)",
     "insert overwrite t values (1, 1)",

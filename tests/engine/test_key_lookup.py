@@ -10,6 +10,8 @@ from rowmerge.changes import row_change
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.spark import source
 
+pytestmark = pytest.mark.one_of("kind")
+
 COLUMNS = (
     "id, 'k' || id as name, cast(id % 7 as int) as part, date_add(date'2026-01-01', int(id)) as day, "
     "cast(id / 4 as decimal(12, 2)) as amount"

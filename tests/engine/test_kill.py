@@ -55,37 +55,43 @@ for turn in (1, 2, 3):
         fault.at = int(sys.argv[2]) if int(sys.argv[2]) > 0 else calls + int(sys.argv[2])
     session.sql("merge into ledger t using next s on t.id = s.id when matched then update set *")
 """
-EVERY_CALL = os.environ.get("ROWMERGE_EVERY_KILL") == "1"
-"""Whether merges are killed at every storage call, rather than at some: for nights."""
-
-
 POINTS = [("delta", "copy-on-write", -3), ("delta", "merge-on-read", 0), ("iceberg", "merge-on-read", -10)]
 
 
+@pytest.mark.one_of("format_", "mode", "point")
 @pytest.mark.parametrize(("format_", "mode", "point"), POINTS)
 def test_a_merge_killed_at_a_storage_call_leaves_one_whole_version_and_what_vacuum_collects(
     spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int
 ) -> None:
-    """At the last call, the put of the commit, and at the third before it; counted from the first one at nights."""
+    """Kill at the last call, which puts the commit, and at the third before it."""
+    _kill_a_merge(spark, tmp_path, format_, mode, point)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("format_", "mode"), [each[:2] for each in POINTS])
+def test_a_merge_killed_at_any_storage_call_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, format_: str, mode: str) -> None:
+    calls = _kill_a_merge(spark, tmp_path, format_, mode, 0)
+    for point in range(1, calls):
+        _kill_a_merge(spark, tmp_path, format_, mode, point)
+
+
+def _kill_a_merge(spark: SparkSession, tmp_path: Path, format_: str, mode: str, point: int) -> int:
+    """Kill a merge at a storage call (counted from 1; 0 or less counts back from the last), check the table, return the number of calls."""
     warehouse = str(tmp_path / "warehouse")
     session = rowmerge.connect(warehouse, spark=spark, default_format=format_)
     ids = pa.table({"id": pa.array(range(ROWS), pa.int64()), "turn": pa.array([0] * ROWS, pa.int32())})
-    points = [point]
-    while points:
-        point = points.pop(0)
-        session.write(ids, "ledger", mode="replace", properties=_properties(format_, mode, 100))
-        calls = _merge_and_die(warehouse, point, format_)
-        if EVERY_CALL and point <= 0:
-            points = list(range(1, calls))
-        session = rowmerge.connect(warehouse, spark=spark, default_format=format_)
-        found = session.table("ledger").toArrow()
-        assert sorted(found["id"].to_pylist()) == list(range(ROWS))
-        changed = pc.unique(found.filter(pc.less(found["id"], 100))["turn"]).to_pylist()
-        # After the put of an Iceberg table's metadata come a look at what it follows, and the hint.
-        possible = [[2], [3]] if format_ == "iceberg" and point > 0 else [[2]]
-        assert changed in possible, f"killed at call {point} of {calls}"
-        session.sql("merge into ledger t using (select 7 as id, 9 as turn) s on t.id = s.id when matched then update set *")
-        _check_that_vacuum_leaves_what_is_needed(session)
+    session.write(ids, "ledger", mode="replace", properties=_properties(format_, mode, 100))
+    calls = _merge_and_die(warehouse, point, format_)
+    session = rowmerge.connect(warehouse, spark=spark, default_format=format_)
+    rows = session.table("ledger").toArrow()
+    assert sorted(rows["id"].to_pylist()) == list(range(ROWS))
+    turns = pc.unique(rows.filter(pc.less(rows["id"], 100))["turn"]).to_pylist()
+    # After the put of an Iceberg table's metadata, a commit reads the metadata before its own and writes the hint.
+    possible = [[2], [3]] if format_ == "iceberg" and point > 0 else [[2]]
+    assert turns in possible, f"killed at call {point} of {calls}"
+    session.sql("merge into ledger t using (select 7 as id, 9 as turn) s on t.id = s.id when matched then update set *")
+    _check_that_vacuum_leaves_what_is_needed(session)
+    return calls
 
 
 def _properties(format_: str, mode: str, interval: int) -> dict[str, str]:
@@ -122,9 +128,20 @@ def _check_that_vacuum_leaves_what_is_needed(session: rowmerge.Session) -> None:
 WRITERS = [("delta", "copy-on-write"), ("delta", "merge-on-read"), ("sql", "merge-on-read")]
 
 
-@pytest.mark.parametrize(("place", "mode"), WRITERS if not EVERY_CALL else [*WRITERS, ("sql", "copy-on-write")])
+@pytest.mark.one_of("place", "mode")
+@pytest.mark.parametrize(("place", "mode"), WRITERS)
 def test_killing_the_writer_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
-    """`sql`: Iceberg tables in a SQL catalog of pyiceberg."""
+    _kill_the_writer(spark, tmp_path, place, mode, kills=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("place", "mode"), [*WRITERS, ("sql", "copy-on-write")])
+def test_killing_the_writer_often_leaves_one_whole_version(spark: SparkSession, tmp_path: Path, place: str, mode: str) -> None:
+    _kill_the_writer(spark, tmp_path, place, mode, kills=20)
+
+
+def _kill_the_writer(spark: SparkSession, tmp_path: Path, place: str, mode: str, kills: int) -> None:
+    """Kill a process that merges, some random time after its first merge; `sql` means Iceberg tables in a SQL catalog of pyiceberg."""
     warehouse = str(tmp_path / "warehouse")
     sql = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"file://{warehouse}"}
     catalog = sql if place == "sql" else None
@@ -133,7 +150,7 @@ def test_killing_the_writer_leaves_one_whole_version(spark: SparkSession, tmp_pa
     properties = _properties(place, mode, 3)
     ids = pa.table({"id": pa.array(range(ROWS), pa.int64()), "turn": pa.array([0] * ROWS, pa.int32())})
     session.write(ids, "ledger", mode="replace", properties=properties)
-    for _ in range(1 if not EVERY_CALL else 5):
+    for _ in range(kills):
         acknowledged = _merge_until_killed(warehouse, catalog)
         found = rowmerge.connect(warehouse, catalog=catalog, spark=spark).table("ledger").toArrow()
         assert found.num_rows == ROWS

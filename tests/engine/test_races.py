@@ -85,6 +85,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_of("format_", "level")
 @pytest.mark.parametrize(("format_", "level"), [("delta", "WriteSerializable"), ("iceberg", "serializable")], ids=["delta", "iceberg"])
 @pytest.mark.parametrize(("winner", "loser", "how", "changed"), ROWS, ids=[f"{n:02}-{row[2]}" for n, row in enumerate(ROWS)])
 def test_rows_decide(
@@ -109,6 +110,7 @@ def test_rows_decide(
 @pytest.mark.parametrize(
     ("format_", "level"), [("delta", "WriteSerializable"), ("delta", "Serializable"), ("iceberg", "serializable")], ids=lambda text: text
 )
+@pytest.mark.one_of("mode")
 @pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_two_insert_only_merges_of_one_new_key_insert_it_once(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, mode: str, level: str, format_: str

@@ -5,14 +5,11 @@ followed by lines that say what must come of it: `=> cell | cell` is one row of 
 `!> ErrorClass: part of the message` an error. `{mode}` stands for the write mode, `using delta` for the format; a case without runs once.
 `--- delta: claim` is about Delta tables alone, as are all cases of the files in DELTA_ALONE.
 
-A case that runs in both formats runs in one write mode of each, by turns in one and the other: all four take twice as long, and the formats
-know nothing of a mode but how files are written. Cases of the files in BEFORE_ANY_FORMAT run in one format too, by turns. With
-ROWMERGE_ALL_MODES=1 all of them run.
+The full suite runs each case in both formats and both write modes. The gate runs each case in one combination of them.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -30,10 +27,6 @@ MODES = ("copy-on-write", "merge-on-read")
 FORMATS = ("delta", "iceberg")
 DELTA_ALONE = frozenset({"change_feed", "column_mapping", "constraints", "defaults", "generated", "row_tracking"})
 """What Iceberg tables do not have, or have without asking."""
-BEFORE_ANY_FORMAT = frozenset(
-    {"functions", "insert_forms", "merge_assignment", "merge_clauses", "merge_on", "merge_sources", "merge_subqueries"}
-)
-"""What a statement means is planned before it matters which format a table has."""
 
 
 @dataclass
@@ -45,6 +38,8 @@ class Step:
 
 @dataclass
 class Case:
+    """A claim and its statements. `name` is unique among all files."""
+
     name: str
     delta_alone: bool = False
     steps: list[Step] = field(default_factory=list)
@@ -56,7 +51,8 @@ def cases(path: Path) -> list[Case]:
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("--- "):
             claim = line[4:].strip()
-            found.append(Case(claim.removeprefix("delta: "), claim.startswith("delta: ") or path.stem in DELTA_ALONE))
+            words = re.sub(r"[^a-zA-Z0-9]+", "_", claim.removeprefix("delta: "))
+            found.append(Case(f"{path.stem}-{words}", claim.startswith("delta: ") or path.stem in DELTA_ALONE))
         elif line.startswith("=>"):
             step = found[-1].steps[-1]
             step.rows = (step.rows or []) + ([] if line.strip() == "=> -" else [line[2:].strip()])
@@ -72,30 +68,18 @@ def cases(path: Path) -> list[Case]:
 
 
 def parameters() -> list[Any]:
-    listed, all_modes = [], os.environ.get("ROWMERGE_ALL_MODES") == "1"
+    """Return each case with each format and write mode that its statements leave open; `-` stands for the one that they name."""
+    variants = []
     for path in sorted(FOLDER.glob("*.sql")):
-        for number, case in enumerate(cases(path)):
+        for case in cases(path):
             both = FORMATS[:1] if case.delta_alone else FORMATS
             formats = both if any("using delta" in step.text for step in case.steps) else ("-",)
             modes = MODES if any("{mode}" in step.text for step in case.steps) else ("-",)
-            turn = turns(number, len(formats), len(modes), one_format=path.stem in BEFORE_ANY_FORMAT)
-            name = re.sub(r"\W+", "_", case.name)
-            listed += [
-                pytest.param(case, format_, mode, id=f"{path.stem}-{name}-{format_}-{mode}")
-                for at, (format_, mode) in enumerate(product(formats, modes))
-                if all_modes or at in turn
-            ]
-    return listed
+            variants += [pytest.param(case, *each, id="-".join([case.name, *each])) for each in product(formats, modes)]
+    return variants
 
 
-def turns(number: int, formats: int, modes: int, *, one_format: bool) -> set[int]:
-    """Which of the pairs of formats and modes, format by format, it is a case's turn to run in."""
-    if formats == 1:
-        return set(range(modes))
-    at = [number // modes % 2] if one_format else [0, 1]
-    return {format_ * modes + (number + format_) % modes for format_ in at}
-
-
+@pytest.mark.one_of("format_", "mode")
 @pytest.mark.parametrize(("case", "format_", "mode"), parameters())
 def test_case(session: rowmerge.Session, case: Case, format_: str, mode: str) -> None:
     if needs_spark_4_1(case) and session.spark.version.startswith("4.0."):

@@ -13,6 +13,8 @@ from rowmerge.spark import source
 from tests.engine.interleaving import overtaken
 from tests.readers import read_with_delta_rs, read_with_pyiceberg
 
+pytestmark = pytest.mark.one_of("mirrored")
+
 MIRROR = (
     "on t.id = s.id when matched and t.name <> s.name then update set * when not matched then insert * "
     "when not matched by source then delete"

@@ -11,6 +11,8 @@ from rowmerge.changes import by_keys
 from rowmerge.spark import source, source_writing
 from tests.readers import read_with_delta_rs, read_with_pyiceberg
 
+pytestmark = pytest.mark.one_of("kept", "tasks", "last")
+
 UPSERT = "on t.id = s.id when matched then update set * when not matched then insert *"
 VECTORS = {
     "delta": "using delta tblproperties ('rowmerge.write.mode' = 'merge-on-read')",

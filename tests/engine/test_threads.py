@@ -13,6 +13,8 @@ import rowmerge
 from rowmerge.errors import CommitConflict
 from tests.engine.conftest import assert_independent_readers_agree
 
+pytestmark = pytest.mark.one_of("session", "mode")
+
 
 @pytest.fixture(params=["delta", "iceberg"])
 def session(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Session]:

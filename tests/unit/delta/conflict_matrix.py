@@ -271,8 +271,13 @@ append            .... ...A ...A ...A ...A ...A .AAA .... .... .... ....
 """The winner that makes a difference; all others end as under WriteSerializable."""
 
 
-def expected(level: str, winner: str) -> dict[str, str]:
-    """By loser, the four signs, a relation each."""
+def expected(level: str, winner: str, relation: str) -> dict[str, str]:
+    """Return by loser the sign of its race against the winner in this relation."""
+    return {loser: signs[list(RELATIONS).index(relation)] for loser, signs in expected_signs(level, winner).items()}
+
+
+def expected_signs(level: str, winner: str) -> dict[str, str]:
+    """Return by loser the signs of its races against the winner, one for each relation."""
     lines = {line[:18].strip(): line[18:].split() for line in WRITE_SERIALIZABLE.strip().splitlines()}
     if level == "Serializable":
         lines |= {line[:18].strip(): line[18:].split() for line in SERIALIZABLE.strip().splitlines()}
@@ -286,7 +291,7 @@ def tables() -> str:
     for level, winners in (("WriteSerializable (default)", names), ("Serializable", names[:1])):
         lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
-            cells = expected(level.split()[0], winner)
+            cells = expected_signs(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
         found.append("\n".join(lines))
     return "\n\n".join(found)

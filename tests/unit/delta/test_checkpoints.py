@@ -1,3 +1,5 @@
+"""Checkpoints hold the whole state of a table, other readers read them, and damaged ones are skipped."""
+
 from __future__ import annotations
 
 import datetime

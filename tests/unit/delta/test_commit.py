@@ -1,3 +1,5 @@
+"""A commit writes the actions that Delta's protocol requires, and a lost race is rebased or reported."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Columns, properties and partitioning of a new or altered table become the protocol and metadata that Delta requires."""
+
 from __future__ import annotations
 
 from pathlib import Path

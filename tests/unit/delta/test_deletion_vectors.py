@@ -1,3 +1,5 @@
+"""Deletion vectors, inline and in files, are read and written as Delta's protocol defines them; damaged ones are rejected."""
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""Table features are honoured or rejected by name, for reading and for writing."""
+
 from __future__ import annotations
 
 import json

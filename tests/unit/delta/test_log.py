@@ -1,3 +1,5 @@
+"""Versions of a table are read from its log, and a log with gaps or damaged files is rejected by name."""
+
 from __future__ import annotations
 
 import json

@@ -1,3 +1,5 @@
+"""Paths and partition values are encoded and decoded as Delta's protocol defines them."""
+
 from __future__ import annotations
 
 import datetime

@@ -1,3 +1,5 @@
+"""Statistics of data files: bounds of strings, timestamps, decimals and nested columns are written and read as Delta defines them."""
+
 from __future__ import annotations
 
 import datetime

@@ -257,8 +257,27 @@ OTHERS = (*(line[:24].strip() for line in SNAPSHOT.strip().splitlines()), "inser
 WINNERS = (*(command.name for command in COMMANDS), *MAINTENANCE)
 
 
-def expected(level: str, winner: str) -> dict[str, str]:
-    """By loser, the signs, a relation each."""
+RACES = [
+    (winner, level, format_version, relation)
+    for level, format_version, winners in (
+        ("serializable", 2, WINNERS),
+        ("snapshot", 2, OTHERS),
+        ("serializable", 3, ("append", "merge", "delete", "compaction")),
+    )
+    for winner in winners
+    for relation in (RELATIONS if winner not in MAINTENANCE else ["same rows"])
+]
+"""Winner, isolation level, format version and relation of each table in which all losers race."""
+
+
+def expected(level: str, winner: str, relation: str) -> dict[str, str]:
+    """Return by loser the sign of its race against the winner in this relation."""
+    index = 0 if winner in MAINTENANCE else list(RELATIONS).index(relation)
+    return {loser: signs[index] for loser, signs in expected_signs(level, winner).items()}
+
+
+def expected_signs(level: str, winner: str) -> dict[str, str]:
+    """Return by loser the signs of its races against the winner, one for each relation that the winner runs in."""
     lines = {line[:24].strip(): line[24:].split() for line in SERIALIZABLE.strip().splitlines()}
     if level == "snapshot":
         lines |= {line[:24].strip(): line[24:].split() for line in SNAPSHOT.strip().splitlines()}
@@ -272,7 +291,7 @@ def tables() -> str:
     for level, winners in (("serializable (default)", WINNERS), ("snapshot", OTHERS[:-1])):
         lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
-            cells = expected(level.split()[0], winner)
+            cells = expected_signs(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
         found.append("\n".join(lines))
     return "\n\n".join(found)

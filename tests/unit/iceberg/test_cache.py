@@ -1,3 +1,5 @@
+"""The cache of decoded metadata keeps the values used last, within its limit in bytes."""
+
 from __future__ import annotations
 
 from rowmerge.storage.cache import Cache

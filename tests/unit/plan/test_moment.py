@@ -1,3 +1,5 @@
+"""All functions of the current time in a statement give one moment, in checks and defaults too."""
+
 from __future__ import annotations
 
 import pytest

@@ -1,3 +1,5 @@
+"""DEFAULT in VALUES and SET lists is recognised only where it is the whole value."""
+
 from __future__ import annotations
 
 import pytest

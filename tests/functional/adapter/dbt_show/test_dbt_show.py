@@ -1,4 +1,4 @@
-"""`dbt show`."""
+"""`dbt show` prints the rows of models and of inline SQL, with a limit, as dbt's suite requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--sample`."""
+"""`dbt run --sample` reads only the rows of its time window, as dbt's suite requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Seeds."""
+"""Seeds load CSV files with their types, delimiters, encodings and refreshes, as dbt's suite requires."""
 
 from __future__ import annotations
 

@@ -1,0 +1,59 @@
+"""Count what the full suite verifies. `python -m tests.support.counts` prints the counts and writes them to docs/testing.md."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+import time
+from itertools import product
+from pathlib import Path
+
+from tests.engine.test_rows import FOLDER, cases
+from tests.functional.conformance_page import items_run_here
+from tests.unit.changes import operations
+from tests.unit.changes.faulty_storage import Fault
+from tests.unit.delta import conflict_matrix as delta
+from tests.unit.iceberg import conflict_matrix as iceberg
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+TABLE = re.compile(r"(?<=<!-- counts -->\n).*?(?=<!-- end of counts -->)", re.DOTALL)
+
+
+def counts() -> dict[str, int]:
+    """Return by subject how many cases the full suite has."""
+    calls = _storage_calls()
+    return {
+        "claims in `tests/rows`": sum(len(cases(path)) for path in FOLDER.glob("*.sql")),
+        "pairs of concurrent commits on Delta tables": len(delta.COMMANDS) ** 2 * len(delta.LEVELS) * len(delta.RELATIONS),
+        "pairs of concurrent commits on Iceberg tables": len(iceberg.RACES) * len(iceberg.COMMANDS),
+        "storage calls at which a process is killed": len(calls),
+        "storage calls that are killed in the middle of a put": sum(call.startswith("put") for call in calls),
+        "storage faults (each call fails once, fails after it took effect, or fails for good)": 3 * len(calls),
+        "items of dbt's adapter suite": sum(items_run_here().values()),
+    }
+
+
+def table() -> str:
+    """Return the counts as a Markdown table."""
+    return "\n".join(["| subject | cases |", "| --- | ---: |", *(f"| {subject} | {count} |" for subject, count in counts().items()), ""])
+
+
+def _storage_calls() -> list[str]:
+    """Return the storage calls of each operation in tests/unit/changes/operations.py, in each format that has the operation."""
+    calls: list[str] = []
+    names = [name for name in (*operations.OPERATIONS, *operations.ICEBERG_ONLY) if name != "append"]
+    for name, format_ in product(names, ("delta", "iceberg")):
+        if format_ == "iceberg" or name not in operations.ICEBERG_ONLY:
+            with tempfile.TemporaryDirectory() as folder:
+                operations.built(f"{folder}/t", format_)
+                time.sleep(0.005)  # VACUUM keeps files of the current millisecond
+                fault = Fault()
+                operations.run(name, f"{folder}/t", fault)
+                calls += fault.calls
+    return calls
+
+
+if __name__ == "__main__":
+    PAGE.write_text(TABLE.sub(table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    sys.stdout.write(table())

@@ -1,0 +1,96 @@
+"""The gate runs each claim once, covers formats and write modes evenly, and picks the same tests in every process."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.counts import PAGE, counts, table
+
+ROOT = Path(__file__).parents[2]
+LEAST = {
+    "claims in `tests/rows`": 624,
+    "pairs of concurrent commits on Delta tables": 968,
+    "pairs of concurrent commits on Iceberg tables": 924,
+    "storage calls at which a process is killed": 537,
+    "storage calls that are killed in the middle of a put": 67,
+    "storage faults (each call fails once, fails after it took effect, or fails for good)": 1611,
+    "items of dbt's adapter suite": 261,
+}
+"""The size of the full suite when the gate began to run a part of it. No change may make it smaller."""
+
+
+@cache
+def collected(suite: str, *arguments: str, seed: str = "0") -> tuple[str, ...]:
+    """Return the ids of the tests with claims and of the functional tests in a suite, as a process of its own collects them."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--suite", suite, *arguments]
+    command += ["tests/engine/test_rows.py", "tests/engine/test_races.py", "tests/functional"]
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": ""}, capture_output=True, text=True)
+    return tuple(line for line in done.stdout.splitlines() if "::" in line)
+
+
+def claims(ids: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Return claim, format and write mode of each case of tests/rows; `-` where a claim leaves no choice."""
+    cases = [re.search(r"test_case\[(.+)-(delta|iceberg|-)-(copy-on-write|merge-on-read|-)\]", id_) for id_ in ids]
+    return [(case[1], case[2], case[3]) for case in cases if case]
+
+
+def test_the_full_suite_loses_nothing() -> None:
+    assert {subject: count for subject, count in counts().items() if count < LEAST[subject]} == {}
+
+
+def test_the_page_shows_the_counts() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8"), "run: make test-count"
+
+
+def test_the_gate_runs_each_claim_once() -> None:
+    gate, full = claims(collected("gate")), claims(collected("full"))
+    assert len(full) > 1600
+    assert sorted(claim for claim, _, _ in gate) == sorted({claim for claim, _, _ in full})
+    assert set(gate) < set(full)
+
+
+def test_the_gate_covers_formats_and_write_modes_evenly() -> None:
+    full, gate = Counter(claims(collected("full"))), claims(collected("gate"))
+    free = {claim for claim, _, _ in full if sum(key[0] == claim for key in full) == 4}
+    shares = Counter(variant for claim, *variant_ in gate if claim in free for variant in [tuple(variant_)])
+    assert len(shares) == 4
+    assert all(0.18 < share / len(free) < 0.32 for share in shares.values()), shares
+
+
+def test_the_gate_is_the_same_in_every_process() -> None:
+    assert collected("gate") == collected("gate", seed="1")
+
+
+def test_every_parametrized_format_mode_and_level_occurs_in_the_gate() -> None:
+    gate = " ".join(collected("gate"))
+    assert all(value in gate for value in ("delta", "iceberg", "copy-on-write", "merge-on-read", "WriteSerializable", "Serializable"))
+
+
+def test_the_gate_runs_some_tests_of_every_file() -> None:
+    gate, full = ({id_.split("::")[0] for id_ in collected(suite)} for suite in ("gate", "full"))
+    assert gate == full
+
+
+def test_the_gate_runs_about_a_quarter_of_the_suite_of_dbt() -> None:
+    """Folders below tests/functional/adapter hold dbt's suite, files beside them our own tests."""
+    gate, full = (len([id_ for id_ in collected(suite) if re.match(r"tests/functional/adapter/\w+/", id_)]) for suite in ("gate", "full"))
+    assert 0.2 < gate / full < 0.4
+
+
+def test_one_format_can_be_chosen() -> None:
+    ids = collected("full", "--format", "iceberg")
+    assert ids
+    assert {format_ for _, format_, _ in claims(ids)} == {"iceberg", "-"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "tests").rglob("test_*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_first_line_of_a_test_file_states_what_it_verifies(path: Path) -> None:
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+    assert re.match(r'"""\S.{15,}', first), f"{path.name} begins with {first!r}"
