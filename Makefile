@@ -27,7 +27,15 @@ PEERS ?= .peers
 # The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
 PEER_SPARK ?= 4.1.4
 
-.PHONY: help demo test test-all test-count soak checks lint format types layers unit engine functional wheel java venv clean
+# The PySpark that `make test-spark` tests: 4.0, 4.1, …
+SPARK ?= 4.0
+SPARK_VENV := .venv-spark-$(SPARK)
+# The tests of what rowmerge asks PySpark for.
+SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_functions.py engine/test_rules.py engine/test_key_lookup.py \
+	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
+	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
+
+.PHONY: help demo test test-all test-spark test-count soak checks lint format types layers unit engine functional wheel java venv clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
@@ -36,6 +44,7 @@ help:
 	@echo "make test        the gate before every change: lint, types, layers, and each claim of the tests at least once (10 minutes)"
 	@echo "make test-all    every test in every table format and write mode (an hour); make soak runs the tests that take hours"
 	@echo "make test-count  count what the full suite verifies, and write the counts to docs/testing.md"
+	@echo "make test-spark  a telling part of the tests on another PySpark: SPARK=4.0 (the oldest that is supported), SPARK=4.1"
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
@@ -67,6 +76,14 @@ checks: java $(STAMP)
 
 $(CLASS_ARCHIVE): $(STAMP)
 	$(BIN)/python -m rowmerge archive-classes
+	@touch $@
+
+test-spark: java $(SPARK_VENV)/.installed
+	$(SPARK_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(SPARK_TESTS) $(PYTEST_ARGS)
+
+$(SPARK_VENV)/.installed: setup.py pyproject.toml
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --editable '.[dev]' 'pyspark==$(SPARK).*' 'dbt-core<1.12'
 	@touch $@
 
 unit: $(STAMP)
@@ -143,6 +160,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
+	rm -rf $(VENV) .venv-spark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -15,7 +15,7 @@ from tests.support.counts import PAGE, counts, table
 
 ROOT = Path(__file__).parents[2]
 LEAST = {
-    "claims in `tests/rows`": 622,
+    "claims in `tests/rows`": 624,
     "pairs of concurrent commits on Delta tables": 968,
     "pairs of concurrent commits on Iceberg tables": 924,
     "storage calls at which a process is killed": 537,
