@@ -12,6 +12,11 @@ CLASS_ARCHIVE := $(VENV)/.class-archive
 SOAK_MINUTES ?= 30
 # What the demo's tables are: delta, or iceberg.
 TARGET ?=
+# The release of dbt-core that `make test-dbt` tests: 1.10, 1.11 or 1.12.
+DBT ?= 1.12
+# constraints.txt pins dbt-core 1.11, so the development environment serves for that release.
+DBT_VENV = $(if $(filter 1.11,$(DBT)),$(VENV),.venv-dbt-$(DBT))
+DBT_STAMP = $(DBT_VENV)/.installed
 # Processes that run tests side by side, each with a Spark of 3 GB: while one waits for its Spark, another works.
 WORKERS ?= 3
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -35,7 +40,8 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
 	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
 
-.PHONY: help demo test test-all test-spark test-count soak checks lint format types layers unit engine functional wheel java venv clean
+.PHONY: help demo test test-all test-dbt test-spark test-count soak checks lint format types layers
+.PHONY: unit engine functional wheel java venv constraints clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
@@ -48,6 +54,8 @@ help:
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
+	@echo "make test-dbt    the demo and dbt's own adapter tests with another release of dbt-core: DBT=1.10, 1.11 or 1.12"
+	@echo "make constraints pin the development environment anew in constraints.txt"
 	@echo "make bench       its most telling scenarios beside other engines: SCALE=10, ENGINES='ours,delta-*' and SCENARIOS='1,8' choose"
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
@@ -62,6 +70,7 @@ test: checks $(CLASS_ARCHIVE)
 
 test-all: checks $(CLASS_ARCHIVE)
 	$(PYTEST) --suite full --durations 30 $(PYTEST_ARGS)
+	$(MAKE) --no-print-directory test-dbt DBT=1.12
 
 # Stops after SOAK_MINUTES. The next run continues where this one stopped.
 soak: java $(STAMP) $(CLASS_ARCHIVE)
@@ -94,6 +103,13 @@ engine: java $(STAMP)
 
 functional: java $(STAMP)
 	$(PYTEST) tests/functional $(PYTEST_ARGS)
+
+# dbt's own adapter tests are in the folders of tests/functional/adapter. Their tables are Delta tables.
+test-dbt: java $(DBT_STAMP)
+	$(DBT_VENV)/bin/python integration_tests/flights/run_demo.py
+	$(DBT_VENV)/bin/python -m pytest --suite full --numprocesses $(WORKERS) --dist worksteal $(filter-out %__pycache__/,$(wildcard tests/functional/adapter/*/)) \
+		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
+		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -141,13 +157,29 @@ wheel: $(STAMP)
 
 venv: $(STAMP)
 
-$(STAMP): setup.py pyproject.toml
+$(STAMP): setup.py pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
 		{ echo "$(PYTHON) is older than Python 3.10. Name a newer one: make PYTHON=python3.11 …"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $@
+
+# The development environment with the packages of another release of dbt over it. pip gets no requirements to resolve, because it would
+# build a package that dbt-core 1.12 requires and does not need.
+.venv-dbt-%/.installed: setup.py pyproject.toml constraints.txt tests/requirements/dbt-%.txt
+	$(PYTHON) -m venv .venv-dbt-$*
+	.venv-dbt-$*/bin/python -m pip install --quiet --upgrade pip
+	.venv-dbt-$*/bin/python -m pip install --quiet --no-deps --requirement constraints.txt
+	.venv-dbt-$*/bin/python -m pip install --quiet --no-deps --requirement tests/requirements/dbt-$*.txt
+	.venv-dbt-$*/bin/python -m pip install --quiet --no-deps --editable .
+	@touch $@
+
+# uv keeps a pinned version as long as setup.py accepts it; delete a line of constraints.txt to let its package move.
+constraints: $(STAMP)
+	$(BIN)/python -m pip install --quiet uv
+	printf 'dbt-core<1.12\n' | $(BIN)/uv pip compile --quiet --universal --python-version 3.10 --extra dev --annotation-style line \
+		--custom-compile-command 'make constraints' --output-file constraints.txt setup.py -
 
 # Spark finds Java as JAVA_HOME/bin/java, else on the PATH; so does this check.
 java:
@@ -160,6 +192,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) .venv-spark-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
+	rm -rf $(VENV) .venv-dbt-* .venv-spark-* .soak build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -41,10 +41,10 @@ setup(
         "requests>=2.20,<3",  # what pyiceberg speaks to REST catalogs with
         "zstandard>=0.22,<1",  # metadata of tables may be compressed with it
         # the adapter
-        "dbt-core>=1.10,<1.12",
-        "dbt-adapters>=1.16,<2",
-        "dbt-common>=1.25,<2",
-        "dbt-spark>=1.10,<1.12",
+        "dbt-core>=1.10,<2",
+        "dbt-adapters>=1.24.2,<2",
+        "dbt-common>=1.37.3,<2",
+        "dbt-spark>=1.9,<2",
         "agate>=1.7,<2",
         "packaging>=21",
     ],

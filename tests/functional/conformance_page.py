@@ -8,23 +8,27 @@ import math
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
 import dbt.tests.adapter
 
+from tests.functional.dbt_core import RELEASES, runs_with
 from tests.functional.left_out import LEFT_OUT
 
 SUITE = "dbt.tests.adapter."
 OURS = Path(__file__).parent / "adapter"
-HEADER = """# Conformance
+HEADER = f"""# Conformance
 
-dbt has a suite of tests that every adapter should pass, `dbt-tests-adapter`. These are the tests of its classes, by area; `make functional`
-runs them, with fixtures changed only where they are another database's SQL (`tests/functional/adapter/<area>`). A class that a new release
-of the suite brings fails a test until it is run or listed below. This page is printed by `python -m tests.functional.conformance_page`.
+dbt has a suite of tests that every adapter should pass, `dbt-tests-adapter`. This page counts the tests of its classes that dbt-rowmerge
+passes with each release of dbt-core, by area, on Delta tables. `make test-dbt DBT=1.12` runs them with one release, and `make functional`
+runs them with dbt-core 1.11. Fixtures are changed only where they contain another database's SQL (`tests/functional/adapter/<area>`).
+A class that a new release of the suite adds fails a unit test until the class is run or listed below.
+`python -m tests.functional.conformance_page` prints this page.
 
-| area | pass | left out |
-| --- | --- | --- |
+| area | {" | ".join(f"dbt-core {release}" for release in RELEASES)} | left out |
+| --- | {" | ".join("---:" for _ in RELEASES)} | ---: |
 """
 
 
@@ -56,28 +60,40 @@ def run_here() -> dict[str, set[str]]:
     return run
 
 
-def items_run_here() -> dict[str, int]:
-    """Return by class of the suite how many of its items run here.
-
-    A class of the suite counts once, although two classes of ours may run it with different configs.
-    """
-    return {_name(_of_the_suite(class_)[0]): sum(_tests(class_).values()) for class_ in our_classes()}
-
-
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     classes = suite_classes()
-    passed = items_run_here()
+    passes = {release: passes_by_area(release) for release in RELEASES}
     missed = [(name, _left_out(name, classes), reason) for reason, names in LEFT_OUT.items() for name in names]
-    passes, misses = Counter[str](), Counter[str]()
-    for name, items in passed.items():
-        passes[name.split(".")[0]] += items
+    misses = Counter[str]()
     for name, items, _ in missed:
         misses[name.split(".")[0]] += items
-    lines = [f"| {area} | {passes[area] or ''} | {misses[area] or ''} |" for area in sorted({*passes, *misses})]
-    total = f"| all | {passes.total()} | {misses.total()} |"
+    lines = [_row(area, [*(counts[area] for counts in passes.values()), misses[area]]) for area in sorted({*passes[RELEASES[-1]], *misses})]
+    total = _row("all", [*(counts.total() for counts in passes.values()), misses.total()])
     why = [f"- {_told(sum(items for _, items, its in missed if its == reason))}: {reason}" for reason in LEFT_OUT]
-    return HEADER + "\n".join([*lines, total, "", "## What is left out, and why", "", *why, ""])
+    newer = [
+        f"- {_told((passes[release] - passes[older]).total())} need dbt-core {release}: {_new_areas(passes[older], passes[release])}."
+        for older, release in pairwise(RELEASES)
+    ]
+    sections = ["", "## What older releases of dbt-core do not have", "", *newer, "", "## What is left out, and why", "", *why, ""]
+    return HEADER + "\n".join([*lines, total, *sections])
+
+
+def passes_by_area(release: str) -> Counter[str]:
+    """Count the items of the suite that run with a release of dbt-core, by area. Two of our classes may run one class of the suite."""
+    passed = {_name(_of_the_suite(class_)[0]): sum(_tests(class_).values()) for class_ in our_classes() if runs_with(class_, release)}
+    counts = Counter[str]()
+    for name, items in passed.items():
+        counts[name.split(".")[0]] += items
+    return counts
+
+
+def _new_areas(older: Counter[str], newer: Counter[str]) -> str:
+    return ", ".join(f"{items} of {area}" for area, items in sorted((newer - older).items()))
+
+
+def _row(area: str, counts: list[int]) -> str:
+    return f"| {area} | {' | '.join(str(count or '') for count in counts)} |"
 
 
 def _left_out(name: str, classes: dict[str, type]) -> int:

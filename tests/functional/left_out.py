@@ -32,9 +32,6 @@ LEFT_OUT = {
     "Functions in Python run here.": [
         "functions.test_udfs.PythonUDFNotSupported.test_udfs",
     ],
-    "`dbt seed --empty` comes with dbt-core 1.12.": [
-        "empty.test_empty.BaseTestEmptySeedFlag",
-    ],
     "Moments carry their zone here, and this class is for those that do not; its sibling is run.": [
         "utils.test_current_timestamp.BaseCurrentTimestampNaive",
     ],

@@ -20,11 +20,12 @@ from dbt.adapters.spark import SparkAdapter
 from dbt.adapters.sql import SQLAdapter
 from dbt_common.clients.agate_helper import merge_tables
 from dbt_common.contracts.constraints import ConstraintType
-from dbt_common.contracts.metadata import CatalogTable
+from dbt_common.contracts.metadata import CatalogTable as DocumentedTable
 from dbt_common.events.functions import warn_or_error
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
 from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
+from dbt.adapters.rowmerge.catalog_integrations import WarehouseCatalog
 from dbt.adapters.rowmerge.column import RowmergeColumn
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.constraints import Constraint, table_contract
@@ -33,23 +34,24 @@ from dbt.adapters.rowmerge.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.names import literal, quote, quote_column
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model, missing_packages
-from dbt.adapters.rowmerge.relation import RowmergeRelation, location_of
+from dbt.adapters.rowmerge.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.seeds import arrow_table
-from dbt.adapters.rowmerge.table_format import table_format
+from dbt.adapters.rowmerge.table_format import TableFormats
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
     import agate
 
 
-class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
+class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
     """dbt-spark's adapter with everything that touches the warehouse replaced."""
 
     Relation = RowmergeRelation
     Column = RowmergeColumn
     ConnectionManager = RowmergeConnectionManager
     AdapterSpecificConfigs = RowmergeConfig
+    CATALOG_INTEGRATIONS = [WarehouseCatalog]
 
     CONSTRAINT_SUPPORT = {
         ConstraintType.check: ConstraintSupport.ENFORCED,
@@ -66,6 +68,8 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
             Capability.TableLastModifiedMetadataBatch: CapabilitySupport(support=Support.Full),
             Capability.GetCatalogForSingleRelation: CapabilitySupport(support=Support.Full),
             Capability.MicrobatchConcurrency: CapabilitySupport(support=Support.Full),
+            # dbt-adapters has this capability since 1.24.1.
+            **{each: CapabilitySupport(support=Support.Full) for each in Capability if each.value == "CatalogsV2"},
         }
     )
 
@@ -98,6 +102,12 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     def quote_key(cls, name: str, columns: Iterable[RowmergeColumn]) -> str:
         """A key of `unique_key`: quoted when it is a column's name, and else as written (already quoted, or a field of a struct)."""
         return quote_column(name, [column.name for column in columns])
+
+    @classmethod
+    def _get_adapter_specific_run_info(cls, config: RelationConfig) -> Dict[str, Any]:
+        """Return what dbt's usage statistics hold about a model; without `file_format` the format is the profile's, which is not here."""
+        extra = getattr(config, "_extra", None) or {}
+        return {"adapter_type": cls.type(), "table_format": extra.get("file_format")}
 
     # ------------------------------------------------------------------ schemas and relations
 
@@ -180,6 +190,11 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
                 return found if found.files is not None else None
         return None
 
+    @classmethod
+    def convert_number_type(cls, agate_table: agate.Table, col_idx: int) -> str:
+        """Return the type of a seed's numbers, which dbt does not take for integers. `dbt seed --empty` has no rows to count decimals in."""
+        return super().convert_number_type(agate_table, col_idx) if len(agate_table.rows) else "double"
+
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
         """Nothing to expand: strings have no length, and other types do not change in place."""
 
@@ -205,38 +220,6 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
         with self.connections.exception_handler(f"comments of {relation}"):
             description = self.session.describe(relation.schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
-
-    # ------------------------------------------------------------------ formats
-
-    @available
-    def table_format(self, config: Any) -> str:
-        """`delta` or `iceberg`: what a model's table is to be. Raises CompilationError for what is none, and for configs of the other."""
-        return table_format(config, self.config.credentials.file_format)
-
-    @available.parse_none
-    def format_of(self, relation: BaseRelation) -> Optional[str]:
-        """The format of a table, None of a view and of what is gone; dbt's cache does not know it of a table that this run has made."""
-        with self.connections.exception_handler(f"look at {relation}"):
-            found = self.session.relation(relation.schema, relation.identifier)
-        return None if found is None else found.format
-
-    @available.parse(lambda *a, **k: True)
-    def can_clone(self, relation: Optional[BaseRelation]) -> bool:
-        """Whether `dbt clone` can make a table of this one's files. Not in catalogs of Iceberg tables, which give ids of their own."""
-        return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
-
-    @available.parse_none
-    def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Raise CompilationError when a table that is to change its format would be made where its files stay: a drop leaves them there."""
-        if not location_root:
-            return
-        with self.connections.exception_handler(f"describe {relation}"):
-            location = self.session.describe(relation.schema, relation.identifier).location
-        if location == location_of(f"{location_root}/{relation.identifier}"):
-            raise CompilationError(
-                f"{relation} cannot change its format at {location}: files of a table with a location_root stay when it is dropped. "
-                f"Set another location_root, or drop the table and delete its files first."
-            )
 
     # ------------------------------------------------------------------ writing
 
@@ -353,7 +336,7 @@ class RowmergeAdapter(IncrementalModels, Operations, SparkAdapter):
     ) -> agate.Table:
         return catalog_rows(self._described(relations), information_schema.database)
 
-    def get_catalog_for_single_relation(self, relation: BaseRelation) -> Optional[CatalogTable]:
+    def get_catalog_for_single_relation(self, relation: BaseRelation) -> Optional[DocumentedTable]:
         for description in self._described([relation]):
             return catalog_table(description, relation.database)
         return None

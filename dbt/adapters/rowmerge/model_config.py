@@ -15,6 +15,7 @@ from dbt.adapters.base import AdapterConfig
 class RowmergeConfig(AdapterConfig):
     """Model configs beyond dbt's own."""
 
+    catalog_name: Optional[str] = None
     file_format: Optional[str] = None
     location_root: Optional[str] = None
     partition_by: Optional[Union[List[str], str]] = None

@@ -46,6 +46,8 @@ class RowmergeRelation(SparkRelation):
     include_policy: Policy = field(default_factory=lambda: RowmergeIncludePolicy())
     query: Optional[str] = None
     files: Optional[str] = None
+    # Spark needs no alias for a subquery. dbt-spark sets this since 1.9.3; an alias would break SQL that gives one of its own.
+    require_alias: bool = False
 
     def __post_init__(self) -> None:
         """dbt-spark refuses a database here; ours is the catalog's name, and never rendered."""

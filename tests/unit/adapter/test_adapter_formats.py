@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from dbt_common.exceptions import CompilationError
 
@@ -65,3 +67,22 @@ def test_transforms_are_told_from_columns(partition_by, transforms):
 @pytest.mark.parametrize(("said", "clause"), [("", ""), (None, ""), ("/lake", "location '/lake/")])
 def test_an_empty_place_is_none(render, said, clause):
     assert render("location_clause", config={"location_root": said}).rstrip("'") == clause
+
+
+def test_a_catalog_chooses_the_format_where_the_model_does_not(adapter):
+    class Lake:
+        name, catalog_name, table_format, external_volume, file_format = "lake", "tables", "Iceberg", "/data/lake", None
+        catalog_type, adapter_properties = "warehouse", {}
+
+    adapter.add_catalog_integration(Lake())
+    assert adapter.table_format({"catalog_name": "lake"}) == "iceberg"
+    assert adapter.table_format({"catalog_name": "lake", "file_format": "delta"}) == "delta"
+    assert adapter.location_root({"catalog_name": "lake"}) == "/data/lake"
+    assert adapter.location_root({"catalog_name": "lake", "location_root": "/data/own"}) == "/data/own"
+    assert adapter.table_format({}) == "delta" and adapter.location_root({}) is None
+
+
+def test_usage_statistics_name_this_adapter_and_the_format_of_the_model():
+    information = RowmergeAdapter.get_adapter_run_info(SimpleNamespace(_extra={"file_format": "iceberg"}))
+    assert information.adapter_name == "rowmerge"
+    assert information.model_adapter_details == {"adapter_type": "rowmerge", "table_format": "iceberg"}

@@ -26,6 +26,12 @@ def test_a_query_renders_as_a_subquery_that_its_last_comment_cannot_swallow(adap
     assert adapter.query_relation(target, "select 1 as a -- one;").render() == "(\nselect 1 as a -- one\n)"
 
 
+def test_no_rows_are_read_by_a_subquery_without_an_alias():
+    """SQL may give it an alias of its own; dbt-spark's oldest accepted release would add another one."""
+    relation = RowmergeRelation.create(schema="main", identifier="t", limit=0)
+    assert str(relation) == "(select * from `main`.`t` where false limit 0)"
+
+
 def test_a_temporary_relation_never_has_the_same_name_twice(adapter, target):
     first, second = (adapter.execute_macro("make_temp_relation", kwargs={"base_relation": target}) for _ in range(2))
     assert first.render() != second.render()

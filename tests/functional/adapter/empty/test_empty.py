@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dbt.tests.adapter.empty import test_empty as suite
 
+from tests.functional.dbt_core import since
+
 
 class TestEmpty(suite.BaseTestEmpty):
     pass
@@ -14,4 +16,9 @@ class TestEmptyInlineSourceRef(suite.BaseTestEmptyInlineSourceRef):
 
 
 class TestMetadataWithEmptyFlag(suite.MetadataWithEmptyFlag):
+    pass
+
+
+@since("1.12")
+class TestEmptySeedFlag(suite.BaseTestEmptySeedFlag):
     pass

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from dbt.tests.util import run_dbt
 
+from tests.functional.dbt_core import since
+
 FUNCTIONS = """
 functions:
   - name: cents
@@ -49,6 +51,7 @@ from values (1, 1.5, 'it'), (2, 2.25, 'they') as given (id, amount, name)
 """
 
 
+@since("1.11")
 class TestFunctionsOfAProject:
     @pytest.fixture(scope="class")
     def functions(self):

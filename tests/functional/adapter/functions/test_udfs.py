@@ -7,55 +7,70 @@ from dbt.tests.adapter.functions import files
 from dbt.tests.adapter.functions import test_udafs as aggregates
 from dbt.tests.adapter.functions import test_udfs as suite
 
+from tests.functional.dbt_core import since
 
+
+@since("1.11")
 class TestUDFsBasic(suite.UDFsBasic):
     pass
 
 
+@since("1.11")
 class TestDeterministicUDF(suite.DeterministicUDF):
     pass
 
 
+@since("1.11")
 class TestStableUDF(suite.StableUDF):
     pass
 
 
+@since("1.11")
 class TestNonDeterministicUDF(suite.NonDeterministicUDF):
     pass
 
 
+@since("1.11")
 class TestErrorForUnsupportedType(suite.ErrorForUnsupportedType):
     pass
 
 
+@since("1.11")
 class TestPythonUDFSupported(suite.PythonUDFSupported):
     pass
 
 
+@since("1.11")
 class TestPythonUDFRuntimeVersionRequired(suite.PythonUDFRuntimeVersionRequired):
     pass
 
 
+@since("1.11")
 class TestPythonUDFEntryPointRequired(suite.PythonUDFEntryPointRequired):
     pass
 
 
+@since("1.11")
 class TestSqlUDFDefaultArgSupport(suite.SqlUDFDefaultArgSupport):
     expect_default_arg_support = True
 
 
+@since("1.11")
 class TestPythonUDFDefaultArgSupport(suite.PythonUDFDefaultArgSupport):
     expect_default_arg_support = True
 
 
+@since("1.11")
 class TestPythonUDFVolatilitySupport(suite.PythonUDFVolatilitySupport):
     pass
 
 
+@since("1.11")
 class TestCanFindScalarFunctionRelation(suite.CanFindScalarFunctionRelation):
     pass
 
 
+@since("1.11")
 class TestPythonUDFWithPackagesSupported(suite.PythonUDFWithPackagesSupported):
     pass
 
@@ -73,6 +88,7 @@ class Peak:
 """
 
 
+@since("1.11")
 class TestUDAFBase(aggregates.UDAFBase):
     @pytest.fixture(scope="class")
     def functions(self):
@@ -80,13 +96,16 @@ class TestUDAFBase(aggregates.UDAFBase):
         return {"sum_squared.py": MAXIMUM, "sum_squared.yml": files.SUM_SQUARED_UDAF_PYTHON_YML.replace("SumSquared", "Peak")}
 
 
+@since("1.11")
 class TestBasicPythonUDAF(aggregates.BasicPythonUDAF):
     pass
 
 
+@since("1.11")
 class TestBasicSQLUDAF(aggregates.BasicSQLUDAF):
     pass
 
 
+@since("1.11")
 class TestPythonUDAFDefaultArgSupport(aggregates.PythonUDAFDefaultArgSupport):
     expect_default_arg_support = True

@@ -6,6 +6,8 @@ import pytest
 from dbt.tests.adapter.python_model import test_python_model as suite
 from dbt.tests.adapter.python_model import test_spark as spark
 
+from tests.functional.dbt_core import since
+
 ARROW_MODEL = """
 import pyarrow as pa
 
@@ -24,6 +26,7 @@ class TestPythonIncremental(suite.BasePythonIncrementalTests):
     pass
 
 
+@since("1.11")
 class TestPythonMetaGet(suite.BasePythonMetaGetTests):
     pass
 

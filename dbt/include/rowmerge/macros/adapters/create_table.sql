@@ -53,7 +53,7 @@ using {{ adapter.table_format(config) }}
 
 
 {% macro rowmerge__location_clause() -%}
-  {%- set location_root = config.get('location_root') -%}
+  {%- set location_root = adapter.location_root(config) -%}
   {%- if location_root %}
 location {{ adapter.literal(location_root ~ '/' ~ model['alias']) }}
   {%- endif -%}

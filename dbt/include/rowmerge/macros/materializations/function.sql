@@ -20,6 +20,12 @@
 
 
 {% macro rowmerge_create_function(target_relation, kind) %}
+  {%- if model.get('overloads') -%}
+    {%- do exceptions.raise_compiler_error(
+        'The function ' ~ model.name ~ ' has `overloads`, and a warehouse keeps one function of a name. Give each overload a name of its own, '
+        ~ 'or give the arguments default values.'
+    ) -%}
+  {%- endif -%}
   {%- if model.language == 'python' -%}
     {%- do adapter.check_packages(config.get('packages'), 'function ' ~ model.name) -%}
   {%- endif -%}

@@ -6,7 +6,7 @@
     {%- do keys.append(adapter.quote_key(key, dest_columns)) -%}
   {%- endfor -%}
   {%- if not keys -%}
-    {{ get_insert_into_sql(target, source, dest_columns) }}
+    {{ rowmerge_insert_by_name(target, source, dest_columns) }}
   {%- elif incremental_predicates -%}
     {{ rowmerge_delete_insert_by_merge(target, source, keys, dest_columns, incremental_predicates) }}
   {%- else -%}
