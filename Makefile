@@ -32,8 +32,16 @@ PEERS ?= .peers
 # The PySpark that the peers' jars in benchmarks/peers/pom.xml are for.
 PEER_SPARK ?= 4.1.4
 
-.PHONY: help demo test test-all test-dbt test-count soak checks lint format types layers unit engine functional wheel java venv constraints
-.PHONY: clean
+# The PySpark that `make test-spark` tests: 4.0, 4.1, …
+SPARK ?= 4.0
+SPARK_VENV := .venv-spark-$(SPARK)
+# The tests of what rowmerge asks PySpark for.
+SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_functions.py engine/test_rules.py engine/test_key_lookup.py \
+	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
+	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
+
+.PHONY: help demo test test-all test-dbt test-spark test-count soak checks lint format types layers
+.PHONY: unit engine functional wheel java venv constraints clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
 
@@ -42,6 +50,7 @@ help:
 	@echo "make test        the gate before every change: lint, types, layers, and each claim of the tests at least once (10 minutes)"
 	@echo "make test-all    every test in every table format and write mode (an hour); make soak runs the tests that take hours"
 	@echo "make test-count  count what the full suite verifies, and write the counts to docs/testing.md"
+	@echo "make test-spark  a telling part of the tests on another PySpark: SPARK=4.0 (the oldest that is supported), SPARK=4.1"
 	@echo "make unit        the tests that need no Spark"
 	@echo "make engine      the engine's tests on Spark"
 	@echo "make functional  the adapter's tests through dbt"
@@ -61,7 +70,7 @@ test: checks $(CLASS_ARCHIVE)
 
 test-all: checks $(CLASS_ARCHIVE)
 	$(PYTEST) --suite full --durations 30 $(PYTEST_ARGS)
-	$(MAKE) test-dbt DBT=1.12
+	$(MAKE) --no-print-directory test-dbt DBT=1.12
 
 # Stops after SOAK_MINUTES. The next run continues where this one stopped.
 soak: java $(STAMP) $(CLASS_ARCHIVE)
@@ -78,6 +87,14 @@ $(CLASS_ARCHIVE): $(STAMP)
 	$(BIN)/python -m rowmerge archive-classes
 	@touch $@
 
+test-spark: java $(SPARK_VENV)/.installed
+	$(SPARK_VENV)/bin/python -m pytest --numprocesses $(WORKERS) --dist worksteal $(SPARK_TESTS) $(PYTEST_ARGS)
+
+$(SPARK_VENV)/.installed: setup.py pyproject.toml
+	$(PYTHON) -m venv $(SPARK_VENV)
+	$(SPARK_VENV)/bin/python -m pip install --quiet --editable '.[dev]' 'pyspark==$(SPARK).*' 'dbt-core<1.12'
+	@touch $@
+
 unit: $(STAMP)
 	$(PYTEST) tests/unit $(PYTEST_ARGS)
 
@@ -88,10 +105,9 @@ functional: java $(STAMP)
 	$(PYTEST) tests/functional $(PYTEST_ARGS)
 
 # dbt's own adapter tests are in the folders of tests/functional/adapter. Their tables are Delta tables.
-DBT_SUITE = $(filter-out %__pycache__/,$(wildcard tests/functional/adapter/*/))
 test-dbt: java $(DBT_STAMP)
 	$(DBT_VENV)/bin/python integration_tests/flights/run_demo.py
-	$(DBT_VENV)/bin/python -m pytest --suite full --numprocesses $(WORKERS) --dist worksteal $(DBT_SUITE) \
+	$(DBT_VENV)/bin/python -m pytest --suite full --numprocesses $(WORKERS) --dist worksteal $(filter-out %__pycache__/,$(wildcard tests/functional/adapter/*/)) \
 		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
 		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
@@ -176,6 +192,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) .venv-dbt-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
+	rm -rf $(VENV) .venv-dbt-* .venv-spark-* .soak build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,8 +9,9 @@ HERE = Path(__file__).parent
 VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "rowmerge/version.py").read_text(encoding="utf-8"), re.MULTILINE)
 assert VERSION, 'rowmerge/version.py must have a line: __version__ = "…"'
 
-# What PySpark's own extra `connect` asks for besides what is needed anyway.
-CONNECT = ["grpcio>=1.67", "grpcio-status>=1.67", "googleapis-common-protos>=1.65"]
+PYSPARK = ">=4.0,<5"
+# Each PySpark version names the gRPC packages that its Spark Connect client needs.
+CONNECT = f"pyspark[connect]{PYSPARK}"
 
 setup(
     name="dbt-rowmerge",
@@ -27,7 +28,7 @@ setup(
     zip_safe=False,
     install_requires=[
         # the engine
-        "pyspark>=3.5,<5",
+        f"pyspark{PYSPARK}",
         "pyarrow>=16",
         "pandas>=2,<3",  # PySpark's Arrow conversions need it, and do not know pandas 3
         "numpy>=1.26",
@@ -48,9 +49,9 @@ setup(
         "packaging>=21",
     ],
     extras_require={
-        "connect": CONNECT,  # for profiles with `method: connect`
+        "connect": [CONNECT],  # for profiles with `method: connect`
         "dev": [
-            *CONNECT,
+            CONNECT,
             "build",
             "deltalake==1.6.6",
             "duckdb==1.5.5",

@@ -315,6 +315,14 @@ class ConfigurationError(RowmergeError):
     """An argument of `connect`, a table property or an environment is wrong."""
 
 
+class SparkTooOld(ConfigurationError):
+    """A feature needs a newer version of a component (`PySpark`, or the `Spark` of the session) than the one that runs."""
+
+    def __init__(self, component: str, version: str, oldest: str, feature: str, advice: str) -> None:
+        self.component, self.version, self.oldest, self.feature = component, version, oldest, feature
+        super().__init__(f"{feature} needs {component} {oldest} or newer, but the version here is {version}. {advice}")
+
+
 class SparkFailed(RowmergeError):
     """Spark stopped a statement for a reason that is not one of the errors above; the message is Spark's."""
 

@@ -34,7 +34,7 @@ from rowmerge.plan.sides import side_of
 from rowmerge.plan.store_assignment import by_position
 from rowmerge.spark.distribution import Gather
 from rowmerge.spark.outcomes import new_rows
-from rowmerge.spark.source import SourceRowsOnce, collect_arrow
+from rowmerge.spark.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, write_outcomes
 from rowmerge.spark.written import Written
@@ -268,7 +268,7 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
         return everything
     _check_partitions_known(snapshot)
     # Through Arrow: Python's values of PySpark's rows have lost their time zone.
-    told = collect_arrow(spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())))
+    told = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
     types = arrow_schema(snapshot.schema.select(tuple(values)))
     key = partial(_partition_key, partitions=tuple(values), empty_is_null=not snapshot.partition_values_in_files)
     wanted = key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values})

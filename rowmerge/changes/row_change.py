@@ -328,7 +328,7 @@ class RowChange:
         rows = read_snapshot(self.spark, self.snapshot, files, addresses=True, lineage=kept).alias(self.plan.target.alias)
         (clause,) = self.plan.of(Match.NOT_MATCHED_BY_SOURCE)
         if clause.condition is not None:
-            # A filter, not a CASE: before 4.0 Spark takes IN and EXISTS subqueries nowhere else.
+            # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.
             rows = rows.where(boolean(clause.condition))
         cases = [("true", replace(clause, condition=None))]
         before = self._changes_to is not None

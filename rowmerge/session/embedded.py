@@ -11,14 +11,13 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyspark import __version__ as pyspark_version
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.session.class_archive import java_options
+from rowmerge.spark.versions import check_pyspark, check_session
 
-OLDEST_SPARK = (3, 5)
 ANSWER_SECONDS = 15
 """How long a Spark Connect server may take to answer; PySpark itself would try for many minutes."""
 
@@ -29,10 +28,10 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
     """A Spark session of this process: local[*], no user interface, no Hive, quiet; or with `spark.remote` one of a Spark Connect server.
 
     `config` is Spark configuration and wins over our defaults. Where Spark runs in this process already, its session is used, or a new one
-    beside it with the settings that differ. Raises ConfigurationError when there is no Java or no answer, PySpark is too old, or a setting
+    beside it with the settings that differ. Raises SparkTooOld, and ConfigurationError when there is no Java or no answer, or a setting
     cannot be changed any more.
     """
-    check_pyspark(pyspark_version)
+    check_pyspark()
     given = {key: _text(value) for key, value in (config or {}).items()}
     for key in given:
         if not key.startswith("spark."):
@@ -103,13 +102,12 @@ def _remote_session(remote: str, given: Mapping[str, str]) -> SparkSession:
         else:
             _check_answers(remote)
             session = SparkSession.builder.remote(remote).create()
-        version = session.version
+        check_session(session)
     except ImportError as error:
         raise ConfigurationError(f"{error}. Spark Connect needs more packages: pip install 'dbt-rowmerge[connect]'.") from error
     except PySparkException as error:
         reason = re.sub(r"=[^;'\"\s]+", "=…", str(error).splitlines()[0])
         raise ConfigurationError(f"There is no session of the Spark Connect server: {reason} Check its address, and the token.") from None
-    check_pyspark(version)
     _check_changeable(session, given, "A Spark Connect server has its own Spark")
     for key, value in given.items():
         session.conf.set(key, value)
@@ -144,15 +142,6 @@ def _has(session: SparkSession, key: str, value: str) -> bool:
     """Whether a session has a setting; Java's options stand behind ours."""
     held: str | None = session.conf.get(key, None)
     return held == value or (key == _JAVA_OPTIONS and f" {held}".endswith(f" {value}"))
-
-
-def check_pyspark(version: str) -> None:
-    """Raises ConfigurationError for a PySpark that has no row indexes in its Parquet reader."""
-    major, minor = (int(part) for part in version.split(".")[:2])
-    if (major, minor) < OLDEST_SPARK:
-        raise ConfigurationError(
-            f"PySpark {version} is too old: rowmerge needs 3.5 or newer. Install it with pip install 'pyspark>=3.5,<5'."
-        )
 
 
 def _java_options(given: Mapping[str, str]) -> str:

@@ -26,7 +26,7 @@ from rowmerge.session.change_arguments import sql_constant
 from rowmerge.session.columns import query_columns
 from rowmerge.session.definitions import Definitions
 from rowmerge.session.description import RelationDescription
-from rowmerge.session.embedded import check_pyspark, start_spark
+from rowmerge.session.embedded import start_spark
 from rowmerge.session.explanations import Explanations
 from rowmerge.session.functions import FunctionStatements
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
@@ -37,6 +37,7 @@ from rowmerge.session.rows import RowStatements
 from rowmerge.session.settings import may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
+from rowmerge.spark.versions import check_session
 from rowmerge.sql import Statement, parse, references
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Storage
@@ -83,7 +84,7 @@ def connect(
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     opened = _open(location, catalog, default_format, storage_options)
     if spark is not None:
-        check_pyspark(spark.version)
+        check_session(spark)
     owned = spark is None
     by_path, started = TablesByPath(storage_options), spark or start_spark(spark_config)
     return Session(

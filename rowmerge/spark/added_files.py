@@ -12,7 +12,7 @@ from rowmerge.errors import MissingDataFile
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
 from rowmerge.spark.joins import BOTH, TARGET_ALONE, Join, joined_rows
 from rowmerge.spark.scan import FILE, read_snapshot, spark_path
-from rowmerge.spark.source import Source, collect_arrow
+from rowmerge.spark.source import Source
 from rowmerge.table.snapshot import Snapshot
 
 
@@ -23,7 +23,7 @@ def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source:
     """
     try:
         target = read_snapshot(spark, snapshot, files, addresses=True)
-        found = collect_arrow(_rows_minded(plan, target, source).select(F.col(FILE).alias("file")).distinct())["file"].to_pylist()
+        found = _rows_minded(plan, target, source).select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
     except (PySparkException, MissingDataFile):
         # Whatever stands in the way of looking, planning anew will meet it, and say it.
         return pa.repeat(pa.scalar(True), files.num_rows)

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
 from rowmerge.commands.functions import FunctionDefinition
-from rowmerge.errors import PlanError, UnsupportedStatement
+from rowmerge.errors import PlanError
+from rowmerge.spark.versions import require_spark
 from rowmerge.table.schema import backquote
 
 BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
@@ -28,12 +29,6 @@ def is_known(spark: SparkSession, name: str) -> bool:
 
 def register_sql(spark: SparkSession, name: str, definition: FunctionDefinition, expression: str) -> None:
     """Make a function in SQL known under a plain name. `expression`: its body, all tables and functions in it bound."""
-    if int(spark.version.split(".", 1)[0]) < 4:
-        raise UnsupportedStatement(
-            f"This call, or a body with a subquery or a lambda, needs functions in SQL, which Spark {spark.version} does not have. "
-            f"Compute the argument in a subquery, or use Spark 4",
-            text=expression,
-        )
     parameters = ", ".join(f"{backquote(p.name)} {p.type}" for p in definition.parameters)
     spark.sql(f"create or replace temporary function {backquote(name)}({parameters}) returns {definition.returns} return {expression}")
 
@@ -41,12 +36,15 @@ def register_sql(spark: SparkSession, name: str, definition: FunctionDefinition,
 def register_python(spark: SparkSession, name: str, shown: str, definition: FunctionDefinition) -> None:
     """Make a function in Python known under a plain name. `shown`: its name in messages.
 
-    Raises PlanError for a body that does not run, or has no such handler; UnsupportedStatement for an aggregate before Spark 4.1.
+    Raises PlanError for a body that does not run, or has no such handler; SparkTooOld for an aggregate before Spark 4.1.
     """
+    if definition.aggregate:
+        advice = "Write it in SQL, or pass collect_list(…) to a scalar function in Python."
+        require_spark(spark, "4.1", f"The Python aggregate {shown}", advice)
     handler = handler_of(shown, definition)
     returns = type_of(spark, definition.returns)
     if definition.aggregate:
-        spark.udf.register(name, _aggregate(spark, shown, handler, returns))
+        spark.udf.register(name, _aggregate(handler, returns))
         return
     made = spark_functions.udf(handler, returns, useArrow=True)
     spark.udf.register(name, made.asNondeterministic() if definition.deterministic is False else made)
@@ -94,10 +92,8 @@ def _check(shown: str, definition: FunctionDefinition, handler: Any) -> None:
         ) from error
 
 
-def _aggregate(spark: SparkSession, shown: str, handler: Any, returns: DataType) -> Any:
+def _aggregate(handler: Any, returns: DataType) -> Any:
     """A function over whole groups, which come as Arrow columns."""
-    if not hasattr(spark_functions, "arrow_udf"):
-        raise UnsupportedStatement(f"The aggregate {shown} is in Python, which needs Spark 4.1, not {spark.version}. Write it in SQL")
 
     def aggregate(*columns: pa.Array) -> Any:  # by these types Spark sees that it is an aggregate
         state = handler()
@@ -105,7 +101,7 @@ def _aggregate(spark: SparkSession, shown: str, handler: Any, returns: DataType)
             state.accumulate(*values)
         return state.finish()
 
-    return spark_functions.arrow_udf(aggregate, returns)
+    return spark_functions.arrow_udf(aggregate, returns)  # type: ignore[attr-defined]  # PySpark does not list it for type checkers
 
 
 def analyse(spark: SparkSession, query: str) -> None:

@@ -19,7 +19,6 @@ from rowmerge.errors import MissingDataFile
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.sink import UNREADABLE
-from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.uuids import readable
 from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions
@@ -171,7 +170,7 @@ def _positions_of_equal_rows(spark: SparkSession, snapshot: Snapshot, deletes: E
         parts.append(read_files(spark, snapshot, layout, layout.paths, pairs, addresses=True))
     same = F.expr(" and ".join(f"rows.{name} <=> gone.{name}" for name in names))
     rows = reduce(DataFrame.unionAll, parts).alias("rows")
-    hit = collect_arrow(rows.join(gone.distinct().alias("gone"), same, "left_semi").select(FILE, POSITION))
+    hit = rows.join(gone.distinct().alias("gone"), same, "left_semi").select(FILE, POSITION).toArrow()
     encoded = hit[FILE].combine_chunks().dictionary_encode()
     codes, positions = encoded.indices.to_numpy(zero_copy_only=False), hit[POSITION].to_numpy().astype(np.uint64)
     return {path: Positions(positions[codes == code]) for code, path in enumerate(encoded.dictionary.to_pylist())}

@@ -149,11 +149,11 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
     counted = Observation()
     observed = kept.observe(counted, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
     made, local = None, None
-    if make is None or not hasattr(kept, "toArrow") or not can_be_held(schema):
+    if make is None or not can_be_held(schema):
         known, local = _first_answer(observed, names, schema)
     else:
         try:
-            made = known = collect_arrow(make(observed.where(_few_made(schema)).alias(alias), names))
+            made = known = make(observed.where(_few_made(schema)).alias(alias), names).toArrow()
         except PySparkException:
             # What was made of a row may be what no clause would have made of it.
             return materialize(frame, alias, pairs, most_keys=most_keys)
@@ -191,8 +191,8 @@ class SourceRowsOnce:
     def passing(self, guess: int) -> Source | None:
         """The rows for one job that reads them once: nothing is held, and their keys are not known. `guess`: about how many they are; None
         where so many are broadcast."""
-        if _is_small(guess, schema_of(self.frame)) or not hasattr(self.frame, "toArrow"):
-            return None  # before 4.0 Spark never tells a count that it left out
+        if _is_small(guess, schema_of(self.frame)):
+            return None
         self.passed = True
         counting = Observation()
         rows = self.frame.observe(counting, F.count(F.lit(1)).alias("rows")).withColumn(ORDINAL, F.monotonically_increasing_id())
@@ -214,14 +214,10 @@ def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tupl
     first = _among_the_first(schema)
     some = kept.where(_ANSWERED_KEYS if names else first)
     if not can_be_held(schema):
-        return collect_arrow(some.select(*names, ORDINAL)), None
-    if not hasattr(kept, "toArrow"):
-        # Before PySpark 4.0 rows come through pandas, which has no list of rows.
-        rows = collect_arrow(kept.where(first))
-        return rows, rows.drop_columns(list(names))
+        return some.select(*names, ORDINAL).toArrow(), None
     whole = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # A list of none or one: where it is null it takes no room, as the null values of columns would.
-    told = collect_arrow(some.selectExpr(*names, ORDINAL, f"if({first}, array(struct({whole})), null) as {_WHOLE}"))
+    told = some.selectExpr(*names, ORDINAL, f"if({first}, array(struct({whole})), null) as {_WHOLE}").toArrow()
     return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
 
 
@@ -291,13 +287,13 @@ def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: in
     names = key_names(pairs)
     fields = _fields(kept, names)
     if rows <= COLLECTED_KEYS or (rows <= most_keys and _are_short(kept, fields, rows)):
-        values = collect_arrow(kept.select(*names, ORDINAL))
+        values = kept.select(*names, ORDINAL).toArrow()
         return known_keys(pairs, fields, values), values[ORDINAL]
     asked = []
     for name in names:
         column = F.col(name)
         asked += [F.min(column).alias(f"{name}_low"), F.max(column).alias(f"{name}_high"), F.count(column).alias(f"{name}_known")]
-    told = collect_arrow(kept.select(*names).agg(*asked))
+    told = kept.select(*names).agg(*asked).toArrow()
     return tuple(_ranged(pair, field, told, rows) for pair, field in zip(pairs, fields, strict=True)), None
 
 
@@ -306,7 +302,7 @@ def _are_short(kept: DataFrame, fields: Sequence[Field], rows: int) -> bool:
     if not all(isinstance(field.type, Primitive | Decimal) for field in fields):
         return False
     texts = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXTS]
-    long = 0 if not texts else sum(length or 0 for length in collect_arrow(kept.agg(*texts)).to_pylist()[0].values())
+    long = 0 if not texts else sum(length or 0 for length in kept.agg(*texts).toArrow().to_pylist()[0].values())
     return rows * row_width(Struct(tuple(field for field in fields if field.type not in _TEXTS))) + long <= KEY_BYTES
 
 
@@ -349,13 +345,6 @@ def fit(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Arr
         held = wide.filter(pc.and_(pc.greater_equal(wide, -limit), pc.less_equal(wide, limit - 1)))
         return held.cast(arrow_type(target)) if len(held) == len(wide) or op in ("=", "<=>") else None
     return None
-
-
-def collect_arrow(frame: DataFrame) -> pa.Table:
-    """A small result as Arrow."""
-    if hasattr(frame, "toArrow"):
-        return frame.toArrow()
-    return pa.Table.from_pandas(frame.toPandas(), preserve_index=False)
 
 
 def _observed(counting: Observation) -> int:

@@ -29,7 +29,6 @@ from rowmerge.spark.source import (
     ROWS_OF_A_FILE,
     Source,
     SourceRowsOnce,
-    collect_arrow,
     key_names,
     known_keys,
     most_keys_at_once,
@@ -76,7 +75,7 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: Snapshot) -> Writte
     spec, columns = replace(write_spec(table), attempt=str(uuid.uuid4())), outcome_columns(outcomes, len(table.schema))
     job = shipped(sink.source_sink, spec, columns, tuple(names), most_keys_at_once(fields))
     try:
-        messages = collect_arrow(outcomes.mapInArrow(job, "message binary"))["message"].to_pylist()
+        messages = outcomes.mapInArrow(job, "message binary").toArrow()["message"].to_pylist()
         answers = [sink.SourceMessage(**pickle.loads(message)) for message in messages]
         written = Written()
         for answer in answers:

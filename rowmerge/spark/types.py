@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,6 @@ from rowmerge.table.schema import (
     Struct,
     arrow_schema,
     arrow_type,
-    backquote,
     bare,
     schema_from_json,
     sql_name,
@@ -98,27 +96,10 @@ def to_spark(schema: Struct, kept: Collection[str] = ()) -> StructType:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:
-    """A small Arrow table as a DataFrame, held by the driver.
-
-    PySpark takes Arrow tables from 4.0 on; before, the rows go through Python objects.
-    """
-    if _takes_arrow(spark):
-        return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
-    ddl: Any = ", ".join(f"{backquote(f.name)} {_ddl(f.type)}" for f in rows.schema) if schema is None else to_spark(schema)
-    return spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
+    """A small Arrow table as a DataFrame, held by the driver."""
+    return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
 
 
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
     """No rows, these columns."""
     return frame_of(spark, arrow_schema(schema).empty_table(), schema)
-
-
-def _takes_arrow(spark: SparkSession) -> bool:
-    return int(spark.version.split(".", 1)[0]) >= 4
-
-
-def _ddl(type_: pa.DataType) -> str:
-    names = {pa.string(): "string", pa.int64(): "bigint", pa.binary(): "binary", pa.bool_(): "boolean", pa.int32(): "int"}
-    if pa.types.is_list(type_):
-        return f"array<{_ddl(type_.value_type)}>"
-    return names[type_]

@@ -23,7 +23,6 @@ from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.spark.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
-from rowmerge.spark.source import collect_arrow
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.written import Written, added_file, discard, written_of
 from rowmerge.table.changes import CHANGE_TYPE
@@ -168,10 +167,9 @@ def write_outcomes(
         spec = _taking_along(spec, *origins)
     columns = outcome_columns(outcomes, len(table.schema))
     written = columns.after or columns.before
-    if may_be_few and hasattr(outcomes, "toArrow"):
-        # Before PySpark 4.0 rows would come through pandas, which holds some values otherwise.
+    if may_be_few:
         some = (outcomes.coalesce(1) if gather is Gather.ONE_TASK else outcomes).limit(FEW_ROWS + 1)
-        rows = collect_arrow(distributed(some, table, written, gather=Gather.DRIVER) if written else some)
+        rows = (distributed(some, table, written, gather=Gather.DRIVER) if written else some).toArrow()
         if rows.num_rows <= FEW_ROWS:
             return sink_here(rows, spec, columns, changes)
     if changes_to is not None and may_repeat and gather is not Gather.ONE_TASK:
@@ -181,13 +179,13 @@ def write_outcomes(
     elif written:
         outcomes = distributed(outcomes, table, written, gather=gather, distribution=distribution)
     if gather is Gather.DRIVER:
-        return sink_here(collect_arrow(outcomes), spec, columns, changes)
+        return sink_here(outcomes.toArrow(), spec, columns, changes)
     return _run(outcomes, spec, columns, changes)
 
 
 def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
     try:
-        messages = collect_arrow(outcomes.mapInArrow(shipped(sink.outcome_sink, spec, columns, changes), "message binary"))
+        messages = outcomes.mapInArrow(shipped(sink.outcome_sink, spec, columns, changes), "message binary").toArrow()
     except BaseException:
         discard_attempt(spec, changes)
         raise
@@ -244,7 +242,7 @@ def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Seq
         }
     )
     frame = frame_of(spark, jobs).repartition(len(rewrites))
-    return _together(collect_arrow(frame.mapInArrow(shipped(sink.rewrite_sink, spec), "message binary")))
+    return _together(frame.mapInArrow(shipped(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
 def _initial_values(spark: SparkSession, table: Snapshot) -> dict[str, pa.Array]:
@@ -255,7 +253,7 @@ def _initial_values(spark: SparkSession, table: Snapshot) -> dict[str, pa.Array]
     texts = {field.name: (field.type, held.metadata[INITIAL]) for field, held in pairs if INITIAL in held.metadata}
     if not texts:
         return {}
-    values = collect_arrow(spark.sql("select " + ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in texts.values())))
+    values = spark.sql("select " + ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in texts.values())).toArrow()
     typed = zip(texts.items(), values.columns, strict=True)
     return {name: column.combine_chunks().cast(arrow_type(type_)) for (name, (type_, _)), column in typed}
 

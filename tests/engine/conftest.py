@@ -16,10 +16,9 @@ import rowmerge
 from rowmerge.session.embedded import start_spark
 from rowmerge.table.schema import backquote
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.jvm import SHORT_LIVED, remember_java_classes
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""A JVM that runs many different small queries: optimizing its code takes longer than the code runs. Without the second compiler it would
-have room for 48 MB of code, which Spark's generated classes fill in minutes; from then on it would only interpret."""
+remember_java_classes()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 create table t (id int, v string) using delta;
 alter table t add constraint Positive check (ID > 0);
 insert into t values (1, 'a'), (2, 'b');
-insert into t values (3, 'c'), (-4, 'it''s; "odd" `name`');
+insert into t values (3, 'c'), (-4, 'it\'s; "odd" `name`');
 !> ConstraintViolated: positive CHECK (ID > 0). A row that breaks it: id = -4, v = it's; "odd" `name`. Nothing was written
 select * from t order by id;
 => 1 | a

@@ -277,13 +277,18 @@ delete from t;
 
 --- quotes, backslashes and comments in conditions
 create table t (v string) using delta tblproperties ({mode});
-insert into t values ('it''s'), ('a\\b'), ('-- no'), ('x');
+insert into t values ('it\'s'), ('a\\b'), ('-- no'), ('x');
 delete from t where v = 'it\'s';
 => 1
 delete from t where v = 'a\\b' -- and v = 'x'
 ;
 => 1
 delete from t where v = '-- no' /* or true */;
+=> 1
+select * from t;
+=> x
+insert into t values ('it''s');
+delete from t where v = 'it''s';
 => 1
 select * from t;
 => x

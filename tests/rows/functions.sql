@@ -113,8 +113,6 @@ create function f(n int) returns int language python handler 'f' as 'def f(): re
 !> PlanError: does not take 1 arguments
 create function f(n int) returns int language python handler 'f' as 'def f(n: return n';
 !> PlanError: SyntaxError, line 1
-create aggregate function f(n int) returns int language python handler 'f' as 'def f(n): return n';
-!> PlanError: accumulate
 show user functions;
 => -
 
@@ -166,21 +164,6 @@ def turn(s):
 $$;
 insert into t select reversed_text('xyz');
 !> SparkFailed: The function default.reversed_text, in line 3 of its body, raised AttributeError
-create aggregate function joined(s string, between string default '-') returns string language python handler 'Joined' as $$
-class Joined:
-    def __init__(self):
-        self.texts = []
-
-    def accumulate(self, text, between):
-        self.texts.append(text)
-        self.between = between
-
-    def finish(self):
-        return self.between.join(sorted(self.texts))
-$$;
-select k, joined(s), joined(s, '+') from values (1, 'b'), (1, 'a'), (2, 'c') as t (k, s) group by k order by k;
-=> 1 | a-b | a+b
-=> 2 | c | c
 
 --- what is known of a function
 create function f(n int default 1 comment 'how many') returns int deterministic comment 'more' return n + 1;
@@ -203,3 +186,31 @@ show functions in nowhere;
 !> SchemaNotFound
 create function nowhere.f(n int) returns int return n;
 !> SchemaNotFound
+
+--- an aggregate in Python
+create aggregate function joined(s string, between string default '-') returns string language python handler 'Joined' as $$
+class Joined:
+    def __init__(self):
+        self.texts = []
+
+    def accumulate(self, text, between):
+        self.texts.append(text)
+        self.between = between
+
+    def finish(self):
+        return self.between.join(sorted(self.texts))
+$$;
+select k, joined(s), joined(s, '+') from values (1, 'b'), (1, 'a'), (2, 'c') as t (k, s) group by k order by k;
+=> 1 | a-b | a+b
+=> 2 | c | c
+create aggregate function f(n int) returns int language python handler 'f' as 'def f(n): return n';
+!> PlanError: accumulate
+
+--- a function in Python takes a group as an array
+create function spread(numbers array<int>) returns int language python handler 'spread' as $$
+def spread(numbers):
+    return max(numbers) - min(numbers)
+$$;
+select k, spread(collect_list(n)), sum(n) from values (1, 4), (1, 9), (2, 7) as t (k, n) group by k order by k;
+=> 1 | 5 | 13
+=> 2 | 0 | 7

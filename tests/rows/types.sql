@@ -2,7 +2,7 @@
 create table t (id int, b boolean, y tinyint, s smallint, l bigint, f float, d double, dec decimal(38,18), str string, bin binary, day date, ts timestamp, ntz timestamp_ntz, vc varchar(5), c char(3)) using delta tblproperties ({mode});
 set spark.sql.session.timeZone = UTC;
 insert into t values
-(1, true, 127, -32768, 9223372036854775807, cast('NaN' as float), cast('-Infinity' as double), cast('-12345678901234567890.123456789012345678' as decimal(38,18)), 'é''\\', x'00ff', date '0001-01-01', timestamp '1969-12-31 23:59:59.999999', timestamp_ntz '9999-12-31 23:59:59.999999', 'abcde', 'x'),
+(1, true, 127, -32768, 9223372036854775807, cast('NaN' as float), cast('-Infinity' as double), cast('-12345678901234567890.123456789012345678' as decimal(38,18)), 'é\'\\', x'00ff', date '0001-01-01', timestamp '1969-12-31 23:59:59.999999', timestamp_ntz '9999-12-31 23:59:59.999999', 'abcde', 'x'),
 (2, null, null, null, null, null, null, null, '', null, null, null, null, null, null);
 merge into t using (select * from t where id = 1 union all select 3, false, 1, 1, 1, -0.0f, 1.5d, 0.5, 'z', x'', date '9999-12-31', timestamp '0001-01-01 00:00:00', timestamp_ntz '0001-01-01 00:00:00', 'a', 'abc') s on t.id = s.id when matched then update set * when not matched then insert *;
 => 2 | 1 | 0 | 1

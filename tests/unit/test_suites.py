@@ -15,13 +15,13 @@ from tests.support.counts import PAGE, counts, table
 
 ROOT = Path(__file__).parents[2]
 LEAST = {
-    "claims in `tests/rows`": 622,
+    "claims in `tests/rows`": 624,
     "pairs of concurrent commits on Delta tables": 968,
     "pairs of concurrent commits on Iceberg tables": 924,
     "storage calls at which a process is killed": 537,
     "storage calls that are killed in the middle of a put": 67,
     "storage faults (each call fails once, fails after it took effect, or fails for good)": 1611,
-    "items of dbt's adapter suite": 261,
+    "items of dbt's adapter suite, with the newest dbt-core": 265,
 }
 """The size of the full suite when the gate began to run a part of it. No change may make it smaller."""
 

@@ -192,7 +192,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @classmethod
     def convert_number_type(cls, agate_table: agate.Table, col_idx: int) -> str:
-        """Return the type of a seed's numbers that are not all integers. `dbt seed --empty` has no rows whose decimals could count."""
+        """Return the type of a seed's column of decimals; a seed without rows (`dbt seed --empty`) has none to count digits in."""
         return super().convert_number_type(agate_table, col_idx) if len(agate_table.rows) else "double"
 
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:

@@ -7,6 +7,10 @@ from dbt.adapters.factory import reset_adapters
 from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
 from dbt_common.tests import disable_test_caching, enable_test_caching
 
+from tests.support.jvm import SHORT_LIVED, remember_java_classes
+
+remember_java_classes()
+
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once():
@@ -43,8 +47,7 @@ def profile_target(warehouse):
             "spark.sql.shuffle.partitions": 2,
             # As many JVMs as processes run tests.
             "spark.driver.memory": "3g",
-            # Many different small queries, each once; see tests/engine/conftest.py.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC",
+            "spark.driver.extraJavaOptions": SHORT_LIVED,
         },
     }
 

@@ -69,6 +69,7 @@ class TestStrategies(Iceberg):
         assert orders() == [(1, "wed", 14), (2, "mon", 21), (6, "tue", 60)]
 
 
+@pytest.mark.full_suite("TestColumnsChangeInPlace covers changed columns of Iceberg models, test_incremental.py dbt's own class")
 class TestOnSchemaChange(Iceberg, BaseIncrementalOnSchemaChange):
     """In dbt's own words: columns of Iceberg tables may be dropped."""
 

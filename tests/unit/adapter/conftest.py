@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from dbt.adapters.factory import get_adapter, register_adapter, reset_adapters
+from dbt.adapters.factory import FACTORY, get_adapter, register_adapter, reset_adapters
 from dbt.config.runtime import RuntimeConfig
 from dbt.context.providers import generate_runtime_macro_context
 from dbt.mp_context import get_mp_context
@@ -19,9 +19,16 @@ from dbt import flags
 from dbt.adapters.rowmerge import RowmergeAdapter, RowmergeColumn
 
 
+@pytest.fixture
+def adapter(loaded_adapter: RowmergeAdapter) -> RowmergeAdapter:
+    """Return the adapter, registered with dbt: a functional test that ran in this process before may have removed it."""
+    FACTORY.adapters[loaded_adapter.type()] = loaded_adapter
+    return loaded_adapter
+
+
 @pytest.fixture(scope="package")
-def adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Known to dbt no longer than these tests run: others in the process bring adapters of their own."""
+def loaded_adapter(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Yield an adapter with its macros, and remove it from dbt when these tests end: other tests register adapters of their own."""
     project = tmp_path_factory.mktemp("project")
     output = {"type": "rowmerge", "warehouse": str(project / "warehouse"), "schema": "main"}
     (project / "profiles.yml").write_text(yaml.safe_dump({"test": {"target": "dev", "outputs": {"dev": output}}}))

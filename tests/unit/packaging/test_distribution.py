@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import rowmerge
 from dbt.adapters.rowmerge.__version__ import version
+from rowmerge.spark.versions import OLDEST_SPARK
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])(sys.argv[2])"
@@ -75,6 +78,14 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported(built: Pa
     implied = {"dbt-core", "dbt-adapters", "dbt-spark", "pandas"}
     # grpc comes with the extra `connect`, and is imported where a session of Spark Connect is made.
     assert _third_party_imports() - {"dbt", "py4j", "grpc"} | implied == declared | {"pandas"}
+
+
+def test_pip_installs_no_pyspark_that_the_engine_rejects(built: Path) -> None:
+    wheel = zipfile.ZipFile(next(built.glob("*.whl")))
+    metadata = wheel.read(next(name for name in wheel.namelist() if name.endswith("/METADATA"))).decode()
+    declared = re.findall(r"^Requires-Dist: (pyspark.*?)(?:;|$)", metadata, re.MULTILINE)
+    assert declared
+    assert all(Requirement(each).specifier == SpecifierSet(f">={OLDEST_SPARK},<5") for each in declared)
 
 
 def _third_party_imports() -> set[str]:

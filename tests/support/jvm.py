@@ -1,0 +1,41 @@
+"""Settings for a JVM of tests, which runs many different queries, each of them once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from py4j.java_gateway import JavaPackage, JVMView
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+"""Options of Java without the second compiler: to optimize the code of a query takes longer than the query runs.
+
+Java would then keep 48 MB for code, which the classes that Spark generates fill in minutes. From then on Java would only interpret.
+"""
+
+
+def remember_java_classes() -> None:
+    """Make py4j ask the JVM once for each class name.
+
+    PySpark names Java classes in most of its calls (`jvm.functions`, `jvm.PythonUtils`). For each name, py4j searches all of Spark's 280
+    jars in vain, several times: a tenth of the CPU time of the tests.
+    """
+    for named in (JVMView, JavaPackage):
+        if not hasattr(named, "_remembered"):
+            named._remembered = named.__getattr__
+            named.__getattr__ = _remembering(named.__getattr__)
+
+
+def _remembering(look_up: Any) -> Any:
+    classes: dict[tuple[int, str, str], tuple[Any, Any]] = {}
+
+    def __getattr__(view: Any, name: str) -> Any:
+        client = view.__dict__.get("_gateway_client")
+        if client is None or name.startswith("_"):
+            return look_up(view, name)
+        # The client is part of the value, so that its id cannot become another client's.
+        key = (id(client), view.__dict__.get("_fqn", ""), name)
+        if key not in classes:
+            classes[key] = (client, look_up(view, name))
+        return classes[key][1]
+
+    return __getattr__
