@@ -22,9 +22,9 @@ OURS = Path(__file__).parent / "adapter"
 HEADER = f"""# Conformance
 
 dbt has a suite of tests that every adapter should pass, `dbt-tests-adapter`. This page counts the tests of its classes that dbt-rowmerge
-passes with each release of dbt-core, by area, on Delta tables. `make test-dbt DBT=1.12` runs them with one release, and `make functional`
-runs them with dbt-core 1.11. Fixtures are changed only where they contain another database's SQL (`tests/functional/adapter/<area>`).
-A class that a new release of the suite adds fails a unit test until the class is run or listed below.
+passes with each release of dbt-core, by area, on Delta tables. `make test-dbt DBT=1.12` runs them with one release. Fixtures are changed
+only where they contain another database's SQL (`tests/functional/adapter/<area>`). A class that a new release of the suite adds fails a
+unit test until the class is run or listed below.
 `python -m tests.functional.conformance_page` prints this page.
 
 | area | {" | ".join(f"dbt-core {release}" for release in RELEASES)} | left out |
