@@ -61,3 +61,13 @@ def test_a_number_that_is_too_large_names_its_column(seed):
 def test_a_seed_without_rows_has_its_columns(seed):
     table = seed("a,b\n")
     assert (table.num_rows, table.column_names) == (0, ["a", "b"])
+
+
+@pytest.mark.parametrize("rows", ["1,1.50,a\n2,2.25,b\n", "3,2.75,c\n"])
+def test_a_seed_without_rows_has_the_types_of_its_file(tmp_path, rows):
+    """`dbt seed --empty` reads the file and drops its rows."""
+    path = tmp_path / "prices.csv"
+    path.write_text("id,price,name\n" + rows)
+    table = from_csv(str(path), text_columns=())
+    types = [[RowmergeAdapter.convert_type(each, index) for index in range(3)] for each in (table, table.limit(0))]
+    assert types == [["bigint", "double", "string"]] * 2
