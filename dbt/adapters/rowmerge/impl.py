@@ -36,7 +36,7 @@ from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model, missing_packages
 from dbt.adapters.rowmerge.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.seeds import arrow_table
+from dbt.adapters.rowmerge.seeds import arrow_table, rows_of_file
 from dbt.adapters.rowmerge.table_format import TableFormats
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
@@ -190,11 +190,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                 return found if found.files is not None else None
         return None
 
-    @classmethod
-    def convert_number_type(cls, agate_table: agate.Table, col_idx: int) -> str:
-        """Return the type of a seed's column of decimals; a seed without rows (`dbt seed --empty`) has none to count digits in."""
-        return super().convert_number_type(agate_table, col_idx) if len(agate_table.rows) else "double"
-
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
         """Nothing to expand: strings have no length, and other types do not change in place."""
 
@@ -224,13 +219,16 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     # ------------------------------------------------------------------ writing
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
-    def load_seed(self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], **definition: Any) -> AdapterResponse:
-        """Create or replace a table with a seed's rows, in one commit. `definition`: see `_replace`.
+    def load_seed(
+        self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], delimiter: str = ",", **definition: Any
+    ) -> AdapterResponse:
+        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_replace`.
 
         Columns in `column_types` were read as text by dbt; Spark casts them, and stops at a value that it cannot cast.
         """
         wanted = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
-        guessed = [self.convert_type(rows, index) for index in range(len(rows.column_names))]
+        of_file = rows_of_file(rows, column_types, delimiter)
+        guessed = [self.convert_type(of_file, index) for index in range(len(rows.column_names))]
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark
             data: Any = arrow_table(rows, guessed, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))

@@ -7,6 +7,7 @@ from datetime import datetime, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from dbt_common.clients.agate_helper import from_csv
 from dbt_common.exceptions import DbtRuntimeError
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ _ARROW = {
     "date": pa.date32(),
     "timestamp": pa.timestamp("us", tz="UTC"),
 }
+
+
+def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str) -> agate.Table:
+    """Return the rows that show the types of a seed's columns: its own, or those of its file if `dbt seed --empty` dropped them."""
+    path = getattr(rows, "original_abspath", None)
+    return rows if len(rows.rows) or path is None else from_csv(path, text_columns=text_columns, delimiter=delimiter)
 
 
 def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:

@@ -11,7 +11,7 @@ from dbt_common.clients.agate_helper import from_csv
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge import RowmergeAdapter
-from dbt.adapters.rowmerge.seeds import arrow_table
+from dbt.adapters.rowmerge.seeds import arrow_table, rows_of_file
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -63,11 +63,13 @@ def test_a_seed_without_rows_has_its_columns(seed):
     assert (table.num_rows, table.column_names) == (0, ["a", "b"])
 
 
-@pytest.mark.parametrize("rows", ["1,1.50,a\n2,2.25,b\n", "3,2.75,c\n"])
-def test_a_seed_without_rows_has_the_types_of_its_file(tmp_path, rows):
+def test_a_seed_without_rows_has_the_types_of_its_file(tmp_path):
     """`dbt seed --empty` reads the file and drops its rows."""
     path = tmp_path / "prices.csv"
-    path.write_text("id,price,name\n" + rows)
-    table = from_csv(str(path), text_columns=())
-    types = [[RowmergeAdapter.convert_type(each, index) for index in range(3)] for each in (table, table.limit(0))]
-    assert types == [["bigint", "double", "string"]] * 2
+    path.write_text("id;price;name\n1;1.50;a\n2;2.25;b\n")
+    empty = from_csv(str(path), text_columns=(), delimiter=";").limit(0)
+    empty.original_abspath = str(path)
+    rows = rows_of_file(empty, (), ";")
+    assert [RowmergeAdapter.convert_type(rows, index) for index in range(3)] == ["bigint", "double", "string"]
+    rows = rows_of_file(empty, ("id",), ";")
+    assert RowmergeAdapter.convert_type(rows, 0) == "string"

@@ -14,7 +14,9 @@
   {% endif %}
 
   {% call(relation) rowmerge_replace_table(existing_relation, target_relation) %}
-    {% set response = adapter.load_seed(relation, agate_table, config.get('column_types') or {}, **rowmerge_table_definition()) %}
+    {% set response = adapter.load_seed(
+        relation, agate_table, config.get('column_types') or {}, config.get('delimiter') or ',', **rowmerge_table_definition()
+    ) %}
     {% do store_result('main', response=response, agate_table=none) %}
   {% endcall %}
 
