@@ -40,7 +40,7 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
 	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
 
-.PHONY: help demo test test-all test-dbt test-spark test-count soak checks lint format types layers
+.PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers
 .PHONY: unit engine functional wheel java venv constraints clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
@@ -65,10 +65,15 @@ help:
 demo: java $(STAMP)
 	$(BIN)/python integration_tests/flights/run_demo.py $(if $(TARGET),--target $(TARGET))
 
-test: checks $(CLASS_ARCHIVE)
+# The type checker uses one core for half a minute, so the tests run beside the checks. The tests end last.
+test: java $(STAMP) $(CLASS_ARCHIVE)
+	$(MAKE) --no-print-directory -j4 lint types layers gate
+
+gate:
 	$(PYTEST) $(PYTEST_ARGS)
 
-test-all: checks $(CLASS_ARCHIVE)
+test-all: java $(STAMP) $(CLASS_ARCHIVE)
+	$(MAKE) --no-print-directory -j3 lint types layers
 	$(PYTEST) --suite full --durations 30 $(PYTEST_ARGS)
 	$(MAKE) --no-print-directory test-dbt DBT=1.12
 
@@ -78,10 +83,6 @@ soak: java $(STAMP) $(CLASS_ARCHIVE)
 
 test-count: $(STAMP)
 	$(BIN)/python -m tests.support.counts
-
-# The type checker uses one core only, so the other checks run beside it.
-checks: java $(STAMP)
-	$(MAKE) --no-print-directory -j2 lint types layers
 
 $(CLASS_ARCHIVE): $(STAMP)
 	$(BIN)/python -m rowmerge archive-classes

@@ -16,7 +16,7 @@ import rowmerge
 from rowmerge.session.embedded import start_spark
 from rowmerge.table.schema import backquote
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.support.jvm import SHORT_LIVED, remember_java_classes
+from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
 
 remember_java_classes()
 
@@ -25,7 +25,7 @@ remember_java_classes()
 def spark() -> SparkSession:
     if remote := os.environ.get("ROWMERGE_REMOTE"):
         return SparkSession.builder.remote(remote).getOrCreate()
-    return start_spark({"spark.sql.shuffle.partitions": "2", "spark.driver.extraJavaOptions": SHORT_LIVED, "spark.driver.memory": "3g"})
+    return start_spark(SPARK_SETTINGS)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
 from tests.support.suites import examples
 
 STATEMENTS_A_TABLE = 5
-EXAMPLES = examples(gate=5, full=20, soak=400)
+EXAMPLES = examples(gate=3, full=20, soak=400)
 """Each example is a table with up to five statements."""
 COLUMNS = ("k", "v", "w", "p")
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int32()), ("w", pa.string()), ("p", pa.int32())])

@@ -6,11 +6,23 @@ from typing import Any
 
 from py4j.java_gateway import JavaPackage, JVMView
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-"""Options of Java without the second compiler: to optimize the code of a query takes longer than the query runs.
+JAVA_OPTIONS = (
+    # Without the second compiler: to optimize the code of a query takes longer than the query runs. Java would then keep only 48 MB for
+    # code, which the classes that Spark generates fill in minutes. From then on Java would only interpret.
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
+    "-XX:+UseSerialGC -Xmn1g -XX:+UseTransparentHugePages "
+    # Spark's generated classes need no verification.
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
-Java would then keep 48 MB for code, which the classes that Spark generates fill in minutes. From then on Java would only interpret.
-"""
+SPARK_SETTINGS = {
+    "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+    # As many JVMs as processes that run tests.
+    "spark.driver.memory": "3g",
+    "spark.sql.shuffle.partitions": "2",
+    # Tests repeat the shapes of queries, but more than Spark's 100 of them.
+    "spark.sql.codegen.cache.maxEntries": "5000",
+}
 
 
 def remember_java_classes() -> None:

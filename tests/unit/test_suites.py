@@ -1,4 +1,7 @@
-"""The gate runs each claim once, covers formats and write modes evenly, and picks the same tests in every process."""
+"""The gate runs each claim once and covers formats and write modes evenly; the full suite loses no case.
+
+pytest-xdist stops the gate if two of its processes pick different tests.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +30,11 @@ LEAST = {
 
 
 @cache
-def collected(suite: str, *arguments: str, seed: str = "0") -> tuple[str, ...]:
+def collected(suite: str, *arguments: str) -> tuple[str, ...]:
     """Return the ids of the tests with claims and of the functional tests in a suite, as a process of its own collects them."""
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--suite", suite, *arguments]
     command += ["tests/engine/test_rows.py", "tests/engine/test_races.py", "tests/functional"]
-    done = subprocess.run(command, cwd=ROOT, env={"PYTHONHASHSEED": seed, "PATH": ""}, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return tuple(line for line in done.stdout.splitlines() if "::" in line)
 
 
@@ -62,10 +65,6 @@ def test_the_gate_covers_formats_and_write_modes_evenly() -> None:
     shares = Counter(variant for claim, *variant_ in gate if claim in free for variant in [tuple(variant_)])
     assert len(shares) == 4
     assert all(0.18 < share / len(free) < 0.32 for share in shares.values()), shares
-
-
-def test_the_gate_is_the_same_in_every_process() -> None:
-    assert collected("gate") == collected("gate", seed="1")
 
 
 def test_every_parametrized_format_mode_and_level_occurs_in_the_gate() -> None:

@@ -7,7 +7,7 @@ from dbt.adapters.factory import reset_adapters
 from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
 from dbt_common.tests import disable_test_caching, enable_test_caching
 
-from tests.support.jvm import SHORT_LIVED, remember_java_classes
+from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
 
 remember_java_classes()
 
@@ -43,12 +43,7 @@ def profile_target(warehouse):
         "type": "rowmerge",
         "warehouse": warehouse,
         "threads": 4,
-        "spark_config": {
-            "spark.sql.shuffle.partitions": 2,
-            # As many JVMs as processes run tests.
-            "spark.driver.memory": "3g",
-            "spark.driver.extraJavaOptions": SHORT_LIVED,
-        },
+        "spark_config": dict(SPARK_SETTINGS),
     }
 
 

@@ -101,8 +101,9 @@ def python(*arguments: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.full_suite("the models of the next test run statements of most kinds on a server")
 def test_statements_of_all_kinds_run_on_a_server(server):
-    chosen = ["tests/engine/test_rows.py", "-k", STATEMENTS]
+    chosen = ["--suite", "full", "tests/engine/test_rows.py", "-k", f"({STATEMENTS}) and not copy"]
     told = python("-m", "pytest", "-q", "-p", "no:cacheprovider", *chosen, ROWMERGE_REMOTE=server)
     assert " passed" in told
 

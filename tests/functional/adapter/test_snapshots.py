@@ -116,6 +116,7 @@ KINDS = {
 }
 
 
+@pytest.mark.full_suite("the classes of dbt's suite below simple_snapshot, and the class below, cover the kinds one by one")
 class TestEveryKind:
     """Composite keys, both formats, headers: a row is changed, one deleted, one comes back, and a column is new in the source."""
 

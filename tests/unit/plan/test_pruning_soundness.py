@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rowmerge.plan.pruning import all_of, exact_partition_mask, file_mask, key_mask, range_mask
 from rowmerge.table.schema import arrow_type
+from tests.support.suites import examples
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE, VALUES, Files, conditions, duck, files
 
 ZONES = ["UTC", "America/New_York", "Pacific/Kiritimati"]
@@ -31,7 +32,7 @@ def matching(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -
     return {file: (some, every) for file, some, every in found.fetchall()}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(gate=60, full=200), deadline=None)
 @given(data=files(), parts=st.lists(conditions(), min_size=1, max_size=2), zone=st.sampled_from(ZONES))
 def test_no_file_with_a_matching_row_is_pruned(database: duckdb.DuckDBPyConnection, data: Files, parts: list[str], zone: str) -> None:
     database.execute(f"set TimeZone = '{zone}'")
@@ -42,7 +43,7 @@ def test_no_file_with_a_matching_row_is_pruned(database: duckdb.DuckDBPyConnecti
     assert not [file for file, (some, _) in truth.items() if some and not kept[file]]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(gate=60, full=200), deadline=None)
 @given(data=files(), condition=conditions(PARTITION_COLUMNS))
 def test_conditions_on_partitions_divide_files_exactly(database: duckdb.DuckDBPyConnection, data: Files, condition: str) -> None:
     truth = matching(database, data, duck(condition))
@@ -54,7 +55,7 @@ def test_conditions_on_partitions_divide_files_exactly(database: duckdb.DuckDBPy
             assert whole(data.listing)[file].as_py() == kept[file] == some
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(gate=50, full=150), deadline=None)
 @given(
     data=files(),
     column=st.sampled_from(SCHEMA.names),
