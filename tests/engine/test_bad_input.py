@@ -114,6 +114,7 @@ def test_a_file_that_is_not_of_the_size_that_the_log_says_does_not_keep_its_dele
         reopened(spark, place).sql("select count(*) from t").collect()
 
 
+@pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session: rowmerge.Session, format_: str) -> None:
     plain = {"delta": "delta.parquet.compression.codec", "iceberg": "write.parquet.compression-codec"}[format_]
@@ -130,6 +131,7 @@ def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session:
     assert left == [id for id in range(400) if id not in (1, 102, 203, 304)]
 
 
+@pytest.mark.one_of("format_")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("copies", [1, 2])
 def test_small_clean_files_are_read_beside_large_ones_with_deleted_rows(session: rowmerge.Session, format_: str, copies: int) -> None:

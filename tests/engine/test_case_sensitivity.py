@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import PlanError, UnknownColumn
 
+pytestmark = pytest.mark.one_of("mode")
+
 MODES = ("copy-on-write", "merge-on-read")
 
 

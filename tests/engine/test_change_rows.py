@@ -12,6 +12,8 @@ import pytest
 
 import rowmerge
 
+pytestmark = pytest.mark.one_of("mode")
+
 MODES = ("copy-on-write", "merge-on-read")
 SCRIPT = [
     ("insert into t values (1, 'a', 'x'), (2, 'a', 'y'), (3, 'b', 'z')", [(1, "insert"), (2, "insert"), (3, "insert")]),

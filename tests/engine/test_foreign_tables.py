@@ -16,6 +16,8 @@ import rowmerge
 from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
 from tests.readers import read_with_delta_rs
 
+pytestmark = pytest.mark.one_of("mode")
+
 MODES = ("copy-on-write", "merge-on-read")
 
 

@@ -16,6 +16,8 @@ from tests.iceberg_rest_server import needs_jars, serving_with_java
 from tests.readers import read_lineage_with_duckdb, read_with_duckdb_iceberg, rows_of
 from tests.rest_catalog import serving
 
+pytestmark = pytest.mark.one_of("mode")
+
 
 @pytest.fixture(params=["sql", "rest", pytest.param("java", marks=needs_jars)])
 def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,8 @@ from rowmerge.errors import ValueOutOfRange
 from tests.golden.iceberg.tables import comparable
 from tests.readers import read_with_duckdb_iceberg
 
+pytestmark = pytest.mark.one_of("mode")
+
 MODES = ("copy-on-write", "merge-on-read")
 FIRST, SECOND, THIRD, FOURTH = (
     uuid.UUID(text)

@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import PlanError, TableNotFound
 
+pytestmark = pytest.mark.one_of("format_")
+
 
 def test_a_table_with_a_location_lives_there_and_outlives_its_name(session: rowmerge.Session, tmp_path: Path) -> None:
     place = tmp_path / "else where" / "orders"

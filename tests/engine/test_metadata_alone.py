@@ -9,6 +9,8 @@ import pytest
 
 import rowmerge
 
+pytestmark = pytest.mark.one_of("mode")
+
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_whole_partitions_are_deleted_without_reading_them(session: rowmerge.Session, mode: str) -> None:

@@ -14,6 +14,8 @@ import rowmerge
 from rowmerge import errors
 from tests.readers import newest_metadata
 
+pytestmark = pytest.mark.one_of("mode")
+
 COLUMNS = (
     "id bigint, name string, amount decimal(10, 2), day date, at timestamp, local timestamp_ntz, data binary, s struct<x: int, y: string>"
 )

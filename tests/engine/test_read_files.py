@@ -9,6 +9,8 @@ import pytest
 import rowmerge
 from rowmerge.errors import FilesNotFound, PlanError, Unparsable, UnsupportedStatement
 
+pytestmark = pytest.mark.one_of("format_")
+
 
 def rows(session, query):
     return sorted(tuple(row) for row in session.sql(query).collect())

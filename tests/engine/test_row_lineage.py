@@ -10,6 +10,8 @@ import rowmerge
 from tests.golden.iceberg.tables import copied
 from tests.readers import read_lineage_with_duckdb
 
+pytestmark = pytest.mark.one_of("mode")
+
 MODES = ("copy-on-write", "merge-on-read")
 
 

@@ -14,6 +14,8 @@ import rowmerge
 from rowmerge.errors import ConstraintViolated, UnsupportedTableFeature
 from rowmerge.session import constraints
 
+pytestmark = pytest.mark.one_of("mode")
+
 COPY_ON_WRITE = "tblproperties ('rowmerge.write.mode' = 'copy-on-write')"
 INVARIANT = json.dumps({"expression": {"expression": "id > 0"}})
 

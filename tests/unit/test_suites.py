@@ -80,7 +80,7 @@ def test_the_gate_runs_some_tests_of_every_file() -> None:
 def test_the_gate_runs_about_a_quarter_of_the_suite_of_dbt() -> None:
     """Folders below tests/functional/adapter hold dbt's suite, files beside them our own tests."""
     gate, full = (len([id_ for id_ in collected(suite) if re.match(r"tests/functional/adapter/\w+/", id_)]) for suite in ("gate", "full"))
-    assert 0.2 < gate / full < 0.4
+    assert 0.15 < gate / full < 0.35
 
 
 def test_one_format_can_be_chosen() -> None:

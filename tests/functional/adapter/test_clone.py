@@ -27,6 +27,7 @@ class TestClone:
         outputs["dev"]["schema"] = f"{unique_schema}_dev"
         return {"test": {"outputs": outputs, "target": "default"}}
 
+    @pytest.mark.one_of("format_")
     @pytest.mark.parametrize("format_", ["delta", "iceberg"])
     def test_an_incremental_model_goes_on_with_a_clone_and_its_source_stays(self, project, format_):
         def dbt(rows, *arguments):

@@ -18,6 +18,7 @@ class TestOperations:
     def models(self):
         return {"numbers.sql": NUMBERS}
 
+    @pytest.mark.one_of("format_")
     @pytest.mark.parametrize("format_", ["delta", "iceberg"])
     def test_a_table_is_optimized_restored_and_vacuumed_by_its_models_name(self, project, format_):
         def build(number, *arguments):

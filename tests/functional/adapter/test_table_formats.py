@@ -38,6 +38,7 @@ class TestStrategies(Iceberg):
     def models(self):
         return {"orders.sql": ORDERS}
 
+    @pytest.mark.one_of("mode")
     @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
     def test_every_strategy_does_to_an_iceberg_table_what_it_says(self, project, rows, mode):
         def build(values, *arguments, **variables):

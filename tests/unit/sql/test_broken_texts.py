@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rowmerge.errors import StatementError
 from rowmerge.sql import TableReference, bind, bind_expression, bind_relation, parse, references
 from rowmerge.sql.lexer import tokenize
+from tests.support.suites import examples
 from tests.unit.sql import printed
 
 CASES = printed.cases(
@@ -64,7 +65,7 @@ def test_every_statement_without_any_one_token() -> None:
             check(case.text[: token.start] + case.text[token.end :])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(gate=100, full=300), deadline=None)
 @given(st.sampled_from(TEXTS), st.integers(0, 400), st.integers(0, 400))
 def test_statements_cut_anywhere(text: str, start: int, end: int) -> None:
     check(text[:end])
@@ -72,7 +73,7 @@ def test_statements_cut_anywhere(text: str, start: int, end: int) -> None:
     check(text[:start] + text[end:])
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(gate=100, full=300), deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=25))
 def test_words_of_statements_in_any_order(words: list[str]) -> None:
     check(" ".join(words))
@@ -80,7 +81,7 @@ def test_words_of_statements_in_any_order(words: list[str]) -> None:
         check(f"{verb} {' '.join(words)}")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(gate=70, full=200), deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=15))
 def test_expressions_of_any_words(words: list[str]) -> None:
     text = " ".join(words)
