@@ -316,7 +316,7 @@ class ConfigurationError(RowmergeError):
 
 
 class SparkTooOld(ConfigurationError):
-    """A feature needs a newer version of a component (`PySpark`, or the `Spark` of the session) than the one that runs."""
+    """Report that a feature needs a newer version of PySpark, or of the session's Spark, than the one that runs."""
 
     def __init__(self, component: str, version: str, oldest: str, feature: str, advice: str) -> None:
         self.component, self.version, self.oldest, self.feature = component, version, oldest, feature

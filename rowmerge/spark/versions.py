@@ -1,4 +1,4 @@
-"""The check that Spark is new enough, for rowmerge as a whole and for features that need a newer version."""
+"""Check that Spark is new enough, for rowmerge as a whole and for features that need a newer version."""
 
 from __future__ import annotations
 

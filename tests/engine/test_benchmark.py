@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PLACES = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
 
 
-@pytest.mark.full_suite("`make bench-smoke` runs it alone")
+@pytest.mark.full_suite("it runs every engine in processes of its own for two minutes, and verifies only the benchmark")
 @pytest.mark.skipif(shutil.which("tpchgen-cli", path=PLACES) is None, reason="tpchgen-cli, which makes the data, is not installed")
 def test_all_engines_of_the_benchmark_end_with_the_same_rows(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)}

@@ -15,7 +15,7 @@ _PROPERTIES = ("location_root",)
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """The settings that a catalog gives to the table of one model; None where the catalog leaves the choice to the profile."""
+    """Hold the settings that a catalog gives to the table of one model; None leaves the choice to the profile."""
 
     catalog_name: Optional[str]
     table_format: Optional[str]
@@ -24,7 +24,7 @@ class CatalogTable:
 
 
 class WarehouseCatalog(CatalogIntegration):
-    """The warehouse of the target, with a table format and a folder of its own for the tables of some models.
+    """Configure a table format and a folder, below the target's warehouse or elsewhere, for the models that name this catalog.
 
     `external_volume` and the adapter property `location_root` both name the folder that holds the files of these tables.
     """

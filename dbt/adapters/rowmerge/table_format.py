@@ -33,7 +33,7 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available.parse_none
     def location_root(self, config: Any) -> Optional[str]:
-        """Return the folder that holds the folder of a model's table, or None for a table inside the warehouse."""
+        """Return the `location_root` of a model, below which its table gets a folder; None for a table inside the warehouse."""
         catalog = self._catalog_of(config)
         return config.get("location_root") or (catalog and catalog.external_volume)
 
