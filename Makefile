@@ -8,6 +8,8 @@ STAMP  := $(VENV)/.installed
 PYTEST_ARGS ?=
 # Where the archive of Java's classes is, with which each of the tests' Sparks starts faster.
 export ROWMERGE_CACHE ?= $(abspath $(VENV))/cache
+# Processes that tests start import compiled bytecode, also where the environment turns it off.
+export PYTHONDONTWRITEBYTECODE :=
 CLASS_ARCHIVE := $(VENV)/.class-archive
 SOAK_MINUTES ?= 30
 # What the demo's tables are: delta, or iceberg.

@@ -26,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    config.stash[suites.COLLECTED_ITEMS] = list(items)
     selected = suites.items_of_suite(items, suites.chosen_suite)
     if format_ := config.getoption("--format"):
         selected = suites.items_of_format(selected, format_)

@@ -6,11 +6,13 @@ from typing import Any
 
 from py4j.java_gateway import JavaPackage, JVMView
 
+from tests.support import suites
+
 JAVA_OPTIONS = (
     # Without the second compiler: to optimize the code of a query takes longer than the query runs. Java would then keep only 48 MB for
     # code, which the classes that Spark generates fill in minutes. From then on Java would only interpret.
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m "
-    "-XX:+UseSerialGC -Xmn1g -XX:+UseTransparentHugePages "
+    "-XX:+UseSerialGC -Xmn512m -XX:+UseTransparentHugePages "
     # Spark's generated classes need no verification.
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
@@ -22,7 +24,13 @@ SPARK_SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
     # Tests repeat the shapes of queries, but more than Spark's 100 of them.
     "spark.sql.codegen.cache.maxEntries": "5000",
+    # Spark allocates and zeroes one page for each sort, join and aggregate. By default, a page has 64 MB.
+    "spark.buffer.pageSize": "1m",
 }
+
+if suites.chosen_suite == "gate":
+    # The gate evaluates expressions without generated code, which takes longer to compile than to run. The full suite generates code.
+    SPARK_SETTINGS |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 def remember_java_classes() -> None:

@@ -26,6 +26,9 @@ SUITES = ("gate", "full", "soak")
 chosen_suite = "gate"
 """The suite of this run. tests/conftest.py sets it before pytest imports the first test module."""
 
+COLLECTED_ITEMS = pytest.StashKey[list[pytest.Item]]()
+"""All items that pytest collected in this run, before the suite selected a part of them."""
+
 
 def examples(gate: int, full: int, soak: int | None = None) -> int:
     """Return the number of examples that a property test draws in the suite of this run."""

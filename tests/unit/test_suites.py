@@ -6,15 +6,14 @@ pytest-xdist stops the gate if two of its processes pick different tests.
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.counts import PAGE, counts, table
+from tests.support.suites import COLLECTED_ITEMS, items_of_format, items_of_suite
 
 ROOT = Path(__file__).parents[2]
 LEAST = {
@@ -29,14 +28,19 @@ LEAST = {
 """The size of the full suite when the gate began to run a part of it. No change may make it smaller."""
 
 
-@cache
-def collected(suite: str, *arguments: str) -> tuple[str, ...]:
-    """Return the ids of the tests with claims and of the functional tests in a suite, as a process of its own collects them."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "--suite", suite, *arguments]
-    command += ["tests/engine/test_rows.py", "tests/engine/test_races.py", "tests/functional"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    return tuple(line for line in done.stdout.splitlines() if "::" in line)
+@pytest.fixture(scope="module")
+def collected(request: pytest.FixtureRequest) -> Callable[..., tuple[str, ...]]:
+    """Return a function that lists the ids of the tests in a suite, and with a table format only those that `--format` selects."""
+    items = request.config.stash[COLLECTED_ITEMS]
+    paths = {item.path for item in items}
+    if not {ROOT / "tests/engine/test_rows.py", ROOT / "tests/functional/adapter/test_strategies.py"} <= paths:
+        pytest.skip("the suites are verified in runs that collect all of tests/")
+
+    def ids(suite: str, format_: str | None = None) -> tuple[str, ...]:
+        selected = items_of_suite(items, suite)
+        return tuple(item.nodeid for item in (items_of_format(selected, format_) if format_ else selected))
+
+    return ids
 
 
 def claims(ids: tuple[str, ...]) -> list[tuple[str, str, str]]:
@@ -53,14 +57,14 @@ def test_the_page_shows_the_counts() -> None:
     assert table() in PAGE.read_text(encoding="utf-8"), "run: make test-count"
 
 
-def test_the_gate_runs_each_claim_once() -> None:
+def test_the_gate_runs_each_claim_once(collected: Callable[..., tuple[str, ...]]) -> None:
     gate, full = claims(collected("gate")), claims(collected("full"))
     assert len(full) > 1600
     assert sorted(claim for claim, _, _ in gate) == sorted({claim for claim, _, _ in full})
     assert set(gate) < set(full)
 
 
-def test_the_gate_covers_formats_and_write_modes_evenly() -> None:
+def test_the_gate_covers_formats_and_write_modes_evenly(collected: Callable[..., tuple[str, ...]]) -> None:
     full, gate = Counter(claims(collected("full"))), claims(collected("gate"))
     free = {claim for claim, _, _ in full if sum(key[0] == claim for key in full) == 4}
     shares = Counter((format_, mode) for claim, format_, mode in gate if claim in free)
@@ -68,24 +72,24 @@ def test_the_gate_covers_formats_and_write_modes_evenly() -> None:
     assert all(0.18 < share / len(free) < 0.32 for share in shares.values()), shares
 
 
-def test_every_isolation_level_occurs_in_the_gate() -> None:
+def test_every_isolation_level_occurs_in_the_gate(collected: Callable[..., tuple[str, ...]]) -> None:
     gate = " ".join(collected("gate"))
     assert all(level in gate for level in ("-delta-WriteSerializable]", "-delta-Serializable]", "-iceberg-serializable]"))
 
 
-def test_the_gate_runs_some_tests_of_every_file() -> None:
-    gate, full = ({id_.split("::")[0] for id_ in collected(suite)} for suite in ("gate", "full"))
+def test_the_gate_runs_some_tests_of_every_file_that_runs_dbt(collected: Callable[..., tuple[str, ...]]) -> None:
+    gate, full = ({id_.split("::")[0] for id_ in collected(suite) if "tests/functional" in id_} for suite in ("gate", "full"))
     assert gate == full
 
 
-def test_the_gate_runs_about_a_quarter_of_the_suite_of_dbt() -> None:
+def test_the_gate_runs_about_a_quarter_of_the_suite_of_dbt(collected: Callable[..., tuple[str, ...]]) -> None:
     """Folders below tests/functional/adapter hold dbt's suite, files beside them our own tests."""
     gate, full = (len([id_ for id_ in collected(suite) if re.match(r"tests/functional/adapter/\w+/", id_)]) for suite in ("gate", "full"))
     assert 0.15 < gate / full < 0.35
 
 
-def test_one_format_can_be_chosen() -> None:
-    ids = collected("full", "--format", "iceberg")
+def test_one_format_can_be_chosen(collected: Callable[..., tuple[str, ...]]) -> None:
+    ids = collected("full", "iceberg")
     assert ids
     assert {format_ for _, format_, _ in claims(ids)} == {"iceberg", "-"}
 
