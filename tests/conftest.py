@@ -17,6 +17,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "one_of(*parameters, keep=1): the gate runs so many variants of these parameters")
     config.addinivalue_line("markers", "full_suite(reason): only the full suite runs this test")
+    config.addinivalue_line("markers", "artifacts: the test reads the artifacts that dbt writes (manifest.json, run_results.json, …)")
     config.addinivalue_line("markers", "soak: only the soak suite runs this test")
     config.addinivalue_line("markers", "property_test: the suite decides how many examples this test draws")
     suites.chosen_suite = config.getoption("--suite")

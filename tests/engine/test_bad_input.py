@@ -131,7 +131,7 @@ def test_deleted_rows_of_files_of_one_size_and_of_others_are_told_apart(session:
     assert left == [id for id in range(400) if id not in (1, 102, 203, 304)]
 
 
-@pytest.mark.one_of("format_")
+@pytest.mark.one_of("format_", "copies")
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("copies", [1, 2])
 def test_small_clean_files_are_read_beside_large_ones_with_deleted_rows(session: rowmerge.Session, format_: str, copies: int) -> None:
@@ -211,6 +211,7 @@ def test_a_warehouse_below_a_file_is_refused(spark: SparkSession, tmp_path: Path
         rowmerge.connect(str(tmp_path / "file" / "warehouse"), spark=spark)
 
 
+@pytest.mark.one_of("name", keep=7)
 @pytest.mark.parametrize(
     "name", ["..", ".", "../escape", "a/b", "a\\b", "it's", 'say "so"', "a.b", "a b", "%2e%2e", "_x", "Ünï", "`tick`", "*?[x]"]
 )

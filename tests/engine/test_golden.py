@@ -46,7 +46,7 @@ def test_a_golden_table_has_its_expected_rows(bare_session: rowmerge.Session, na
     assert comparable(found) == comparable(expected)
 
 
-@pytest.mark.one_of("name", "mode", keep=5)
+@pytest.mark.one_of("name", "mode", keep=3)
 @pytest.mark.parametrize(("name", "mode"), WRITTEN)
 def test_a_golden_table_takes_an_update_a_delete_and_a_merge(session: rowmerge.Session, tmp_path: Path, name: str, mode: str) -> None:
     """One row is changed, another deleted; a MERGE from the version before them brings both back."""

@@ -10,7 +10,7 @@ import rowmerge
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
-pytestmark = pytest.mark.one_of("name", "mode", keep=8)
+pytestmark = pytest.mark.one_of("name", "mode", keep=4)
 
 READ_ONLY = {"name_mapped", "name_mapped_partitioned"}
 """Tables that other readers do not read."""

@@ -28,7 +28,8 @@ WRITER = """
 import json
 import sys
 import rowmerge
-session = rowmerge.connect(sys.argv[1], catalog=json.loads(sys.argv[2]))
+from tests.support.jvm import SPARK_SETTINGS
+session = rowmerge.connect(sys.argv[1], catalog=json.loads(sys.argv[2]), spark_config=SPARK_SETTINGS)
 print("ready", flush=True)
 turn = session.sql("select max(turn) from ledger").collect()[0][0]
 while True:
@@ -43,9 +44,10 @@ import sys
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.session.embedded import start_spark
 from rowmerge.session.session import Session
+from tests.support.jvm import SPARK_SETTINGS
 from tests.unit.changes.faulty_storage import Fault, FaultyStorage, Kind
 fault = Fault(Kind.KILLED)
-session = Session(DirectoryCatalog(FaultyStorage(sys.argv[1], fault)), start_spark(None), "default", sys.argv[3], owns_spark=True)
+session = Session(DirectoryCatalog(FaultyStorage(sys.argv[1], fault)), start_spark(SPARK_SETTINGS), "default", sys.argv[3], owns_spark=True)
 for turn in (1, 2, 3):
     session.spark.range(100).selectExpr("id", f"cast({turn} as int) as turn").createOrReplaceTempView("next")
     calls = len(fault.calls)
@@ -169,7 +171,7 @@ def _merge_until_killed(warehouse: str, catalog: dict[str, str] | None) -> int:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *(path for path in sys.path if path)])},
     )
     assert process.stdout is not None
     assert process.stdout.readline().strip() == "ready"

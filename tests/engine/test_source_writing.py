@@ -11,7 +11,7 @@ from rowmerge.changes import by_keys
 from rowmerge.spark import source, source_writing
 from tests.readers import read_with_delta_rs, read_with_pyiceberg
 
-pytestmark = pytest.mark.one_of("kept", "tasks", "last")
+pytestmark = pytest.mark.one_of("kept", "tasks", "last", "case")
 
 UPSERT = "on t.id = s.id when matched then update set * when not matched then insert *"
 VECTORS = {

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from dbt.adapters.factory import reset_adapters
+from dbt.clients import jinja_static
 from dbt.tests.fixtures.project import *  # noqa: F403  dbt's fixtures are a plugin; plugins load from the top only
+from dbt_common.behavior_flags import BehaviorFlagRendered
+from dbt_common.clients.jinja import get_environment
 from dbt_common.tests import disable_test_caching, enable_test_caching
 
+from tests.support import suites
 from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
 
 remember_java_classes()
@@ -14,10 +20,26 @@ remember_java_classes()
 
 @pytest.fixture(scope="session", autouse=True)
 def parsed_once():
-    """Each project makes dbt parse the 600 macros of its packages anew; by dbt's own switch for tests a text is parsed once a process."""
+    """Parse each text once a process, with dbt's own switch for tests: each project parses the 600 macros of its packages anew.
+
+    Two more steps of dbt take a fifth of the time of a small project. It creates an environment of Jinja for each macro, and it searches
+    pytest's deep stack for the module that defines a behavior flag.
+    """
     enable_test_caching()
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jinja_static, "get_environment", cache(get_environment))
+        patch.setattr(BehaviorFlagRendered, "_default_source", staticmethod(lambda: "dbt.adapters"))
+        yield
     disable_test_caching()
+
+
+@pytest.fixture(scope="class", autouse=True)
+def artifacts(request):
+    """Let dbt write its artifacts. In the gate, it writes them for tests with the marker `artifacts`: they take a tenth of a dbt run."""
+    with pytest.MonkeyPatch.context() as patch:
+        if suites.chosen_suite == "gate" and request.node.get_closest_marker("artifacts") is None:
+            patch.setenv("DBT_WRITE_JSON", "false")
+        yield
 
 
 @pytest.fixture(scope="class", autouse=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt
 
+pytestmark = pytest.mark.artifacts
+
 ORDERS = """
 {{ config(materialized='incremental', unique_key='id', file_format=var('format')) }}
 select * from values {{ var('rows') }} as orders(id, amount)

@@ -18,6 +18,9 @@ import pyspark
 import pytest
 import yaml
 
+from rowmerge.session.class_archive import java_options
+from tests.support.jvm import JAVA_OPTIONS
+
 ROOT = Path(__file__).parents[3]
 STATEMENTS = (
     "clauses_of_every_kind or delete-aliases_and_whole_names or update-subqueries_in_values or change-insert_overwrite_of_dynamic "
@@ -73,7 +76,7 @@ def server(tmp_path_factory):
         "spark.driver.host": "localhost",
     }
     command = [str(home / "bin/spark-submit"), "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    command += ["--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    command += ["--master", "local[2]", "--driver-memory", "1g", "--driver-java-options", f"{JAVA_OPTIONS} {java_options({})}"]
     command += [argument for key, value in settings.items() for argument in ("--conf", f"{key}={value}")]
     folder = tmp_path_factory.mktemp("server")
     with open(folder / "log", "w") as log:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import get_artifact, run_dbt, run_dbt_and_capture, write_file
 
+pytestmark = pytest.mark.artifacts
+
 EVENTS = """
 {{ config(materialized='table', event_time='at', grants={'select': ['somebody']}) }}
 select id, timestamp '2024-01-01 12:00:00' + make_interval(0, 0, 0, cast(id as int)) as at from range(10)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from dbt.tests.util import get_artifact, get_connection, run_dbt
 
+pytestmark = pytest.mark.artifacts
+
 
 class TestCatalog:
     @pytest.fixture(scope="class")

@@ -7,8 +7,10 @@ import re
 import pytest
 from dbt.tests.util import patch_microbatch_end_time, run_dbt_and_capture
 
+from tests.support.suites import examples
+
 FORMATS = ("delta", "iceberg")
-DAYS = 6
+DAYS = examples(gate=3, full=6)
 EVENTS = """
 {{{{ config(materialized='table', event_time='at') }}}}
 select id, timestamp'2024-01-01 00:00:00+00:00' + make_interval(0, 0, 0, id % {days}, 6) as at, {{{{ var('amount', 1) }}}} as amount

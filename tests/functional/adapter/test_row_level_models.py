@@ -39,6 +39,7 @@ class Orders:
         return fetch
 
 
+@pytest.mark.artifacts
 class TestMerge(Orders):
     def test_the_response_counts_rows_and_files(self, project, build, orders):
         first = build("(1, 'mon', 10), (2, 'mon', 20)", full_refresh=True)

@@ -33,6 +33,7 @@ class Iceberg:
         return fetch
 
 
+@pytest.mark.artifacts
 class TestStrategies(Iceberg):
     @pytest.fixture(scope="class")
     def models(self):

@@ -8,6 +8,8 @@ from dbt.tests.adapter.basic.test_docs_generate import BaseDocsGenerate, BaseDoc
 from dbt.tests.adapter.basic.test_get_catalog_for_single_relation import BaseGetCatalogForSingleRelation
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, TableMetadata
 
+pytestmark = pytest.mark.artifacts
+
 TYPES = {"id_type": "bigint", "text_type": "string", "time_type": "timestamp", "view_type": "view", "table_type": "table"}
 
 

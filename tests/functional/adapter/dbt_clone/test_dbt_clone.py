@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from dbt.tests.adapter.dbt_clone import test_dbt_clone as suite
 
 from tests.functional.adapter.spark_sql import InSparkSql
+
+pytestmark = pytest.mark.artifacts
 
 
 class TestClonePossible(suite.BaseClonePossible):
