@@ -25,7 +25,7 @@ from tests.unit.changes.faulty_storage import Fault, Kind
 from tests.unit.changes.operations import ICEBERG_ONLY, NOW, OPERATIONS, opened_any, rows
 from tests.unit.iceberg.lake import needed
 
-pytestmark = pytest.mark.one_of("original")
+pytestmark = pytest.mark.one_of("original", "kind")
 
 logger = logging.getLogger(__name__)
 ROOT = Path(__file__).parents[2]

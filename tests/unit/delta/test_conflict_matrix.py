@@ -12,7 +12,7 @@ from tests.unit.delta.conflict_matrix import COMMANDS, LEVELS, RELATIONS, Comman
 BY_NAME = {command.name: command for command in COMMANDS}
 
 
-@pytest.mark.one_of("relation", keep=1)
+@pytest.mark.one_of("relation", "level")
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("winner", COMMANDS, ids=lambda command: command.name)

@@ -10,7 +10,7 @@ from rowmerge.iceberg import conflicts
 from tests.unit.iceberg.conflict_matrix import RACES, endings, expected
 
 
-@pytest.mark.one_of("relation", keep=1)
+@pytest.mark.one_of("relation", "level")
 @pytest.mark.parametrize(("winner", "level", "format_version", "relation"), RACES)
 def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(
     tmp_path: Path, winner: str, level: str, format_version: int, relation: str
