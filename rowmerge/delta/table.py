@@ -203,5 +203,5 @@ class DeltaTable:
 
 
 def _is_in(snapshot: DeltaSnapshot, listing: LogListing) -> bool:
-    """Whether the log still has the commit file of a snapshot. A file with another size or time belongs to a table that was created anew."""
+    """Whether the log still has the commit file of a snapshot. One of another size or time is of a table that was created anew."""
     return snapshot.commit is not None and listing.commits.get(snapshot.version) == snapshot.commit

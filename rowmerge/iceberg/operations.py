@@ -94,8 +94,8 @@ class TableOperations(Protocol):
 class DirectoryOperations:
     """`metadata/v<N>.metadata.json`, each put if it is absent; Iceberg's Hadoop catalog reads the same files.
 
-    A table with `write.metadata.delete-after-commit.enabled` deletes its old metadata, oldest first. Then the name of an old version is free
-    again, and a writer that planned on the version before it can put it. Such a ghost is never the current version:
+    A table with `write.metadata.delete-after-commit.enabled` deletes its old metadata, oldest first. Then the name of an old version is
+    free again, and a writer that planned on the version before it can put it. Such a ghost is never the current version:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
       deleted, so a ghost has a lower number.
@@ -129,7 +129,8 @@ class DirectoryOperations:
 
     def is_followed(self, base: Current) -> bool:
         assert base.version is not None
-        following, data = at_once([partial(self._files, base.version + 1), partial(self._bytes, self._below(base.path))])
+        asked: list[Callable[[], Any]] = [partial(self._files, base.version + 1), partial(self._bytes, self._below(base.path))]
+        following, data = at_once(asked)
         return bool(following) or digest_of(data) != base.digest
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
@@ -164,6 +165,7 @@ class DirectoryOperations:
         hinted = self._last_following_hint()
         if hinted is not None:
             asked: list[Callable[[], Any]] = [partial(self._read, hinted), partial(self._files, 1)]
+            read: Current | None
             read, first = at_once(asked)
             if read is not None and first and not _deletes_metadata(read.metadata):
                 return read
