@@ -99,7 +99,8 @@ class DirectoryOperations:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
       deleted, so a ghost has a lower number.
-    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost.
+    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost. A table that deletes
+      no metadata has no ghosts, so there the hint is written beside the verification.
     """
 
     newest_format = NEWEST_FORMAT
@@ -144,9 +145,11 @@ class DirectoryOperations:
         if put is Put.CREATED:
             path = f"{self._storage.location}/{_path(version)}"
             self._known = Current(metadata, path, version, digest=digest_of(serialized(metadata)))
-            # Readers go on from the hint to the newest version.
-            self._hint(version)
-            self._delete([self._below(path) for path in left_the_log(base.metadata, metadata)])
+            old = [self._below(path) for path in left_the_log(base.metadata, metadata)]
+            steps: list[Callable[[], Any]] = [partial(self._delete, old)]
+            if _deletes_metadata(base.metadata):
+                steps.append(partial(self._hint, version))
+            at_once(steps)
         return put
 
     # ------------------------------------------------------------------ reading
@@ -236,11 +239,12 @@ class DirectoryOperations:
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that is being dropped.
         """
+        may_be_ghost = base is None or _deletes_metadata(base.metadata)
         looks: list[Callable[[], Any]] = [
             partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
             partial(self._has_other_form, version),
             partial(self._has_no_base, base),
-            self._highest if base is None or _deletes_metadata(base.metadata) else lambda: version,
+            self._highest if may_be_ghost else partial(self._hint, version),
         ]
         try:
             dropped, other_form, no_base, highest = at_once(looks)
@@ -250,7 +254,7 @@ class DirectoryOperations:
                     self._delete([HINT])
                     raise TableNotFound(self._table)
                 return Put.EXISTED
-            if no_base or highest != version:
+            if no_base or (may_be_ghost and highest != version):
                 return self._settled_later(base, version, metadata)
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
@@ -290,7 +294,7 @@ class DirectoryOperations:
         return any(path != _path(version) for path in self._files(version))
 
     def _hint(self, version: int) -> None:
-        """Write the hint. The table is at the version whatever becomes of the hint."""
+        """Write the hint, from which readers go on to the newest version. The table is at the version whatever becomes of the hint."""
         try:
             self._storage.put(HINT, str(version).encode())
         except StorageError:
