@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, Snapshot, Unknown
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Snapshot, Unknown
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake
@@ -145,6 +146,64 @@ def test_a_statement_that_meets_a_ghost_in_the_place_of_its_base_is_not_acknowle
 
     assert isinstance(paused_append(lake, 902, put=("v4.metadata", overtake)), Committed)
     assert_rows(lake, [1, 2, *range(100, 106), 902])
+
+
+def test_a_statement_that_was_overtaken_before_it_commits_puts_no_ghost(tmp_path: Path) -> None:
+    lake = made(tmp_path)
+    table = IcebergTable(DirectoryOperations(Paused(str(lake.folder), put=("v3.metadata", lambda: pytest.fail("a ghost"))), "s.t"), "s.t")
+    base = table.snapshot()
+    change = appending(base, 999)
+    appending_others(lake, *range(100, 106))()
+    assert isinstance(table.commit(base, change), Committed)
+    assert_rows(lake, [1, *range(100, 106), 999])
+
+
+def test_a_ghost_is_not_acknowledged_where_java_left_its_base_behind(tmp_path: Path) -> None:
+    """Java deletes old metadata in any order, so the base can be there although the version after it is deleted."""
+    lake = made(tmp_path)
+    base = lake.folder / "metadata/v2.metadata.json"
+    data = base.read_bytes()
+
+    def overtake() -> None:
+        appending_others(lake, *range(100, 106))()
+        base.write_bytes(data)
+
+    assert isinstance(paused_append(lake, 999, put=("v3.metadata", overtake)), Committed)
+    assert_rows(lake, [1, *range(100, 106), 999])
+
+
+def test_a_ghost_is_not_current_where_java_left_the_first_version_behind(tmp_path: Path) -> None:
+    lake = made(tmp_path)
+    ghost = _metadata_of_an_append(lake, 999)
+    left = {path: path.read_bytes() for path in (lake.folder / "metadata").glob("v[12].metadata.json")}
+    assert left
+    appending_others(lake, *range(100, 106))()
+    for path in (lake.folder / "metadata/v1.metadata.json", *left):
+        path.write_bytes(left.get(path, next(iter(left.values()))))
+    (lake.folder / "metadata/v3.metadata.json").write_bytes(ghost)
+    (lake.folder / "metadata/version-hint.text").write_text("3")
+    assert Lake(lake.folder).ids() == [1, *range(100, 106)]
+
+
+@pytest.mark.parametrize("properties", [{}, {CLEANED: "true", PREVIOUS: "1"}])
+def test_a_table_that_another_engine_created_in_the_folder_takes_no_commit_of_the_old_one(
+    tmp_path: Path, properties: Mapping[str, str]
+) -> None:
+    """The new table is at the version of the base, so the put follows it by number."""
+    lake = Lake(tmp_path / "t")
+    lake.create(properties)
+    lake.append([1])
+
+    def create_anew() -> None:
+        shutil.rmtree(lake.folder / "metadata")
+        other = Lake(lake.folder)
+        other.create(properties)
+        other.append([7])
+
+    assert isinstance(paused_append(lake, 999, put=("v3.metadata", create_anew)), Conflicted)
+    assert_rows(lake, [7])
+    assert Lake(lake.folder).append([8])
+    assert_rows(lake, [7, 8])
 
 
 def test_a_version_that_others_have_followed_and_cleaned_before_it_was_verified_keeps_its_files(tmp_path: Path) -> None:
