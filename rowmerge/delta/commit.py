@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
+from rowmerge.delta.checkpoint_reading import read_checkpoint
 from rowmerge.delta.conflicts import Ours, find_conflict
 from rowmerge.delta.definition import changed_table, cloned_table, new_table, replaced_table
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
-from rowmerge.delta.log import LOG, commit_path, read_documents
+from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
-from rowmerge.delta.properties import DELETION_VECTORS, isolation_level, serializable
+from rowmerge.delta.properties import DELETION_VECTORS, isolation_level, serializable, tombstone_retention
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.restore import restored_table
 from rowmerge.delta.row_tracking import gives_ids, keeps_ids, with_ids
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns
+from rowmerge.delta.versions import read_state
 from rowmerge.delta.winners import commit_info, winner_of
-from rowmerge.errors import AppendOnly, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
-from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commit import WAITS, commit, put_settled
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
+from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
 
+logger = logging.getLogger(__name__)
+
 _CLUSTERING = "delta.clustering"
-_WAITS = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between looks at a store that failed."""
 
 
 @dataclass
@@ -49,65 +56,145 @@ class Commit:
     written: bytes = b""
     """What was put last: after Committed, the commit."""
 
+    def __post_init__(self) -> None:
+        self._state = empty_state() if self.base is None else self.base.state
+        self._writer = FileWriter(self.storage, self.base, self.metadata, self._state.domains, self.change, self.now)
+        self._deleted = dict(self.change.files.deleted)
+        self._fixed: list[Action] | None = None
+        self._file_actions: list[Action] = []
+        self._ours: Ours | None = None
+
     def run(self) -> Outcome:
         """Write the deletion vectors and put the commit, behind others' commits where they do not conflict.
 
         Raises what `FileWriter` raises, CorruptLog, StorageError when it is certain that nothing was committed.
         """
-        state = empty_state() if self.base is None else self.base.state
-        writer = FileWriter(self.storage, self.base, self.metadata, state.domains, self.change, self.now)
-        try:
-            outcome = self._put_after_winners(state, writer)
-        except RowmergeError:
-            # Certainly not in. After anything else, an interrupt in the middle of the put for one, the commit may stand on these files.
-            writer.discard()
-            raise
-        if isinstance(outcome, Conflicted):
-            writer.discard()
-        elif isinstance(outcome, Committed):
-            writer.discard_superseded()
-        return outcome
+        return commit(self)
 
-    def _put_after_winners(self, state: State, writer: FileWriter) -> Outcome:
-        deleted = dict(self.change.files.deleted)
-        fixed = writer.actions(state, deleted)
-        ours: Ours | None = None
-        rebases = 0
-        while True:
-            version = state.version + 1
-            actions = [*self._small(state, version), *self._with_row_ids([*fixed, *writer.replacement_of(state)], state, version)]
-            self.written = serialize(actions)
-            put = self._put(version, self.written)
-            if isinstance(put, Unknown):
-                return put
-            if put is Put.CREATED:
-                return Committed(version, rebases)
-            try:
-                document = self._winner(version)
-            except RowmergeError as error:
-                # A store may repeat a put by itself and find what its first try wrote.
-                return Unknown(error.message)
-            if self._is_own(document):
-                return Committed(version, rebases)
-            if self.base is None:
-                operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
-                return Conflicted(MetadataChanged(self.table, version, operation, "the table exists now"))
-            winner = winner_of(document, version, self.storage, self.base.metadata.stored_partition_columns)
-            ours = ours or self._ours(self.base)
-            if (conflict := find_conflict(winner, ours)) is not None:
-                return Conflicted(conflict)
-            state = advance(state, [document], document.path)
-            if again := winner.added_again(deleted):
-                deleted |= {path: deleted[path] | (winner.newly_deleted(path) or Positions()) for path in again}
-                fixed = writer.actions(state, deleted)
-                rebases += 1
+    # ------------------------------------------------------------------ steps of the protocol
+
+    @property
+    def version(self) -> int:
+        return self._state.version + 1
+
+    def put(self) -> Put | Unknown | CommitConflict:
+        state = self._state
+        self._fixed = self._fixed if self._fixed is not None else self._writer.actions(state, self._deleted)
+        self._file_actions = [*self._fixed, *self._writer.replacement_of(state)]
+        actions = self._with_row_ids(self._file_actions, state, self.version)
+        self.written = serialize([*self._small(state, self.version), *actions])
+        put = put_settled(self.storage, commit_path(self.version), self.written, self._is_own)
+        return self._continued() if put is Put.CREATED else put
+
+    def follow(self) -> int | Unknown | CommitConflict | None:
+        version = self.version
+        try:
+            document = self._winner(version)
+        except RowmergeError as error:
+            # A store may repeat a put by itself and find what its first try wrote.
+            return Unknown(error.message)
+        if self._is_own(document.data):
+            return None
+        if self.base is None:
+            operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
+            return MetadataChanged(self.table, version, operation, "the table exists now")
+        winner = winner_of(document, version, self.storage, self.base.metadata.stored_partition_columns)
+        self._ours = self._ours or self._reads_and_removals(self.base)
+        if (conflict := find_conflict(winner, self._ours)) is not None:
+            return conflict
+        self._state = advance(self._state, [document], document.path)
+        again = winner.added_again(self._deleted)
+        if again:
+            self._deleted |= {path: self._deleted[path] | (winner.newly_deleted(path) or Positions()) for path in again}
+            self._fixed = None
+        return int(bool(again))
+
+    def discard(self) -> None:
+        self._writer.discard()
+
+    def discard_superseded(self) -> None:
+        self._writer.discard_superseded()
+
+    # ------------------------------------------------------------------ whether it is still the same table
+
+    def _continued(self) -> Put | Unknown | CommitConflict:
+        """Say whether the commit that was put is a version of the table that it was planned on.
+
+        Between the plan and the put, others may have dropped and created the table, or may have cleaned the log. Then the name of the
+        commit was free again. The log is listed from the base on. Without a checkpoint at or above the commit, no cleanup has freed its
+        name, because each cleanup leaves a newer checkpoint. If the file of the base is still the same, so is the table.
+        """
+        version = self.version
+        try:
+            listing = list_log(self.storage, since=0 if self.base is None else self.base.version)
+            if version not in listing.commits:
+                return Unknown(f"{commit_path(version)} was put, and is gone")
+            if newer := [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= version]:
+                included = self._is_included(read_checkpoint(self.storage, newer[0]))
+                if included is None:
+                    return Unknown(f"a newer checkpoint does not say whether it contains version {version}")
+                return Put.CREATED if included else self._withdrawn("the log was cleaned since, and its versions are newer")
+            if self.base is None or self._is_of_base(listing):
+                return Put.CREATED
+            if listing.newest == version:
+                return self._withdrawn("the table was dropped, and another one was created in its folder")
+            return Unknown("another table was created in the folder, and others have committed to it")
+        except (StorageError, CorruptLog) as failure:
+            return Unknown(failure.message)
+
+    def _is_included(self, state: State) -> bool | None:
+        """Whether a checkpoint that is not older than this commit contains it, None if nothing tells.
+
+        Names of data files are unique. So the state has a file that this commit added, live or as a tombstone, if it contains the commit.
+        Of a file that the commit removed, it has a tombstone with the commit's time. Both end with the retention of tombstones.
+        """
+        touched = {action["remove"]["path"] for action in self._file_actions if "remove" in action}
+        added = [action["add"]["path"] for action in self._file_actions if "add" in action and action["add"]["path"] not in touched]
+        files, tombstones = state.files.column("path"), state.tombstones
+        there = [paths.filter(pc.is_in(paths, value_set=pa.array(added, pa.string()))) for paths in (files, tombstones["path"])]
+        same = pc.is_in(tombstones["path"], value_set=pa.array(sorted(touched), pa.string()))
+        times = tombstones["deletionTimestamp"].filter(same)
+        if any(len(paths) for paths in there) or pc.any(pc.equal(times, self.now)).as_py():
+            return True
+        if self.change.transaction is not None:
+            application, version = self.change.transaction
+            known = state.transactions.get(application)
+            return known is not None and known.version >= version
+        if self.base is None:
+            return state.metadata is not None and state.metadata.id == self.metadata.id
+        if self.metadata != self.base.metadata and state.metadata == self.metadata:
+            return True
+        passed = _now() - self.now
+        return False if (added or touched) and passed < tombstone_retention(self.metadata.configuration) else None
+
+    def _is_of_base(self, listing: LogListing) -> bool:
+        """Whether the version before the commit is still a version of the base's table."""
+        base = self.base
+        assert base is not None
+        if base.commit is not None and listing.commits.get(base.version) == base.commit:
+            return True
+        try:
+            before = read_state(self.storage, list_log(self.storage), self.version - 1)
+        except CorruptLog:
+            # Commits between are missing, so no reader has come as far as this commit.
+            return False
+        return before.metadata is not None and before.metadata.id == base.metadata.id
+
+    def _withdrawn(self, reason: str) -> Unknown | CommitConflict:
+        """Delete the commit, which no reader applies, and return the conflict."""
+        path = commit_path(self.version)
+        try:
+            self.storage.delete([path])
+        except StorageError as failure:
+            logger.warning("%s/%s is no version of %s and could not be deleted: %s", self.storage.location, path, self.table, failure)
+        return MetadataChanged(self.table, self.version, "another commit", reason)
 
     def _with_row_ids(self, actions: list[Action], state: State, version: int) -> list[Action]:
         if not gives_ids(self.protocol, self.metadata):
             return actions
         return with_ids(actions, state.domains, version, f"{self.storage.location}/{LOG}")
 
-    def _ours(self, base: DeltaSnapshot) -> Ours:
+    def _reads_and_removals(self, base: DeltaSnapshot) -> Ours:
         transaction = self.change.transaction
         files = self.change.files
         known = base.deleted_positions(list(files.deleted)) if files.deleted else {}
@@ -179,36 +266,17 @@ class Commit:
             info = read_commit_info(self.storage, state.version)
         return max(self.now, int(info.get("inCommitTimestamp", -1)) + 1)
 
-    def _put(self, version: int, data: bytes) -> Put | Unknown:
-        """Put the commit; after a failure, look whether it is there. Raises StorageError when it certainly is not."""
-        path, reason = commit_path(version), ""
-        for wait in (*_WAITS, 0):
-            try:
-                return self.storage.put_if_absent(path, data)
-            except StorageError as failure:
-                try:
-                    return Put.CREATED if self._is_own(Document(path, self.storage.get(path))) else Put.EXISTED
-                except FileNotFoundError:
-                    # A disk has done what it will do; a request to an object store may still arrive, and may be repeated until then.
-                    if local_path(self.storage.location) is not None:
-                        raise failure from None
-                    reason = failure.message
-                except StorageError:
-                    reason = failure.message
-            time.sleep(wait)
-        return Unknown(reason)
-
     def _winner(self, version: int) -> Document:
         """The commit that has the version. Raises StorageError when the store fails for long, CorruptLog."""
-        for wait in _WAITS:
+        for wait in WAITS:
             try:
                 return read_documents(self.storage, [commit_path(version)])[0]
             except StorageError:
                 time.sleep(wait)
         return read_documents(self.storage, [commit_path(version)])[0]
 
-    def _is_own(self, document: Document) -> bool:
-        return self.transaction_id.encode() in document.data
+    def _is_own(self, data: bytes) -> bool:
+        return self.transaction_id.encode() in data
 
 
 def creation(storage: Storage, table: str, definition: TableDefinition, change: Change) -> Commit:

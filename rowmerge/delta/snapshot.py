@@ -22,7 +22,7 @@ from rowmerge.delta.row_tracking import keeps_ids
 from rowmerge.delta.rules import rules_of
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.widening import is_wider, widens
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, identities
@@ -36,10 +36,13 @@ _READERS = 8
 
 
 class DeltaSnapshot:
-    """Implements `rowmerge.table.snapshot.Snapshot`. Statistics are parsed when `files` asks for them, once for each set of columns."""
+    """Implements `rowmerge.table.snapshot.Snapshot`. Statistics are parsed when `files` asks for them, once for each set of columns.
 
-    def __init__(self, storage: Storage, name: str, state: State, timestamp: int) -> None:
-        self._storage, self._name, self.state, self._timestamp = storage, name, state, timestamp
+    `commit`: the version's commit file as the log listed it, None if only a checkpoint holds the version.
+    """
+
+    def __init__(self, storage: Storage, name: str, state: State, timestamp: int, commit: StoredObject | None = None) -> None:
+        self._storage, self._name, self.state, self._timestamp, self.commit = storage, name, state, timestamp, commit
         self._listings: dict[frozenset[str], pa.Table] = {}
 
     @property
@@ -163,7 +166,7 @@ class DeltaSnapshot:
         definition = TableDefinition(schema=schema)
         protocol, metadata = changed_table(self.name, self.protocol, self.metadata, definition)
         state = replace(self.state, protocol=protocol, metadata=metadata)
-        return DeltaSnapshot(self._storage, self._name, state, self._timestamp)
+        return DeltaSnapshot(self._storage, self._name, state, self._timestamp, self.commit)
 
     @property
     def parquet(self) -> ParquetSettings:

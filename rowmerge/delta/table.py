@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
 
 from rowmerge.delta.actions import Metadata
 from rowmerge.delta.change_feed import ChangeFeed
@@ -21,7 +20,7 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.vacuum import Vacuum
 from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
-from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.storage.store import Storage
 from rowmerge.table.changes import Bound, TableChanges
 from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.partitioning import identities
@@ -44,17 +43,6 @@ _OWN = 16 * 1024 * 1024
 """The largest commit that is kept until the next statement."""
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A snapshot and the commit that made it: should the file be another one later, the table was made anew."""
-
-    snapshot: DeltaSnapshot
-    commit: StoredObject | None
-
-    def is_in(self, listing: LogListing) -> bool:
-        return self.commit is not None and listing.commits.get(self.snapshot.version) == self.commit
-
-
 class DeltaTable:
     """Implements `rowmerge.table.snapshot.Table`. Keeps its newest version, so that opening it again reads only new commits.
 
@@ -64,7 +52,7 @@ class DeltaTable:
     def __init__(self, storage: Storage, name: str) -> None:
         self._storage, self._name = storage, name
         self._lock = threading.Lock()
-        self._opened: _Opened | None = None
+        self._opened: DeltaSnapshot | None = None
         self._own: dict[int, bytes] = {}
 
     @property
@@ -78,15 +66,15 @@ class DeltaTable:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
         with self._lock:
             known = self._opened
-            listing = LogListing() if known is None else list_log(self._storage, since=known.snapshot.version)
-            if known is None or not known.is_in(listing):
+            listing = LogListing() if known is None else list_log(self._storage, since=known.version)
+            if known is None or not _is_in(known, listing):
                 known, listing = None, list_newest(self._storage)
             try:
                 self._opened = self._open(listing, None, known)
             except CorruptLog:
                 # The part of the log that was listed does not do; an older checkpoint may.
                 self._opened = self._open(list_log(self._storage), None, None)
-            return self._opened.snapshot
+            return self._opened
 
     def branch(self, name: str) -> DeltaTable:
         """Raises PlanError: a Delta table has no branches."""
@@ -108,8 +96,8 @@ class DeltaTable:
             if version is None:
                 raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
         with self._lock:
-            known = self._opened if self._opened is not None and self._opened.is_in(listing) else None
-            return self._open(listing, version, known).snapshot
+            known = self._opened if self._opened is not None and _is_in(self._opened, listing) else None
+            return self._open(listing, version, known)
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
@@ -197,12 +185,12 @@ class DeltaTable:
         except RowmergeError as error:
             logger.warning("No checkpoint of version %d was written at %s: %s", version, self.location, error)
 
-    def _open(self, listing: LogListing, version: int | None, known: _Opened | None) -> _Opened:
+    def _open(self, listing: LogListing, version: int | None, known: DeltaSnapshot | None) -> DeltaSnapshot:
         """A version of a listed log, the newest for None, going on from a known one where that is older."""
         version = chosen_version(listing, self._name, version)
-        if known is not None and known.snapshot.version == version:
+        if known is not None and known.version == version:
             return known
-        before = known.snapshot.state if known is not None and known.snapshot.version < version else None
+        before = known.state if known is not None and known.version < version else None
         state = read_state(self._storage, listing, version, before, self._own)
         assert state.protocol is not None
         assert state.metadata is not None
@@ -211,4 +199,9 @@ class DeltaTable:
         if has_in_commit_timestamps(state.protocol, state.metadata, version):
             info = state.commit_info or read_commit_info(self._storage, version)
             timestamp = int(info.get("inCommitTimestamp", timestamp))
-        return _Opened(DeltaSnapshot(self._storage, self._name, state, timestamp), listing.commits.get(version))
+        return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
+
+
+def _is_in(snapshot: DeltaSnapshot, listing: LogListing) -> bool:
+    """Whether the log still has the commit file of a snapshot. One of another size or time is of a table that was created anew."""
+    return snapshot.commit is not None and listing.commits.get(snapshot.version) == snapshot.commit

@@ -51,10 +51,9 @@ from rowmerge.iceberg.catalogs import CatalogClient
 from rowmerge.iceberg.metadata_updates import updated
 from rowmerge.iceberg.operations import Current
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commit import WAITS
 from rowmerge.table.snapshot import Unknown
 
-_WAITS = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between attempts at a catalog that failed."""
 _REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
 """What says that nothing was committed, and that another attempt would end in the same way."""
 _UNREADABLE = (ValidationError, JSONDecodeError)
@@ -129,7 +128,7 @@ class CatalogOperations:
         The requirements let it happen once. While they hold, a request without an answer may still arrive, and nobody was first.
         """
         reason = ""
-        for wait in (*_WAITS, 0):
+        for wait in (*WAITS, 0):
             try:
                 self._client.catalog.commit_table(table, requirements, updates)
                 return Put.CREATED
@@ -147,13 +146,20 @@ class CatalogOperations:
                 return outcome
         return Unknown(reason)
 
-    def _refused(self, done: Callable[[TableMetadata], bool]) -> Put:
-        """Somebody was first; it may have been this very commit, where a proxy sent it twice."""
-        try:
-            newest = self.current()
-        except RowmergeError:
-            return Put.EXISTED
-        return Put.CREATED if newest is not None and done(newest.metadata) else Put.EXISTED
+    def _refused(self, done: Callable[[TableMetadata], bool]) -> Put | Unknown:
+        """Say whether a refused commit is in after all, by the catalog's current metadata: a proxy may have sent it twice.
+
+        A catalog that cannot be read leaves the outcome unknown, because the current metadata may name the files of this commit.
+        """
+        reason = ""
+        for wait in (*WAITS, 0):
+            try:
+                newest = self.current()
+                return Put.CREATED if newest is not None and done(newest.metadata) else Put.EXISTED
+            except RowmergeError as failure:
+                reason = failure.message
+            time.sleep(wait)
+        return Unknown(reason)
 
     def _outcome(self, requirements: tuple[TableRequirement, ...], done: Callable[[TableMetadata], bool]) -> Put | None:
         """CREATED when the commit is in, EXISTED when it cannot come in any more, None when that is open."""

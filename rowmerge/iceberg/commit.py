@@ -18,7 +18,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
-from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, RowmergeError, VersionNotFound
+from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
 from rowmerge.iceberg.conflicts import Ours, find_conflict
 from rowmerge.iceberg.content import UNASSIGNED, Entry
 from rowmerge.iceberg.definition import changing_updates, replacing_updates
@@ -32,8 +32,9 @@ from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, head_of, new_snap
 from rowmerge.iceberg.winners import winners
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put
+from rowmerge.table.commit import commit
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
+from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 
 logger = logging.getLogger(__name__)
 
@@ -50,50 +51,62 @@ class Commit:
     def __post_init__(self) -> None:
         self.snapshot_id = uuid.uuid4().int >> 65
         self._definition = self._definition_updates()
+        self._head = self.base.current
 
     def run(self) -> Outcome:
         """Write the snapshot's files and put the metadata, behind others' commits where they do not conflict.
 
         Raises StorageError, CorruptLog and what the definition raises when it is certain that nothing was committed.
         """
-        try:
-            outcome = self._put_after_winners()
-        except RowmergeError:
-            # Certainly not in. After anything else, an interrupt in the middle of the put for one, the commit may stand on these files.
-            self._files.discard()
-            raise
-        if isinstance(outcome, Conflicted):
-            self._files.discard()
-        elif isinstance(outcome, Committed):
-            self._files.discard_superseded()
-        return outcome
+        return commit(self)
 
-    def _put_after_winners(self) -> Outcome:
-        head, live, rebases = self.base.current, self.base.live, 0
-        while True:
-            steps: list[Callable[[], Any]] = [partial(self._snapshot_updates, head, live), partial(self.operations.is_followed, head)]
-            updates, followed = at_once(steps)
-            put = Put.EXISTED if followed else self.operations.commit(head, (*self._definition, *updates))
-            if isinstance(put, Unknown):
-                return put
-            if put is Put.CREATED:
-                return Committed(self._version_after(head), rebases)
-            newest = self.operations.current()
-            if newest is None:
-                return Conflicted(MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone"))
-            if self.branch not in newest.metadata.refs and self.branch != MAIN:
-                return Conflicted(MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.branch} is gone"))
-            if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
-                return Committed(self.snapshot_id, rebases)
-            conflict, rebased = self._against(head, newest)
-            if conflict is not None:
-                return Conflicted(conflict)
-            rebases += rebased
-            if self._id(newest.metadata) != self._id(head.metadata):
-                live = live_files(self.operations.storage, head_of(newest.metadata, self.branch), live.unpartitioned, live)
-                if (conflict := self._gone(live, newest.metadata)) is not None:
-                    return Conflicted(conflict)
-            head = newest
+    # ------------------------------------------------------------------ steps of the protocol
+
+    @property
+    def version(self) -> int:
+        if isinstance(self.change.restored, IcebergSnapshot):
+            return self.change.restored.version
+        if self._makes_snapshot:
+            return self.snapshot_id
+        return 0 if self.change.replace else self._id(self._head.metadata) or 0
+
+    def put(self) -> Put | Unknown:
+        steps: list[Callable[[], Any]] = [
+            partial(self._snapshot_updates, self._head, self._live),
+            partial(self.operations.is_followed, self._head),
+        ]
+        updates, followed = at_once(steps)
+        return Put.EXISTED if followed else self.operations.commit(self._head, (*self._definition, *updates))
+
+    def follow(self) -> int | CommitConflict | None:
+        newest = self.operations.current()
+        if newest is None:
+            return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
+        if self.branch not in newest.metadata.refs and self.branch != MAIN:
+            return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.branch} is gone")
+        if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
+            return None
+        conflict, rebased = self._against(self._head, newest)
+        if conflict is not None:
+            return conflict
+        if self._id(newest.metadata) != self._id(self._head.metadata):
+            storage, live = self.operations.storage, self._live
+            self._live = live_files(storage, head_of(newest.metadata, self.branch), live.unpartitioned, live)
+            if (conflict := self._gone(self._live, newest.metadata)) is not None:
+                return conflict
+        self._head = newest
+        return rebased
+
+    def discard(self) -> None:
+        self._files.discard()
+
+    def discard_superseded(self) -> None:
+        self._files.discard_superseded()
+
+    @cached_property
+    def _live(self) -> LiveFiles:
+        """The files of the head, with which the next snapshot goes on."""
+        return self.base.live
 
     # ------------------------------------------------------------------ conflicts
 
@@ -204,36 +217,32 @@ class Commit:
         upgrades = place.first_row_id is None and self.after.format_version >= ROW_LINEAGE
         return replace(place, first_row_id=0) if upgrades else place
 
-    def _version_after(self, head: Current) -> int:
-        if isinstance(self.change.restored, IcebergSnapshot):
-            return self.change.restored.version
-        if self._makes_snapshot:
-            return self.snapshot_id
-        return 0 if self.change.replace else self._id(head.metadata) or 0
+
+@dataclass
+class Creation(Commit):
+    """The first commit of a table, with its rows if there are any. `base` has the new table's metadata and no snapshot."""
+
+    def put(self) -> Put | Unknown:
+        metadata = self.base.metadata
+        updates = self._snapshot_updates(self.base.current, self._live)
+        return self.operations.create(updated(metadata, updates) if updates else metadata)
+
+    def follow(self) -> CommitConflict | None:
+        newest = self.operations.current()
+        if newest is not None and newest.metadata.table_uuid == self.base.metadata.table_uuid:
+            return None
+        version = 0 if newest is None else newest.metadata.current_snapshot_id or 0
+        return MetadataChanged(self.table, version, "another commit", "the table exists already")
+
+    @cached_property
+    def _live(self) -> LiveFiles:
+        return LiveFiles(self.operations.storage)
 
 
 def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change) -> Outcome:
-    """The first commit of a table, with its rows if there are any. Raises StorageError when certainly nothing was made."""
-    current = Current(metadata, "", None)
-    base = IcebergSnapshot(operations.storage, table, current, None, metadata.schema())
-    commit = Commit(operations, table, base, change)
-    updates = commit._snapshot_updates(current, LiveFiles(operations.storage))
-    complete = updated(metadata, updates) if updates else metadata
-    try:
-        put = operations.create(complete)
-    except RowmergeError:
-        commit._files.discard()
-        raise
-    if isinstance(put, Unknown):
-        return put
-    if put is Put.EXISTED:
-        newest = operations.current()
-        if newest is not None and newest.metadata.table_uuid == metadata.table_uuid:
-            return Committed(commit._version_after(current))
-        commit._files.discard()
-        version = 0 if newest is None else newest.metadata.current_snapshot_id or 0
-        return Conflicted(MetadataChanged(table, version, "another commit", "the table exists already"))
-    return Committed(commit._version_after(current))
+    """Create a table, with its rows if there are any. Raises StorageError when certainly nothing was created."""
+    base = IcebergSnapshot(operations.storage, table, Current(metadata, "", None), None, metadata.schema())
+    return Creation(operations, table, base, change).run()
 
 
 def _what_changed(old: TableMetadata, new: TableMetadata) -> str:

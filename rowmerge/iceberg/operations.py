@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,11 +17,12 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import CorruptLog, StorageError, TableNotFound, UnsupportedTableFeature
-from rowmerge.iceberg.metadata_log import known_log, left_the_log
+from rowmerge.iceberg.metadata_log import DELETE_AFTER_COMMIT, known_log, left_the_log
 from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.iceberg.unread_features import encryption, unread_feature
 from rowmerge.storage.at_once import at_once
-from rowmerge.storage.store import Put, Storage, absolute_location, local_path
+from rowmerge.storage.store import Put, Storage, absolute_location
+from rowmerge.table.commit import put_settled
 from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
@@ -30,8 +31,8 @@ DROPPED = "_dropped.json"
 """A table in whose metadata folder this lies is being deleted: no commit goes into it any more."""
 _NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
-_WAITS = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between looks at a store that failed."""
+_READS = 20
+"""How often a version is listed anew that others delete before it is read."""
 
 
 _ELSEWHERE = "Read it in an engine that knows it."
@@ -41,13 +42,17 @@ NEWEST_FORMAT = 3
 
 @dataclass(frozen=True)
 class Current:
-    """A table's metadata as of one moment. `path`: the absolute path of its file; `version`: the number in its name, if it has one;
-    `newest_format`: the highest format version that its catalog can keep."""
+    """A table's metadata as of one moment.
+
+    `path` is the absolute path of its file, `version` the number in the file's name, and `digest` the hash of the file's bytes; a catalog
+    may have none of them. `newest_format` is the highest format version that the table's catalog can keep.
+    """
 
     metadata: TableMetadata
     path: str
     version: int | None = None
     newest_format: int = NEWEST_FORMAT
+    digest: bytes = b""
 
     @cached_property
     def location(self) -> str:
@@ -77,7 +82,7 @@ class TableOperations(Protocol):
         """Make the table, snapshots and all, if there is none. Raises StorageError when it certainly was not made."""
 
     def is_followed(self, base: Current) -> bool:
-        """Whether there is newer metadata for certain: then a commit need not be tried. False says nothing."""
+        """Whether the table certainly has other metadata than `base` now. Then a commit need not be tried. False says nothing."""
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Make the metadata of `base` with these updates the newest; EXISTED: somebody else was first.
@@ -87,9 +92,15 @@ class TableOperations(Protocol):
 
 
 class DirectoryOperations:
-    """`metadata/v<N>.metadata.json`, each made if it is absent; Iceberg's Hadoop catalog reads the same files.
+    """`metadata/v<N>.metadata.json`, each put if it is absent; Iceberg's Hadoop catalog reads the same files.
 
-    The hint is only one: whoever reads it goes on from there until there is no next version.
+    A table with `write.metadata.delete-after-commit.enabled` deletes its old metadata, oldest first. Then the name of an old version is
+    free again, and a writer that planned on the version before it can put it. Such a ghost is never the current version:
+
+    - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
+      deleted, so a ghost has a lower number.
+    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost. A table that deletes
+      no metadata has no ghosts, so there the hint is written beside the verification.
     """
 
     newest_format = NEWEST_FORMAT
@@ -105,31 +116,23 @@ class DirectoryOperations:
 
     def current(self) -> Current | None:
         known = self._known
-        read = None if known is None else self._unless_followed(known)
-        if read is None:
-            version = self._newest(known.version if known is not None and known.version is not None else None)
-            if version is None:
-                self._known = None
-                return None
-            read = version, *self._read(version)
-        version, path, data = read
-        if known is None or known.version != version or not self._same(known, path, data):
-            self._known = Current(
-                parsed(data, f"{self._storage.location}/{path}", self._table), f"{self._storage.location}/{path}", version
-            )
+        if known is None or not self._is_current(known):
+            self._known = self._read_newest()
         return self._known
 
     def create(self, metadata: TableMetadata) -> Put | Unknown:
-        if self._newest(None) is not None:
+        if self._read_newest() is not None:
             return Put.EXISTED
         put = self._put(1, metadata)
-        if put is Put.CREATED:
+        if put is Put.CREATED and (put := self._verified(None, 1, metadata)) is Put.CREATED:
             self._hint(1)
         return put
 
     def is_followed(self, base: Current) -> bool:
         assert base.version is not None
-        return bool(self._files(base.version + 1))
+        asked: list[Callable[[], Any]] = [partial(self._files, base.version + 1), partial(self._bytes, self._below(base.path))]
+        following, data = at_once(asked)
+        return bool(following) or digest_of(data) != base.digest
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         assert base.version is not None
@@ -137,40 +140,80 @@ class DirectoryOperations:
         metadata = metadata.model_copy(update={"snapshot_log": known_log(base.metadata.snapshot_log, metadata)})
         version = base.version + 1
         put = self._put(version, metadata)
-        if put is not Put.CREATED:
-            return put
-        try:
-            looks: list[Callable[[], Any]] = [
-                partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
-                partial(self._is_late, version, base),
-                partial(self._has_other_form, version),
-                # Readers go on from it to the newest version, and it may name one that is there under another name.
-                partial(self._hint, version),
-            ]
-            dropped, late, other_form, _ = at_once(looks)
-            if dropped or late or other_form:
-                self._delete([f"{FOLDER}/v{version}.metadata.json"])
-                if dropped:
-                    self._delete([HINT])
-                    raise TableNotFound(self._table)
-                if late and (newest := self._listed()) is not None:
-                    self._hint(newest)
-                return Put.EXISTED
-        except StorageError as failure:
-            return Unknown(failure.message)
-        self._known = Current(metadata, f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", version)
-        self._delete([path[len(self._storage.location) + 1 :] for path in left_the_log(base.metadata, metadata)])
+        if put is Put.CREATED:
+            put = self._verified(base, version, metadata)
+        if put is Put.CREATED:
+            path = f"{self._storage.location}/{_path(version)}"
+            self._known = Current(metadata, path, version, digest=digest_of(serialized(metadata)))
+            old = [self._below(path) for path in left_the_log(base.metadata, metadata)]
+            steps: list[Callable[[], Any]] = [partial(self._delete, old)]
+            if _deletes_metadata(base.metadata):
+                steps.append(partial(self._hint, version))
+            at_once(steps)
         return put
 
-    # ------------------------------------------------------------------ inside
+    # ------------------------------------------------------------------ reading
 
-    def _unless_followed(self, known: Current) -> tuple[int, str, bytes] | None:
-        """The version that is known with its file's path and bytes, if it is there still and there is none after it; asked at once."""
+    def _is_current(self, known: Current) -> bool:
+        """Whether the file that was read last is still there, with the same content, and no version comes after it."""
         assert known.version is not None
-        path = known.path[len(self._storage.location) + 1 :]
-        asked: list[Callable[[], Any]] = [partial(self._bytes, path), partial(self._files, known.version + 1)]
-        data, following = at_once(asked)
-        return None if data is None or following else (known.version, path, data)
+        asked: list[Callable[[], Any]] = [partial(self.is_followed, known)]
+        if _deletes_metadata(known.metadata):
+            asked.append(self._highest)
+        followed, *highest = at_once(asked)
+        return not followed and highest in ([], [known.version])
+
+    def _read_newest(self) -> Current | None:
+        """Read the current version: the last of those that follow the hint, or the highest if old versions were deleted."""
+        hinted = self._last_following_hint()
+        if hinted is not None:
+            asked: list[Callable[[], Any]] = [partial(self._read, hinted), partial(self._files, 1)]
+            read: Current | None
+            read, first = at_once(asked)
+            if read is not None and first and not _deletes_metadata(read.metadata):
+                return read
+        for _ in range(_READS):
+            highest = self._highest()
+            if highest is None:
+                return None
+            # Others may commit and clean between the listing and the read.
+            if (read := self._read(highest)) is not None:
+                return read
+        raise CorruptLog(f"{self._storage.location}/{FOLDER}", "its newest metadata file was gone before it was read, each time")
+
+    def _last_following_hint(self) -> int | None:
+        start = self._hinted()
+        if start is None:
+            return None
+        there, following = at_once([partial(self._files, version) for version in (start, start + 1)])
+        while there and following:
+            start, following = start + 1, self._files(start + 2)
+        return start if there else None
+
+    def _hinted(self) -> int | None:
+        text = (self._bytes(HINT) or b"").decode("ascii", "replace").strip()
+        return int(text) if text.isdigit() else None
+
+    def _highest(self) -> int | None:
+        """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
+        listed = self._storage.list(FOLDER, after=f"{FOLDER}/v")
+        return max((int(match[1]) for found in listed if (match := _NAME.match(found.path))), default=None)
+
+    def _files(self, version: int) -> list[str]:
+        """Return the paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
+        paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
+        there = at_once([partial(self._storage.exists, path) for path in paths])
+        return [path for path, found in zip(paths, there, strict=True) if found]
+
+    def _read(self, version: int) -> Current | None:
+        """Read a version's metadata, None if its file is gone. Metadata with the same bytes is not parsed again."""
+        for path in self._files(version)[:1]:
+            if (data := self._bytes(path)) is not None:
+                whole, digest, known = f"{self._storage.location}/{path}", digest_of(data), self._known
+                if known is not None and known.path == whole and known.digest == digest:
+                    return known
+                return Current(parsed(data, whole, self._table), whole, version, digest=digest)
+        return None
 
     def _bytes(self, path: str) -> bytes | None:
         try:
@@ -178,99 +221,104 @@ class DirectoryOperations:
         except FileNotFoundError:
             return None
 
-    def _newest(self, known: int | None) -> int | None:
-        """The highest version from the known one or the hint on; by a listing where these say nothing."""
-        start = known if known is not None else self._hinted()
-        if start is not None:
-            there, following = at_once([partial(self._files, version) for version in (start, start + 1)])
-            while there and following:
-                start, following = start + 1, self._files(start + 2)
-            if there:
-                return start
-        return self._listed()
+    def _below(self, path: str) -> str:
+        return path[len(self._storage.location) + 1 :]
 
-    def _listed(self) -> int | None:
-        return max((int(match[1]) for found in self._storage.list(FOLDER) if (match := _NAME.match(found.path))), default=None)
-
-    def _hinted(self) -> int | None:
-        try:
-            text = self._storage.get(HINT).decode("ascii", "replace").strip()
-        except FileNotFoundError:
-            return None
-        return int(text) if text.isdigit() else None
-
-    def _files(self, version: int) -> list[str]:
-        """The paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
-        paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
-        there = at_once([partial(self._storage.exists, path) for path in paths])
-        return [path for path, found in zip(paths, there, strict=True) if found]
-
-    def _read(self, version: int) -> tuple[str, bytes]:
-        for path in self._files(version)[:1]:
-            if (data := self._bytes(path)) is not None:
-                return path, data
-        raise CorruptLog(f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", "it was there a moment ago and is gone")
-
-    def _same(self, known: Current, path: str, data: bytes) -> bool:
-        """Whether the file is the one that was read before: a table that was made anew has another uuid."""
-        return known.path == f"{self._storage.location}/{path}" and str(known.metadata.table_uuid).encode() in _plain(data)
+    # ------------------------------------------------------------------ writing
 
     def _put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Put a version if it is absent; after a failure, look whether it is there."""
-        path, data, reason = f"{FOLDER}/v{version}.metadata.json", serialized(metadata), ""
-        for wait in (*_WAITS, 0):
-            try:
-                put = self._storage.put_if_absent(path, data)
-                if put is Put.EXISTED and self._storage.get(path) == data:
-                    return Put.CREATED  # a store may repeat a put by itself
-                return put
-            except StorageError as failure:
-                try:
-                    return Put.CREATED if self._storage.get(path) == data else Put.EXISTED
-                except FileNotFoundError:
-                    # A disk has done what it will do; a request to an object store may still arrive, and may be repeated until then.
-                    if local_path(self._storage.location) is not None:
-                        raise failure from None
-                    reason = failure.message
-                except StorageError:
-                    reason = failure.message
-            time.sleep(wait)
-        return Unknown(reason)
+        """Put a version if it is absent. A version that has the same bytes is this writer's own: a store may repeat a put by itself."""
+        path, data = _path(version), serialized(metadata)
+        put = put_settled(self._storage, path, data, data.__eq__)
+        return Put.CREATED if put is Put.EXISTED and self._bytes(path) == data else put
 
-    def _is_late(self, version: int, base: Current) -> bool:
-        """Whether a version that was put follows none: others had made it, gone on from it and deleted it since, or dropped the table.
+    def _verified(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Say whether a version that was put follows `base` (None: is the first), or is a ghost that no reader takes for current.
 
-        Old metadata goes oldest first, and not before there are two newer versions. So where the version before is still there, there
-        was none in this place; where it is gone and there is none after, the table is gone, or another one has begun in its folder.
+        Our processes delete old metadata oldest first. So while the file of `base` is there, nobody has freed the name of the version after
+        it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
+        Raises TableNotFound for a table that is being dropped.
         """
+        may_be_ghost = base is None or _deletes_metadata(base.metadata)
+        looks: list[Callable[[], Any]] = [
+            partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self._has_other_form, version),
+            partial(self._has_no_base, base),
+            self._highest if may_be_ghost else partial(self._hint, version),
+        ]
         try:
-            data = self._storage.get(base.path[len(self._storage.location) + 1 :])
-            return str(base.metadata.table_uuid).encode() not in _plain(data)
-        except FileNotFoundError:
-            newest = self._listed()
-        if newest is None or newest <= version:
-            return True
-        path, data = self._read(newest)
-        log = parsed(data, f"{self._storage.location}/{path}", self._table).metadata_log
-        return not any(entry.metadata_file.endswith(f"/{FOLDER}/v{version}.metadata.json") for entry in log)
+            dropped, other_form, no_base, highest = at_once(looks)
+            if dropped or other_form:
+                self._delete([_path(version)])
+                if dropped:
+                    self._delete([HINT])
+                    raise TableNotFound(self._table)
+                return Put.EXISTED
+            if no_base or (may_be_ghost and highest != version):
+                return self._settled_later(base, version, metadata)
+        except (StorageError, CorruptLog) as failure:
+            return Unknown(failure.message)
+        return Put.CREATED
+
+    def _settled_later(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Say whether a version that others may have followed is part of the table, by the newest metadata. A ghost is deleted."""
+        newest = self._read_newest()
+        if newest is None or newest.version is None:
+            return Unknown(f"{_path(version)} was put, and the table is gone")
+        if newest.version > version:
+            log = newest.metadata.metadata_log
+            snapshots = {snapshot.snapshot_id for snapshot in metadata.snapshots}
+            snapshots -= set() if base is None else {snapshot.snapshot_id for snapshot in base.metadata.snapshots}
+            named = any(entry.metadata_file.endswith(f"/{_path(version)}") for entry in log)
+            if newest.metadata.table_uuid == metadata.table_uuid and (
+                named or any(newest.metadata.snapshot_by_id(each) is not None for each in snapshots)
+            ):
+                return Put.CREATED
+            if not self._is_older(newest.version, version):
+                return Unknown(f"others have committed since, and no metadata tells whether they follow {_path(version)}")
+        if self._bytes(_path(version)) == serialized(metadata):
+            self._delete([_path(version)])
+        return Put.EXISTED
+
+    def _is_older(self, newest: int, version: int) -> bool:
+        """Whether a version above another one was there before it. So both cannot be of one line, and the lower one is a ghost."""
+        modified = {int(match[1]): found.modified for found in self._storage.list(FOLDER) if (match := _NAME.match(found.path))}
+        ghost = modified.get(version)
+        return ghost is not None and any(other < ghost for number, other in modified.items() if version < number <= newest)
+
+    def _has_no_base(self, base: Current | None) -> bool:
+        return base is not None and digest_of(self._bytes(self._below(base.path))) != base.digest
+
+    def _has_other_form(self, version: int) -> bool:
+        """Whether another writer made this version as a compressed file, too."""
+        return any(path != _path(version) for path in self._files(version))
+
+    def _hint(self, version: int) -> None:
+        """Write the hint, from which readers go on to the newest version. The table is at the version whatever becomes of the hint."""
+        try:
+            self._storage.put(HINT, str(version).encode())
+        except StorageError:
+            return
 
     def _delete(self, paths: list[str]) -> None:
-        """Of old metadata; what is left is an orphan."""
+        """Delete old metadata. A file that stays is an orphan."""
         try:
             self._storage.delete_in_order(paths)
         except StorageError:
             return
 
-    def _has_other_form(self, version: int) -> bool:
-        """Whether another writer made this version as a compressed file, too."""
-        return any(not path.endswith(f"v{version}.metadata.json") for path in self._files(version))
 
-    def _hint(self, version: int) -> None:
-        """The table is at the version whatever becomes of the hint."""
-        try:
-            self._storage.put(HINT, str(version).encode())
-        except StorageError:
-            return
+def digest_of(data: bytes | None) -> bytes:
+    """Return the hash of a metadata file's bytes, empty for a file that is not there."""
+    return b"" if data is None else hashlib.sha256(data).digest()
+
+
+def _path(version: int) -> str:
+    return f"{FOLDER}/v{version}.metadata.json"
+
+
+def _deletes_metadata(metadata: TableMetadata) -> bool:
+    return metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() == "true"
 
 
 def check_format_version(table: str, version: int, newest: int) -> None:

@@ -34,10 +34,10 @@ def waits(session: rowmerge.Session, trips: RoundTrips, statement: str) -> int:
     return trips.in_sequence
 
 
-# Of a Delta table: what the name stands for, new commits, the vectors to put, the commit. Of an Iceberg table in a folder: what the name
-# stands for, the newest metadata, the delete files of before, all files of the snapshot, the metadata, that it came in time. A query
-# looks up what the name stands for twice, for it may be a view's.
-@pytest.mark.parametrize(("table", "merge", "select"), [(DELTA, 4, 3), (ICEBERG, 6, 4)], ids=["delta", "iceberg"])
+# Of a Delta table: what the name stands for, new commits, the vectors to put, the commit, that it came in time. Of an Iceberg table in a
+# folder: what the name stands for, the newest metadata, the delete files of before, all files of the snapshot, the metadata, that it came
+# in time. A query looks up what the name stands for twice, for it may be a view's.
+@pytest.mark.parametrize(("table", "merge", "select"), [(DELTA, 5, 3), (ICEBERG, 6, 4)], ids=["delta", "iceberg"])
 def test_statements_on_an_open_table_wait_for_few_round_trips(
     session: rowmerge.Session, trips: RoundTrips, table: str, merge: int, select: int
 ) -> None:
@@ -56,4 +56,4 @@ def test_a_table_is_opened_and_merged_into_in_few_round_trips(session: rowmerge.
         session.execute(f"INSERT INTO t VALUES ({id_}, 'a')")
     other = rowmerge.Session(DirectoryCatalog(session._catalog._storage), spark, "default", "delta", owns_spark=False)  # type: ignore[attr-defined]
     # One more for the hint, one for the commits: so many, side by side.
-    assert waits(other, trips, MERGE.format(1, 9)) <= 6, trips.names
+    assert waits(other, trips, MERGE.format(1, 9)) <= 7, trips.names

@@ -60,7 +60,7 @@ def failing(status: int | None, *, happened: bool = False, meanwhile: Callable[[
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(catalog_operations, "_WAITS", (0.01, 0.01))
+    monkeypatch.setattr(catalog_operations, "WAITS", (0.01, 0.01))
     server = Server()
     with serving(configuration(tmp_path), server) as server.uri:
         yield server
@@ -192,6 +192,18 @@ def test_a_conflict_that_is_none_is_planned_on_the_same_version(server: Server, 
     server.acts = [failing(409), failing(409, happened=True)]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
     assert lake.ids() == WITHOUT_3
+
+
+@pytest.mark.parametrize("failures", [1, 2, 9])
+def test_a_refusal_of_a_commit_that_is_in_deletes_nothing_while_the_catalog_is_away(server: Server, lake: Lake, failures: int) -> None:
+    """A proxy sends the commit twice and tells the second answer; then the catalog is away for a while."""
+    base = lake.table.snapshot()
+    server.acts, server.loads = [failing(409, happened=True)], [failing(503)] * failures
+    outcome = lake.table.commit(base, deleting(lake, base, 3))
+    assert isinstance(outcome, Committed if failures < 3 else Unknown)
+    server.loads = []
+    assert lake.ids() == WITHOUT_3
+    assert sorted(server.theirs.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
 
 
 def test_a_change_of_properties_alone_is_noticed(server: Server, lake: Lake) -> None:

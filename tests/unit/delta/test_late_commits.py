@@ -1,0 +1,188 @@
+"""A commit that was planned before the log was cleaned, or before the table was created anew, never becomes a version of it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.errors import MetadataChanged, StorageError
+from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, TableDefinition, Unknown
+from tests.readers import read_with_delta_rs, read_with_duckdb
+from tests.unit.delta.small_tables import ID_NAME, Lake, committed
+
+Act = Callable[[], object]
+CLEANED = {"delta.logRetentionDuration": "interval 1 seconds"}
+
+
+class Paused(Storage):
+    """Storage that lets others act right before its first conditional put, or right before the first listing after it."""
+
+    def __init__(self, location: str, put: Act = lambda: None, listing: Act = lambda: None) -> None:
+        super().__init__(location)
+        self._acts = [listing, put]
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        if len(self._acts) == 2:
+            self._acts.pop()()
+        return Storage.put_if_absent(self, path, data)
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        if len(self._acts) == 1:
+            self._acts.pop()()
+        return Storage.list(self, prefix, after=after)
+
+
+def made(folder: Path, ids: tuple[int, ...] = (1,), properties: Mapping[str, str] | None = None) -> Lake:
+    lake = Lake(folder / "t")
+    lake.create(lake.file(ids), properties=properties)
+    return lake
+
+
+def clean(lake: Lake) -> None:
+    """Clean the log as delta-rs does: a checkpoint stays, and what comes after it."""
+    time.sleep(1.2)
+    theirs = deltalake.DeltaTable(str(lake.folder))
+    theirs.create_checkpoint()
+    theirs.cleanup_metadata()
+
+
+def appending_and_cleaning(lake: Lake, *ids: int) -> Act:
+    def act() -> None:
+        for id_ in ids:
+            Lake(lake.folder).append([id_])
+        clean(lake)
+
+    return act
+
+
+def changing(lake: Lake, base: DeltaSnapshot, kind: str) -> Change:
+    """A change on `base` that adds a file, removes one, changes the definition, or records a transaction."""
+    path = base.files()["path"].to_pylist()[0]
+    match kind:
+        case "append":
+            return Change("WRITE", files=FileChanges((lake.file([99]),)), reads=Reads())
+        case "delete":
+            return Change("DELETE", files=FileChanges((), (path,)), reads=Reads(frozenset([path])))
+        case "definition":
+            return Change("SET TBLPROPERTIES", definition=TableDefinition(ID_NAME, (), {"a": "b"}, None))
+    return Change("WRITE", reads=Reads(), transaction=("app", 1))
+
+
+def paused_commit(lake: Lake, kind: str = "append", **acts: Act) -> Outcome:
+    """The outcome of a commit that is planned now, while others act before its put or after it."""
+    table = DeltaTable(Paused(str(lake.folder), **acts), "s.t")
+    base = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
+    return table.commit(base, changing(lake, base, kind))
+
+
+def assert_rows(lake: Lake, ids: list[int]) -> None:
+    """A new process, and other readers, read these rows."""
+    assert Lake(lake.folder).ids() == ids
+    assert read_with_delta_rs(str(lake.folder))["id"].to_pylist() == ids
+    assert read_with_duckdb(str(lake.folder))["id"].to_pylist() == ids
+
+
+@pytest.mark.parametrize("kind", ["append", "delete"])
+def test_a_commit_below_a_checkpoint_is_a_conflict(tmp_path: Path, kind: str) -> None:
+    lake = made(tmp_path, properties=CLEANED)
+    others = list(range(10, 32))
+    outcome = paused_commit(lake, kind, put=appending_and_cleaning(lake, *others))
+    assert isinstance(outcome, Conflicted)
+    assert isinstance(outcome.conflict, MetadataChanged)
+    assert "the log was cleaned" in str(outcome.conflict)
+    assert not (lake.log / f"{1:020d}.json").exists()
+    assert_rows(lake, [1, *others])
+    Lake(lake.folder).append([100])
+    assert_rows(lake, [1, *others, 100])
+
+
+@pytest.mark.parametrize("kind", ["definition", "transaction"])
+def test_a_commit_without_files_below_a_checkpoint_is_not_acknowledged(tmp_path: Path, kind: str) -> None:
+    lake = made(tmp_path, properties=CLEANED)
+    others = list(range(10, 32))
+    assert not isinstance(paused_commit(lake, kind, put=appending_and_cleaning(lake, *others)), Committed)
+    assert_rows(lake, [1, *others])
+
+
+@pytest.mark.parametrize("kind", ["append", "delete", "transaction"])
+def test_a_commit_that_others_follow_and_put_into_a_checkpoint_stands(tmp_path: Path, kind: str) -> None:
+    lake = made(tmp_path, properties=CLEANED)
+    others = list(range(10, 15))
+    assert isinstance(paused_commit(lake, kind, listing=appending_and_cleaning(lake, *others)), Committed | Unknown)
+    assert_rows(lake, sorted([*({"delete": []}.get(kind, [1])), *others, *([99] if kind == "append" else [])]))
+
+
+def test_a_commit_that_is_followed_before_it_is_verified_stands(tmp_path: Path) -> None:
+    lake = made(tmp_path)
+    outcome = paused_commit(lake, listing=lambda: Lake(lake.folder).append([2]))
+    assert committed(outcome) == 1
+    assert_rows(lake, [1, 2, 99])
+
+
+@pytest.mark.parametrize("kind", ["append", "delete", "definition"])
+def test_a_table_that_another_engine_created_in_the_folder_takes_no_commit_of_the_old_one(tmp_path: Path, kind: str) -> None:
+    """The new table is at the version of the base, so the commit follows it by number."""
+    lake = made(tmp_path)
+
+    def create_anew() -> None:
+        shutil.rmtree(lake.log)
+        made(tmp_path, (7,))
+
+    time.sleep(0.01)
+    outcome = paused_commit(lake, kind, put=create_anew)
+    assert isinstance(outcome, Conflicted)
+    assert "another one was created" in str(outcome.conflict)
+    assert_rows(lake, [7])
+    Lake(lake.folder).append([8])
+    assert_rows(lake, [7, 8])
+
+
+def test_a_commit_that_would_leave_a_gap_in_the_log_of_another_table_is_withdrawn(tmp_path: Path) -> None:
+    lake = made(tmp_path)
+    for id_ in (2, 3):
+        lake.append([id_])
+
+    def create_anew() -> None:
+        shutil.rmtree(lake.log)
+        made(tmp_path, (7,))
+
+    outcome = paused_commit(lake, put=create_anew)
+    assert isinstance(outcome, Conflicted)
+    assert_rows(lake, [7])
+
+
+def test_a_second_creation_is_withdrawn_when_the_first_was_cleaned(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+
+    def create_first() -> None:
+        first = made(tmp_path, properties=CLEANED)
+        appending_and_cleaning(first, *range(10, 20))()
+
+    late = DeltaTable(Paused(str(lake.folder), put=create_first), "s.t")
+    files = FileChanges((lake.file([99]),))
+    outcome = late.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE AS SELECT", files=files))
+    assert isinstance(outcome, Conflicted)
+    assert_rows(lake, [1, *range(10, 20)])
+
+
+def test_a_commit_that_cannot_be_withdrawn_is_still_a_conflict(tmp_path: Path) -> None:
+    class Undeletable(Paused):
+        def delete(self, paths: Sequence[str]) -> None:
+            if any(path.startswith("_delta_log/") for path in paths):
+                raise StorageError(self.location, "no permission to delete")
+
+    lake = made(tmp_path, properties=CLEANED)
+    others = list(range(10, 32))
+    table = DeltaTable(Undeletable(str(lake.folder), put=appending_and_cleaning(lake, *others)), "s.t")
+    base = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
+    assert isinstance(table.commit(base, changing(lake, base, "append")), Conflicted)
+    assert_rows(lake, [1, *others])
