@@ -6,7 +6,7 @@ import gzip
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from rowmerge.iceberg.metadata_log import known_log, left_the_log
 from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.iceberg.unread_features import encryption, unread_feature
 from rowmerge.storage.at_once import at_once
+from rowmerge.storage.deletion import clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
@@ -159,7 +160,8 @@ class DirectoryOperations:
         except StorageError as failure:
             return Unknown(failure.message)
         self._known = Current(metadata, f"{self._storage.location}/{FOLDER}/v{version}.metadata.json", version)
-        self._delete([path[len(self._storage.location) + 1 :] for path in left_the_log(base.metadata, metadata)])
+        live = [self._known.path, *(entry.metadata_file for entry in metadata.metadata_log)]
+        self._delete([path[len(self._storage.location) + 1 :] for path in left_the_log(base.metadata, metadata)], live)
         return put
 
     # ------------------------------------------------------------------ inside
@@ -254,12 +256,9 @@ class DirectoryOperations:
         log = parsed(data, f"{self._storage.location}/{path}", self._table).metadata_log
         return not any(entry.metadata_file.endswith(f"/{FOLDER}/v{version}.metadata.json") for entry in log)
 
-    def _delete(self, paths: list[str]) -> None:
-        """Of old metadata; what is left is an orphan."""
-        try:
-            self._storage.delete_in_order(paths)
-        except StorageError:
-            return
+    def _delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
+        """Delete old metadata in order. A file that stays is an orphan."""
+        clean_up(self._storage, [[f"{self._storage.location}/{path}"] for path in paths], live=live)
 
     def _has_other_form(self, version: int) -> bool:
         """Whether another writer made this version as a compressed file, too."""
