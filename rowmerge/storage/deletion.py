@@ -133,7 +133,7 @@ class _Places:
         for path in live:
             for plain in self._readings(path):
                 # Resolving is slow for a million live files. So a live file is resolved only if its name or a link can make it equal.
-                is_link = plain.startswith("file://") and "\0" not in plain and os.path.islink(plain[len("file://") :])
+                is_link = plain.startswith("file://") and os.path.islink(plain[len("file://") :])
                 if not is_link and plain.rpartition("/")[2] not in names:
                     continue
                 keys = [self._key(plain), *([self._key(f"{plain}/.")] if is_link else [])]
@@ -164,20 +164,29 @@ class _Places:
         scheme, _, rest = absolute_location(path).partition("://")
         authority, _, below = rest.partition("/")
         below = "/" + below.lstrip("/")
-        if (scheme := _scheme(scheme)) != "file":
+        scheme = _scheme(scheme)
+        if "\0" in path or not _is_encodable(path):
+            return ""
+        if scheme != "file":
             return f"{scheme}://{authority}{posixpath.normpath(below)}"
         if authority not in ("", "localhost"):
             return ""
         parent, name = posixpath.split(below)
-        try:
-            # The last name is not followed: deleting a link deletes the link.
-            if name in ("", ".", ".."):
-                return f"file://{os.path.realpath(below)}"
-            if parent not in self._real_folders:
-                self._real_folders[parent] = os.path.realpath(parent)
-        except ValueError:
-            return ""
+        # The last name is not followed: deleting a link deletes the link.
+        if name in ("", ".", ".."):
+            return f"file://{os.path.realpath(below)}"
+        if parent not in self._real_folders:
+            self._real_folders[parent] = os.path.realpath(parent)
         return f"file://{posixpath.join(self._real_folders[parent], name)}"
+
+
+def _is_encodable(path: str) -> bool:
+    """Whether a path can be passed to the operating system: it has no lone surrogate, apart from those that stand for single bytes."""
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _scheme(scheme: str) -> str:
