@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from rowmerge.iceberg.operations import DROPPED
 from rowmerge.storage.at_once import at_once
-from rowmerge.storage.deletion import delete_files
+from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage
 
 LOG, METADATA = "_delta_log", "metadata"
@@ -41,11 +41,11 @@ def finish_removal(folder: Storage) -> None:
             continue
         objects = [f"{folder.location}/{o.path}" for o in folder.list() if o.path != dropped]
         log_prefix = f"{folder.location}/{log}/"
-        delete_files(folder, [[path for path in objects if not path.startswith(log_prefix)]], listed=True)
+        delete_files(folder, [[path for path in objects if not path.startswith(log_prefix)]], Origin.LISTED)
         if _mark(folder, dropped) == mark:
-            delete_files(folder, [[path] for path in objects if path.startswith(log_prefix)], listed=True)
+            delete_files(folder, [[path] for path in objects if path.startswith(log_prefix)], Origin.LISTED)
         if _mark(folder, dropped) == mark:
-            delete_files(folder, [[f"{folder.location}/{dropped}"]], listed=True)
+            delete_files(folder, [[f"{folder.location}/{dropped}"]], Origin.LISTED)
             folder.remove_folders()
 
 

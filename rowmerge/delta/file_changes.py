@@ -24,7 +24,7 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
 from rowmerge.errors import CorruptLog, MissingDataFile, TypeMismatch
-from rowmerge.storage.deletion import clean_up
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.schema import Field
@@ -92,7 +92,7 @@ class FileWriter:
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         location = self._storage.location
-        clean_up(self._storage, [[f"{location}/{path}" for path in paths]], live=[f"{location}/{path}" for path in live])
+        clean_up(self._storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
 
     def _partition_texts(self, file: AddedFile, partition: Sequence[Field]) -> dict[str, str | None]:
         values: dict[str, str | None] = {}

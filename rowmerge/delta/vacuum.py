@@ -24,7 +24,7 @@ from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import milliseconds_of_hours, tombstone_retention
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
-from rowmerge.storage.deletion import delete_files
+from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.snapshot import Change, Committed, Outcome, Unknown, Vacuumed, VacuumOptions
 
@@ -113,7 +113,7 @@ class Vacuum:
     def _delete(self, paths: Sequence[str], current: DeltaSnapshot, found: Sequence[StoredObject]) -> int:
         absolute = [f"{self.storage.location}/{path}" for path in paths]
         try:
-            delete_files(self.storage, [absolute], live=live_paths(current), listed=True)
+            delete_files(self.storage, [absolute], Origin.LISTED, live=live_paths(current))
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise

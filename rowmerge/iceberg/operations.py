@@ -21,7 +21,7 @@ from rowmerge.iceberg.metadata_log import known_log, left_the_log
 from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.iceberg.unread_features import encryption, unread_feature
 from rowmerge.storage.at_once import at_once
-from rowmerge.storage.deletion import clean_up
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location, local_path
 from rowmerge.table.snapshot import Unknown
 
@@ -258,7 +258,7 @@ class DirectoryOperations:
 
     def _delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         """Delete old metadata in order. A file that stays is an orphan."""
-        clean_up(self._storage, [[f"{self._storage.location}/{path}"] for path in paths], live=live)
+        clean_up(self._storage, [[f"{self._storage.location}/{path}"] for path in paths], Origin.NAMED, live=live)
 
     def _has_other_form(self, version: int) -> bool:
         """Whether another writer made this version as a compressed file, too."""

@@ -12,7 +12,7 @@ from rowmerge.iceberg.manifests import read_manifest_list, read_manifests
 from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.orphans import with_checksums
 from rowmerge.iceberg.properties import file_locations
-from rowmerge.storage.deletion import delete_files
+from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage
 
 
@@ -37,7 +37,7 @@ def delete_dropped_files(storage: Storage, dropped: Current) -> None:
         [dropped.path],
     ]
     spelled = [with_checksums(sorted(map(plain_path, set(group)))) for group in groups]
-    delete_files(storage, spelled, locations=file_locations(properties))
+    delete_files(storage, spelled, Origin.NAMED, locations=file_locations(properties))
     storage.remove_folders()
 
 

@@ -23,7 +23,7 @@ from rowmerge.iceberg.metrics import metrics_modes
 from rowmerge.iceberg.pending import PendingFiles
 from rowmerge.iceberg.position_deletes import write_position_deletes
 from rowmerge.iceberg.properties import file_locations, whole_number
-from rowmerge.storage.deletion import clean_up
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, Positions
 
@@ -144,7 +144,7 @@ class SnapshotFiles:
         return max(self.metadata.format_version, 2)
 
     def _clean_up(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
-        clean_up(self.storage, [paths], locations=file_locations(self.metadata.properties), live=live)
+        clean_up(self.storage, [paths], Origin.WRITTEN, locations=file_locations(self.metadata.properties), live=live)
 
     def _wrote(self, path: str) -> None:
         self._written.append(path)

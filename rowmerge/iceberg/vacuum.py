@@ -20,7 +20,7 @@ from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.orphans import orphans, with_checksums
 from rowmerge.iceberg.properties import file_locations
 from rowmerge.iceberg.reachable import FileKind, file_key, needed_files, only_expired
-from rowmerge.storage.deletion import deletable_files, delete_files
+from rowmerge.storage.deletion import Origin, deletable_files, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.snapshot import Vacuumed, VacuumOptions
 from rowmerge.table.upkeep import Expired, ExpiryOptions
@@ -138,7 +138,7 @@ class Vacuum:
         current = newest(self.operations, self.table)
         groups = [with_checksums(paths) for paths in going.values()]
         locations = file_locations(current.metadata.properties)
-        delete_files(self.storage, groups, locations=locations, live=self._live(current))
+        delete_files(self.storage, groups, Origin.NAMED, locations=locations, live=self._live(current))
 
     def _live(self, current: Current) -> list[str]:
         """Return every file that the table needs, its metadata files included."""
@@ -161,7 +161,7 @@ class Vacuum:
         still = left if current is seen else set(self._orphans(current, found, before))
         paths = [self._absolute(path) for path in left if path in still]
         if paths:
-            delete_files(self.storage, [paths], live=self._live(current), listed=True)
+            delete_files(self.storage, [paths], Origin.LISTED, live=self._live(current))
 
     def _absolute(self, below: str) -> str:
         return file_key(f"{self.storage.location}/{below}")

@@ -13,7 +13,7 @@ from pyroaring import BitMap64
 from rowmerge.errors import StorageError
 from rowmerge.spark.data_files import filesystem_of
 from rowmerge.spark.scan import spark_path
-from rowmerge.storage.deletion import clean_up
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.table.files import AddedFile, Positions
 
 
@@ -120,7 +120,7 @@ def discard_paths(paths: Iterable[str]) -> None:
         folder = written[0].rpartition("/")[0]
         while not all(path.startswith(f"{folder}/") for path in written):
             folder = folder.rpartition("/")[0]
-        clean_up(DataFolder(folder), [written])
+        clean_up(DataFolder(folder), [written], Origin.WRITTEN)
 
 
 def written_of(message: Mapping[str, Any]) -> Written:

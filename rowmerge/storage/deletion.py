@@ -1,7 +1,7 @@
 """Deletion of a table's files. Every deletion in the engine goes through `delete_files`, which decides what may be deleted.
 
-A path counts as inside a folder only if each of its readings does. The readings are the path as it is spelled and, because some writers
-percent-encode paths, the path after decoding. Each reading is resolved first: `..`, symbolic links, and the names of one scheme.
+A path counts as inside a folder only if each of its readings does. The readings are the path as it is spelled and, because other writers
+may percent-encode paths, the path after decoding. Each reading is resolved first: `..`, symbolic links, and the names of one scheme.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import posixpath
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -22,6 +23,15 @@ logger = logging.getLogger(__name__)
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Hadoop has three names for S3."""
+
+
+class Origin(Enum):
+    """Where the paths of a deletion come from. Paths that this process wrote or listed are not percent-encoded."""
+
+    NAMED = "the table's metadata names them"
+    WRITTEN = "this process wrote them"
+    LISTED = "a listing returned them"
+
 
 _reported_places: set[str] = set()
 _lock = threading.Lock()
@@ -43,45 +53,47 @@ class FileDeleter(Protocol):
 def delete_files(
     folder: FileDeleter,
     groups: Iterable[Iterable[str]],
+    origin: Origin,
     *,
     locations: Sequence[str] = (),
     live: Iterable[str] = (),
-    listed: bool = False,
 ) -> None:
     """Delete files of a table by their absolute paths, each group after the one before it.
 
-    `folder`: the table's folder. `locations`: the other places where the table's current properties put files; below them, only paths that
-    the table's metadata names or that this process wrote may be passed. `listed`: the paths come from a listing, so `locations` does not
-    apply and nothing is percent-encoded. `live`: the files that the table needs.
+    `folder`: the table's folder. `locations`: the other places where the table's current properties put files. Others may put files there
+    too, so no listed path is deleted there. `live`: the absolute paths of the files that the table needs.
 
     Paths outside these places are skipped: they belong to others, even if the table's metadata names them.
     Raises LiveFileProtected before the first deletion, StorageError.
     """
-    places = _Places(folder, () if listed else locations)
-    targets = [list(places.targets(group, listed=listed)) for group in groups]
+    pending = [paths for group in groups if (paths := list(group))]
+    if not pending:
+        return
+    places = _Places(folder, () if origin is Origin.LISTED else locations)
+    targets = [list(places.targets(group, origin)) for group in pending]
     places.check_not_live([target for group in targets for target in group], live)
     for group in targets:
-        paths: dict[str, tuple[FileDeleter, list[str]]] = {}
+        by_holder: dict[str, tuple[FileDeleter, list[str]]] = {}
         for target in group:
-            paths.setdefault(target.holder.location, (target.holder, []))[1].append(target.relative)
-        for holder, relative in paths.values():
+            by_holder.setdefault(target.holder.location, (target.holder, []))[1].append(target.relative)
+        for holder, relative in by_holder.values():
             holder.delete(list(dict.fromkeys(relative)))
 
 
 def clean_up(
     folder: FileDeleter,
     groups: Iterable[Iterable[str]],
+    origin: Origin,
     *,
     locations: Sequence[str] = (),
     live: Iterable[str] = (),
-    listed: bool = False,
 ) -> None:
     """Delete files that no version needs, as `delete_files` does, for a statement whose purpose is not the deletion.
 
     A failure does not fail the statement: the files stay, and VACUUM deletes them later. It is logged once per place.
     """
     try:
-        delete_files(folder, groups, locations=locations, live=live, listed=listed)
+        delete_files(folder, groups, origin, locations=locations, live=live)
     except RowmergeError as error:
         with _lock:
             is_reported = folder.location in _reported_places
@@ -91,8 +103,8 @@ def clean_up(
 
 
 def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
-    """Return those of the paths that `delete_files` would delete, in their order."""
-    return [target.path for target in _Places(folder, locations).targets(paths, listed=False)]
+    """Return those of the paths in the table's metadata that `delete_files` would delete, in their order."""
+    return [target.path for target in _Places(folder, locations).targets(paths, Origin.NAMED)]
 
 
 @dataclass(frozen=True)
@@ -113,10 +125,10 @@ class _Places:
         holders = (folder, *(folder.at(location) for location in locations))
         self._roots = [(posixpath.join(self._key(f"{holder.location}/."), ""), holder) for holder in holders]
 
-    def targets(self, paths: Iterable[str], *, listed: bool) -> Iterator[_Target]:
+    def targets(self, paths: Iterable[str], origin: Origin) -> Iterator[_Target]:
         """Yield the files that may be deleted."""
         for path in paths:
-            keys = tuple(self._key(reading) for reading in ([path] if listed else self._readings(path)))
+            keys = tuple(self._key(reading) for reading in (self._readings(path) if origin is Origin.NAMED else [path]))
             roots = [next((root for root in self._roots if key.startswith(root[0])), None) for key in keys]
             # No object has a name with `..` or with an empty segment. A resolved name would be another object.
             if roots[0] is None or None in roots or not self._is_addressable(path, keys[0]):
