@@ -214,6 +214,17 @@ class MissingDataFile(TableError):
         )
 
 
+class LiveFileProtected(TableError):
+    """A deletion would have removed a file that the table needs; nothing was deleted. `path` is the file."""
+
+    def __init__(self, location: str, path: str) -> None:
+        self.location, self.path = location, path
+        super().__init__(
+            f"{path} is a live file of the table at {location}, so nothing was deleted. Check whether two paths of the table's metadata "
+            f"name this file, by a symbolic link or percent-encoding, and report the statement that tried to delete it."
+        )
+
+
 class FilesNotFound(TableError):
     """Where a query reads files without a table, there are none; `source` is what the query calls them, `wanted` what should be there."""
 

@@ -31,6 +31,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError, TableNotFound, UnsupportedTableFeature
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.cache import Cache
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Table
@@ -349,7 +350,7 @@ def _check_warehouse(storage: Storage) -> None:
     probe = f".rowmerge-probe-{uuid4()}"
     try:
         storage.put(probe, b"")
-        storage.delete([probe])
+        clean_up(storage, [[f"{storage.location}/{probe}"]], Origin.WRITTEN)
     except StorageError as error:
         advice = "The warehouse must be a folder that can be made and written: check the path, its permissions and storage_options."
         raise StorageError(storage.location, error.reason, advice) from error
@@ -375,7 +376,7 @@ def _versions(folder: Storage) -> list[int]:
 def _forget_versions(folder: Storage, last: int) -> None:
     """Delete a view's metadata files up to and including a version."""
     if last > 0:
-        folder.delete([file_of(version) for version in _versions(folder) if version <= last])
+        clean_up(folder, [[f"{folder.location}/{file_of(version)}" for version in _versions(folder) if version <= last]], Origin.LISTED)
 
 
 def _shown(schema: str, name: str) -> str:

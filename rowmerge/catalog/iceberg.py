@@ -9,12 +9,12 @@ from typing import Any
 
 from rowmerge.catalog.functions import Function
 from rowmerge.catalog.layout import plain_location
-from rowmerge.catalog.names import fold
+from rowmerge.catalog.names import check_segment, fold
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.views import ViewText, first_metadata, view_of
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import AlreadyExists, ConfigurationError, FunctionNotFound, SchemaNotFound, TableError, TableNotFound
-from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_files
+from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Table
@@ -22,6 +22,8 @@ from rowmerge.table.snapshot import Table
 
 class IcebergCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's namespaces of one level.
+
+    A name is one segment of a path. Methods that would pass another name to the catalog raise TableError.
 
     Names that the catalog spells in other cases are found too. A view is replaced in one step; where the server has none for it, by
     dropping it and making it anew, and whoever reads it in between finds none.
@@ -56,6 +58,7 @@ class IcebergCatalog:
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
+        check_segment("schema", name)
         described = {**(properties or {}), **({"comment": comment} if comment is not None else {})}
         made = not self.schema_exists(name) and self._client.create_namespace(fold(name), described)
         if not made and not if_not_exists:
@@ -105,6 +108,7 @@ class IcebergCatalog:
                 f"The catalog {self._client.name} holds Iceberg tables alone, and {_shown(schema, name)} is to have the format {format_}. "
                 f"Write USING iceberg, or make iceberg the default format."
             )
+        check_segment("table", name)
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
         place = self._new_location(schema, name) if location is None else plain_location(location)
@@ -136,7 +140,7 @@ class IcebergCatalog:
         # The name first: a deletion of files that stops in the middle leaves no table without some of its files.
         dropped = self._client.drop_table(namespace, spelled)
         if dropped and newest is not None and location == self._new_location(schema, spelled):
-            delete_files(operations.storage, newest)
+            delete_dropped_files(operations.storage, newest)
 
     # -------------------------------------------------------------- views
 
@@ -161,6 +165,7 @@ class IcebergCatalog:
         properties: Mapping[str, str] | None = None,
         or_replace: bool = False,
     ) -> View:
+        check_segment("view", name)
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
         namespace, there = self._namespace(schema), self.relation(schema, name)
@@ -197,6 +202,8 @@ class IcebergCatalog:
         return None
 
     def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        check_segment("schema", schema)
+        check_segment("function", name)
         raise TableError(
             f"The function {_shown(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps none. "
             f"Write its expression where it is called, or use a warehouse folder without a catalog."
@@ -209,12 +216,14 @@ class IcebergCatalog:
 
     def _namespace(self, schema: str) -> str:
         """As the catalog spells it; in lower case when it has no such namespace."""
+        check_segment("schema", schema)
         if fold(schema) not in self._spelled:
             self.schemas()
         return self._spelled.get(fold(schema), fold(schema))
 
     def _spelling(self, namespace: str, name: str) -> tuple[str, str] | None:
         """A table's name as the catalog spells it, and where the table is."""
+        check_segment("table", name)
         location = self._client.location(namespace, fold(name))
         if location is not None:
             return fold(name), location
@@ -224,6 +233,7 @@ class IcebergCatalog:
         return None
 
     def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
+        check_segment("view", name)
         return self._client.view(namespace, fold(name))
 
     def _table(self, schema: str, name: str, namespace: str, spelled: str, location: str) -> IcebergTable:
@@ -235,6 +245,8 @@ class IcebergCatalog:
         return kept
 
     def _new_location(self, schema: str, name: str) -> str:
+        check_segment("schema", schema)
+        check_segment("table", name)
         if self._warehouse is None:
             return self._client.default_location(self._namespace(schema), fold(name))
         return f"{self._warehouse}/{fold(schema)}/{fold(name)}"

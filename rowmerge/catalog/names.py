@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from rowmerge.errors import TableError
 
@@ -41,6 +41,24 @@ def folder_of(name: str) -> str:
             f"Use a shorter name (a character outside a-z, 0-9, _ and - takes three bytes or more)."
         )
     return folder
+
+
+def check_segment(kind: str, name: str) -> None:
+    """Raise TableError unless a name is one segment of a path, however a catalog, a URL or a store reads it.
+
+    Iceberg catalogs use names as they are: in the location of a new table, and in the URLs of requests.
+    `kind`: what has the name, for the message.
+    """
+    readings = [name]
+    while (decoded := unquote(readings[-1])) != readings[-1]:
+        readings.append(decoded)
+    for reading in readings:
+        if reading.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", reading):
+            raise TableError(
+                f"The {kind} name {name!r} cannot be used in an Iceberg catalog: a name must be one segment of a path. "
+                f"Choose a name that is not empty, is not . or .., and has no slash, backslash or control character, "
+                f"percent-encoded ones included."
+            )
 
 
 def name_of(folder: str) -> str | None:

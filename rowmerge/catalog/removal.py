@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from rowmerge.iceberg.operations import DROPPED
 from rowmerge.storage.at_once import at_once
+from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage
 
 LOG, METADATA = "_delta_log", "metadata"
@@ -38,12 +39,13 @@ def finish_removal(folder: Storage) -> None:
         mark = _mark(folder, dropped)
         if mark is None:
             continue
-        objects = [o.path for o in folder.list() if o.path != dropped]
-        folder.delete([path for path in objects if not path.startswith(f"{log}/")])
+        objects = [f"{folder.location}/{o.path}" for o in folder.list() if o.path != dropped]
+        log_prefix = f"{folder.location}/{log}/"
+        delete_files(folder, [[path for path in objects if not path.startswith(log_prefix)]], Origin.LISTED)
         if _mark(folder, dropped) == mark:
-            folder.delete_in_order([path for path in objects if path.startswith(f"{log}/")])
+            delete_files(folder, [[path] for path in objects if path.startswith(log_prefix)], Origin.LISTED)
         if _mark(folder, dropped) == mark:
-            folder.delete([dropped])
+            delete_files(folder, [[f"{folder.location}/{dropped}"]], Origin.LISTED)
             folder.remove_folders()
 
 

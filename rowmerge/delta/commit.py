@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid
 from collections.abc import Iterator
@@ -30,13 +29,12 @@ from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.versions import read_state
 from rowmerge.delta.winners import commit_info, winner_of
 from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commit import WAITS, commit, put_settled
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
-
-logger = logging.getLogger(__name__)
 
 _CLUSTERING = "delta.clustering"
 
@@ -182,11 +180,7 @@ class Commit:
 
     def _withdrawn(self, reason: str) -> Unknown | CommitConflict:
         """Delete the commit, which no reader applies, and return the conflict."""
-        path = commit_path(self.version)
-        try:
-            self.storage.delete([path])
-        except StorageError as failure:
-            logger.warning("%s/%s is no version of %s and could not be deleted: %s", self.storage.location, path, self.table, failure)
+        clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
         return MetadataChanged(self.table, self.version, "another commit", reason)
 
     def _with_row_ids(self, actions: list[Action], state: State, version: int) -> list[Action]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,13 +23,12 @@ from rowmerge.delta.restore import check_files
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
-from rowmerge.errors import CorruptLog, MissingDataFile, StorageError, TypeMismatch
+from rowmerge.errors import CorruptLog, MissingDataFile, TypeMismatch
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.schema import Field
 from rowmerge.table.snapshot import Change
-
-logger = logging.getLogger(__name__)
 
 _BATCH = 10_000
 _FOOTER_TAIL = 8
@@ -85,17 +83,16 @@ class FileWriter:
         return [self._removed(row) for batch in batches for row in batch.to_pylist()]
 
     def discard(self) -> None:
-        """Delete the vectors that were written: no version refers to them."""
-        self._storage.delete([*self._superseded, *self._vectors.paths])
+        """Delete the vectors that were written: no version refers to them. A failure leaves them until the next VACUUM."""
+        self._clean_up([*self._superseded, *self._vectors.paths])
 
     def discard_superseded(self) -> None:
-        """Delete the vectors of earlier attempts, after the last one is committed."""
-        if not self._superseded:
-            return
-        try:
-            self._storage.delete(self._superseded)
-        except StorageError as error:
-            logger.warning("Deletion vectors that no version needs are left behind, until the next VACUUM: %s", error)
+        """Delete the vectors of earlier attempts, after the last one is committed. A failure leaves them until the next VACUUM."""
+        self._clean_up(self._superseded, live=self._vectors.paths)
+
+    def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
+        location = self._storage.location
+        clean_up(self._storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
 
     def _partition_texts(self, file: AddedFile, partition: Sequence[Field]) -> dict[str, str | None]:
         values: dict[str, str | None] = {}

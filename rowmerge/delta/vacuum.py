@@ -24,6 +24,7 @@ from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import milliseconds_of_hours, tombstone_retention
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
+from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.snapshot import Change, Committed, Outcome, Unknown, Vacuumed, VacuumOptions
 
@@ -63,8 +64,9 @@ class Vacuum:
             return told
         self._record("VACUUM START", self._parameters(snapshot), _sizes(going))
         # A RESTORE may have brought files back while the old ones were counted.
-        still = referenced(self.newest())
-        version = self._delete([o.path for o in going if o.path not in still], found)
+        current = self.newest()
+        still = referenced(current)
+        version = self._delete([o.path for o in going if o.path not in still], current, found)
         return Vacuumed(told.paths, version)
 
     # ------------------------------------------------------------------ inside
@@ -108,9 +110,10 @@ class Vacuum:
             parameters["specifiedRetentionMillis"] = milliseconds_of_hours(self.options.retain_hours)
         return parameters
 
-    def _delete(self, paths: Sequence[str], found: Sequence[StoredObject]) -> int:
+    def _delete(self, paths: Sequence[str], current: DeltaSnapshot, found: Sequence[StoredObject]) -> int:
+        absolute = [f"{self.storage.location}/{path}" for path in paths]
         try:
-            self.storage.delete(paths)
+            delete_files(self.storage, [absolute], Origin.LISTED, live=live_paths(current))
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise
@@ -141,13 +144,22 @@ def referenced(snapshot: DeltaSnapshot) -> frozenset[str]:
     return frozenset(_named(snapshot.location, files.column("path"), files.column("deletionVector")))
 
 
+def live_paths(snapshot: DeltaSnapshot) -> list[str]:
+    """Return the absolute paths of a version's data files and deletion vectors."""
+    files = snapshot.state.files
+    return _absolute(snapshot.location, files.column("path"), files.column("deletionVector"))
+
+
 def _named(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
     """The same of any rows of the log; paths that others did not percent-encode count as they are spelled, too."""
+    inside = {name for path in _absolute(location, paths, descriptors) if (name := _below(location, path)) is not None}
+    return inside | set(paths.to_pylist())
+
+
+def _absolute(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
     descriptors = descriptors.drop_null().to_pylist()
     vectors = [vector_path(location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
-    plain = [*absolute_paths(location, paths).to_pylist(), *vectors]
-    inside = {name for path in plain if (name := _below(location, path)) is not None}
-    return inside | set(paths.to_pylist())
+    return [*absolute_paths(location, paths).to_pylist(), *vectors]
 
 
 def _below(location: str, path: str) -> str | None:

@@ -3,7 +3,7 @@
 from rowmerge.iceberg.catalog_operations import CatalogOperations
 from rowmerge.iceberg.catalogs import CatalogClient
 from rowmerge.iceberg.operations import DirectoryOperations
-from rowmerge.iceberg.removal import delete_files
+from rowmerge.iceberg.removal import delete_dropped_files
 from rowmerge.iceberg.table import IcebergTable
 
-__all__ = ["CatalogClient", "CatalogOperations", "DirectoryOperations", "IcebergTable", "delete_files"]
+__all__ = ["CatalogClient", "CatalogOperations", "DirectoryOperations", "IcebergTable", "delete_dropped_files"]

@@ -13,11 +13,8 @@ from pyiceberg.table.snapshots import SnapshotLogEntry
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.iceberg.definition import COMMENT
 from rowmerge.iceberg.expiry import GC_ENABLED, MAIN
-from rowmerge.iceberg.properties import DATA_PATH, FORMAT_VERSION, METADATA_PATH, check_properties
+from rowmerge.iceberg.properties import FILE_LOCATIONS, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.snapshot import IcebergSnapshot
-
-_PLACES = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
-"""Properties that say where files are written: a clone writes into its own folder."""
 
 
 def cloned_metadata(table: str, location: str, source: IcebergSnapshot, asked: Mapping[str, str]) -> TableMetadata:
@@ -34,7 +31,8 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, asked: M
         advice = f"{source.name} has {metadata.format_version}. Leave the property out, or set it afterwards with ALTER TABLE."
         raise ConfigurationError(f"{FORMAT_VERSION} of a clone is that of its source: {advice}")
     _check_sources(table, source)
-    kept = {name: value for name, value in metadata.properties.items() if name not in (*_PLACES, COMMENT)}
+    # A clone writes into its own folder.
+    kept = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT)}
     given = {name: value for name, value in asked.items() if name != FORMAT_VERSION}
     now = time.time_ns() // 1_000_000
     return metadata.model_copy(

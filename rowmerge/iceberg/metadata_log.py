@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pyiceberg.table.metadata import TableMetadata
@@ -10,6 +11,7 @@ from pyiceberg.table.snapshots import SnapshotLogEntry
 from rowmerge.iceberg.locations import plain_path
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
+_METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
 
 
 def known_log(before: Sequence[SnapshotLogEntry], after: TableMetadata) -> list[SnapshotLogEntry]:
@@ -26,10 +28,13 @@ def known_log(before: Sequence[SnapshotLogEntry], after: TableMetadata) -> list[
 
 
 def left_the_log(before: TableMetadata, after: TableMetadata) -> list[str]:
-    """The metadata files that the newer metadata names no more, oldest first, for tables that have them deleted. Absolute paths."""
+    """Return the metadata files that leave the metadata log, oldest first, for tables that delete them. The paths are absolute.
+
+    The log may name anything. So an entry counts only if it has the name and the folder of this table's metadata files.
+    """
     if after.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
         return []
     kept = {plain_path(entry.metadata_file) for entry in after.metadata_log}
     root = f"{plain_path(after.location)}/"
     left = [path for entry in before.metadata_log if (path := plain_path(entry.metadata_file)) not in kept]
-    return [path for path in left if path.startswith(root)]
+    return [path for path in left if path.startswith(root) and _METADATA_FILE.fullmatch(path[len(root) :])]

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from rowmerge.iceberg.metadata_log import DELETE_AFTER_COMMIT, known_log, left_t
 from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.iceberg.unread_features import encryption, unread_feature
 from rowmerge.storage.at_once import at_once
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commit import put_settled
 from rowmerge.table.snapshot import Unknown
@@ -146,7 +147,8 @@ class DirectoryOperations:
             path = f"{self._storage.location}/{_path(version)}"
             self._known = Current(metadata, path, version, digest=digest_of(serialized(metadata)))
             old = [self._below(path) for path in left_the_log(base.metadata, metadata)]
-            steps: list[Callable[[], Any]] = [partial(self._delete, old)]
+            live = [self._known.path, *(entry.metadata_file for entry in metadata.metadata_log)]
+            steps: list[Callable[[], Any]] = [partial(self._delete, old, live)]
             if _deletes_metadata(base.metadata):
                 steps.append(partial(self._hint, version))
             at_once(steps)
@@ -300,12 +302,9 @@ class DirectoryOperations:
         except StorageError:
             return
 
-    def _delete(self, paths: list[str]) -> None:
-        """Delete old metadata. A file that stays is an orphan."""
-        try:
-            self._storage.delete_in_order(paths)
-        except StorageError:
-            return
+    def _delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
+        """Delete old metadata in order. A file that stays is an orphan."""
+        clean_up(self._storage, [[f"{self._storage.location}/{path}"] for path in paths], Origin.NAMED, live=live)
 
 
 def digest_of(data: bytes | None) -> bytes:

@@ -45,9 +45,14 @@ def orphans(location: str, current: Current, needed: Collection[str], found: Seq
 
 
 def checksum_of(path: str) -> str:
-    """Where Hadoop's local file system keeps the check sums of a file."""
+    """Return the path at which Hadoop's local file system keeps the checksums of a file."""
     folder, _, name = path.rpartition("/")
     return posixpath.join(folder, f".{name}.crc")
+
+
+def with_checksums(paths: Sequence[str]) -> list[str]:
+    """Return absolute paths, and for those on a disk also the checksum files that Hadoop's local file system writes beside them."""
+    return [*paths, *(checksum_of(path) for path in paths if local_path(path) is not None)]
 
 
 def _divided(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:

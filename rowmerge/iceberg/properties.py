@@ -21,6 +21,8 @@ LEVEL = "write.parquet.compression-level"
 ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
+FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
+"""Properties that say where files are written; the last two are older spellings of the first."""
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS_OF = {"zstd": (1, 22), "gzip": (1, 9)}
 """The least and the highest level of codecs that have levels."""
@@ -50,6 +52,11 @@ def check_properties(asked: Mapping[str, str]) -> None:
     parquet_settings(asked)
     retry_policy(asked)
     evolves(asked)
+
+
+def file_locations(properties: Mapping[str, str]) -> list[str]:
+    """Return the locations outside the table's folder that its properties name for its files."""
+    return [properties[name] for name in FILE_LOCATIONS if properties.get(name, "").strip()]
 
 
 def write_mode(properties: Mapping[str, str], operation: str) -> WriteMode:

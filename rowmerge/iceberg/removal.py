@@ -1,4 +1,4 @@
-"""Deleting the files of a table that no catalog has any more."""
+"""Deletion of the files of a table that has left its catalog."""
 
 from __future__ import annotations
 
@@ -6,25 +6,38 @@ from collections.abc import Iterable, Iterator
 
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.iceberg.locations import located
+from rowmerge.iceberg.expiry import GC_ENABLED
+from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import read_manifest_list, read_manifests
 from rowmerge.iceberg.operations import Current
-from rowmerge.iceberg.orphans import checksum_of
-from rowmerge.storage.store import Storage, local_path
+from rowmerge.iceberg.orphans import with_checksums
+from rowmerge.iceberg.properties import file_locations
+from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.store import Storage
 
 
-def delete_files(storage: Storage, dropped: Current) -> None:
-    """Delete what a table's metadata names, data first and metadata last; a table with `gc.enabled` = false keeps its files.
+def delete_dropped_files(storage: Storage, dropped: Current) -> None:
+    """Delete the files that the metadata of a dropped table names, data first and metadata last.
 
-    Files of others in the same folder stay. Raises CorruptLog for metadata that cannot be read, StorageError.
+    Files outside the table's places stay, such as files that `add_files` registered or the files of a shallow clone's source. So do files
+    that the metadata does not name, and all files of a table with `gc.enabled` = false.
+    Raises CorruptLog for metadata that cannot be read, StorageError.
     """
-    if dropped.metadata.properties.get("gc.enabled", "true").lower() == "false":
+    properties = dropped.metadata.properties
+    if properties.get(GC_ENABLED, "true").strip().lower() == "false":
         return
     lists = [snapshot.manifest_list for snapshot in dropped.metadata.snapshots]
     manifests = list({manifest.path: manifest for path in lists for manifest in read_manifest_list(storage, path)}.values())
     data = {entry.file.path for entries in read_manifests(storage, manifests) for entry in entries}
-    for paths in (data, (manifest.path for manifest in manifests), lists, _metadata_files(dropped.metadata), (dropped.path,)):
-        _delete(storage, paths)
+    groups: list[Iterable[str]] = [
+        data,
+        [manifest.path for manifest in manifests],
+        lists,
+        _metadata_files(dropped.metadata),
+        [dropped.path],
+    ]
+    spelled = [with_checksums(sorted(map(plain_path, set(group)))) for group in groups]
+    delete_files(storage, spelled, Origin.NAMED, locations=file_locations(properties))
     storage.remove_folders()
 
 
@@ -32,12 +45,3 @@ def _metadata_files(metadata: TableMetadata) -> Iterator[str]:
     yield from (entry.metadata_file for entry in metadata.metadata_log)
     yield from (file.statistics_path for file in metadata.statistics)
     yield from (file.statistics_path for file in metadata.partition_statistics)
-
-
-def _delete(storage: Storage, paths: Iterable[str]) -> None:
-    found: dict[str, tuple[Storage, list[str]]] = {}
-    for path in sorted(set(paths)):
-        holder, below = located(storage, path)
-        found.setdefault(holder.location, (holder, []))[1].append(below)
-    for holder, names in found.values():
-        holder.delete([*names, *map(checksum_of, names)] if local_path(holder.location) is not None else names)

@@ -12,7 +12,6 @@ from functools import cached_property
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import StorageError
 from rowmerge.iceberg.added_files import content_file
 from rowmerge.iceberg.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.deletion_vectors import write_deletion_vectors
@@ -23,7 +22,8 @@ from rowmerge.iceberg.metadata_updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.metrics import metrics_modes
 from rowmerge.iceberg.pending import PendingFiles
 from rowmerge.iceberg.position_deletes import write_position_deletes
-from rowmerge.iceberg.properties import whole_number
+from rowmerge.iceberg.properties import file_locations, whole_number
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, Positions
 
@@ -120,15 +120,12 @@ class SnapshotFiles:
         return Produced(path, tuple(manifests), tuple(entries), row_ids)
 
     def discard(self) -> None:
-        """Delete all files that were written: no version refers to them."""
-        self.storage.delete([_below(self.storage, path) for path in self._written])
+        """Delete all files that were written: no version refers to them. A failure leaves them as orphans."""
+        self._clean_up(self._written)
 
     def discard_superseded(self) -> None:
-        """Delete the files of earlier attempts, after the last one is committed."""
-        try:
-            self.storage.delete([_below(self.storage, path) for path in self._written if path not in self._used])
-        except StorageError:
-            return  # removing orphan files finds them
+        """Delete the files of earlier attempts, after the last one is committed. A failure leaves them as orphans."""
+        self._clean_up([path for path in self._written if path not in self._used], self._used)
 
     # ------------------------------------------------------------------ inside
 
@@ -145,6 +142,9 @@ class SnapshotFiles:
     def _format_version(self) -> int:
         """Of manifests: older tables are written as the version that names every field."""
         return max(self.metadata.format_version, 2)
+
+    def _clean_up(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
+        clean_up(self.storage, [paths], Origin.WRITTEN, locations=file_locations(self.metadata.properties), live=live)
 
     def _wrote(self, path: str) -> None:
         self._written.append(path)
@@ -315,8 +315,3 @@ def _bins(manifests: Sequence[Manifest], size: int) -> list[list[Manifest]]:
         bins[-1].append(manifest)
         filled += manifest.length
     return bins
-
-
-def _below(storage: Storage, path: str) -> str:
-    """An absolute path as one relative to the storage."""
-    return path[len(storage.location) + 1 :]

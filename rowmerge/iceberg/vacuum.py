@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyiceberg.table.update import TableUpdate
 
@@ -17,10 +17,11 @@ from rowmerge.iceberg.expiry import check_collectable, expiring
 from rowmerge.iceberg.metadata_commit import check_writable, commit_updates, newest
 from rowmerge.iceberg.metadata_updates import updated
 from rowmerge.iceberg.operations import Current, TableOperations
-from rowmerge.iceberg.orphans import checksum_of, orphans
-from rowmerge.iceberg.properties import DATA_PATH, METADATA_PATH
+from rowmerge.iceberg.orphans import orphans, with_checksums
+from rowmerge.iceberg.properties import file_locations
 from rowmerge.iceberg.reachable import FileKind, file_key, needed_files, only_expired
-from rowmerge.storage.store import Storage, StoredObject, absolute_location, local_path
+from rowmerge.storage.deletion import Origin, deletable_files, delete_files
+from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.snapshot import Vacuumed, VacuumOptions
 from rowmerge.table.upkeep import Expired, ExpiryOptions
 
@@ -37,6 +38,8 @@ class Vacuum:
     operations: TableOperations
     table: str
     now: int
+    _last_needed: list[tuple[Current, Mapping[str, FileKind]]] = field(default_factory=list, init=False, repr=False, compare=False)
+    """The metadata for which the needed files were read last, and these files."""
 
     @property
     def storage(self) -> Storage:
@@ -54,10 +57,10 @@ class Vacuum:
         else:
             expired = self._expire(expiry)
             after = newest(self.operations, self.table)
-        going = self._deletable(expired)
+        going = self._deletable(expired, after)
         left = [path for path in self._orphans(after, found, before) if self._absolute(path) not in expired]
         if not options.dry_run:
-            self._delete(going)
+            self._delete_expired(going)
             self._delete_orphans(left, after, found, before)
         told = (*(path for paths in going.values() for path in paths), *map(self._absolute, left))
         return Vacuumed(told, after.metadata.current_snapshot_id or 0)
@@ -65,8 +68,8 @@ class Vacuum:
     def expire(self, options: ExpiryOptions) -> Expired:
         """Only the snapshots and what they alone needed. Raises as `run`, and PlanError for a snapshot that must stay."""
         expired = self._expire(options)
-        going = self._deletable(expired)
-        self._delete(going)
+        going = self._deletable(expired, newest(self.operations, self.table))
+        self._delete_expired(going)
         counts = Counter(expired[path] for paths in going.values() for path in paths)
         return Expired(*(counts[kind] for kind in FileKind))
 
@@ -123,36 +126,42 @@ class Vacuum:
 
     # ------------------------------------------------------------------ files
 
-    def _deletable(self, expired: Mapping[str, FileKind]) -> dict[tuple[FileKind, Storage], list[str]]:
-        """The files in the table's own folders, by kind and folder; what names others after what it names. All others stay."""
-        properties = newest(self.operations, self.table).metadata.properties
-        chosen = [absolute_location(properties[name]) for name in (DATA_PATH, METADATA_PATH) if name in properties]
-        roots = [self.storage, *map(self.storage.at, chosen)]
-        found: dict[tuple[FileKind, Storage], list[str]] = {}
-        for kind in FileKind:
-            for path in (path for path, known in expired.items() if known is kind and ".." not in path.split("/")):
-                root = next((root for root in roots if path.startswith(f"{file_key(root.location)}/")), None)
-                if root is not None:
-                    found.setdefault((kind, root), []).append(path)
-        return found
+    def _deletable(self, expired: Mapping[str, FileKind], current: Current) -> dict[FileKind, list[str]]:
+        """Return the files in the table's own places by kind, each kind before the kinds that name it. All other files stay."""
+        locations = file_locations(current.metadata.properties)
+        by_kind = {kind: [path for path, known in expired.items() if known is kind] for kind in FileKind}
+        return {kind: deletable_files(self.storage, paths, locations) for kind, paths in by_kind.items() if paths}
 
-    def _delete(self, going: Mapping[tuple[FileKind, Storage], Sequence[str]]) -> None:
-        for (_, root), paths in going.items():
-            below = [path[len(file_key(root.location)) + 1 :] for path in paths]
-            # What Hadoop's local file system writes beside each file goes with it.
-            checksums = [checksum_of(path) for path in below] if local_path(root.location) is not None else []
-            root.delete([*below, *checksums])
+    def _delete_expired(self, going: Mapping[FileKind, Sequence[str]]) -> None:
+        if not any(going.values()):
+            return
+        current = newest(self.operations, self.table)
+        groups = [with_checksums(paths) for paths in going.values()]
+        locations = file_locations(current.metadata.properties)
+        delete_files(self.storage, groups, Origin.NAMED, locations=locations, live=self._live(current))
+
+    def _live(self, current: Current) -> list[str]:
+        """Return every file that the table needs, its metadata files included."""
+        log = (entry.metadata_file for entry in current.metadata.metadata_log)
+        return [*self._needed(current), *(path for path in (current.path, *log) if path)]
+
+    def _needed(self, current: Current) -> Mapping[str, FileKind]:
+        if not self._last_needed or self._last_needed[0][0] is not current:
+            self._last_needed[:] = [(current, needed_files(self.storage, current.metadata))]
+        return self._last_needed[0][1]
 
     def _orphans(self, current: Current, found: Sequence[StoredObject], before: int) -> list[str]:
         if not any(candidate.modified < before for candidate in found):
             return []
-        return orphans(self.storage.location, current, needed_files(self.storage, current.metadata).keys(), found, before)
+        return orphans(self.storage.location, current, self._needed(current).keys(), found, before)
 
     def _delete_orphans(self, left: Sequence[str], seen: Current, found: Sequence[StoredObject], before: int) -> None:
         """After another look: the table may have become another one while the needed files were counted."""
         current = newest(self.operations, self.table)
         still = left if current is seen else set(self._orphans(current, found, before))
-        self.storage.delete([path for path in left if path in still])
+        paths = [self._absolute(path) for path in left if path in still]
+        if paths:
+            delete_files(self.storage, [paths], Origin.LISTED, live=self._live(current))
 
     def _absolute(self, below: str) -> str:
         return file_key(f"{self.storage.location}/{below}")

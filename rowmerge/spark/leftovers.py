@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pyarrow.fs
 
 from rowmerge.spark.data_files import WriteSpec, filesystem_of
+from rowmerge.spark.written import discard_paths
 
 _LATE_TASKS = 0.3
 """Seconds after which a task that was told to stop has stopped, as a rule; a file that comes later is VACUUM's."""
@@ -26,9 +27,10 @@ def discard_attempt(*specs: WriteSpec | None) -> None:
 
 def _discard(spec: WriteSpec) -> None:
     filesystem, root = filesystem_of(spec.root)
-    for found in _files(filesystem, root, deep=bool(spec.partition)):
-        if spec.attempt in found.base_name:
-            filesystem.delete_file(found.path)
+    written = [found.path for found in _files(filesystem, root, deep=bool(spec.partition)) if spec.attempt in found.base_name]
+    # Only files of this job have the attempt's UUID in their names.
+    scheme = spec.root.partition("://")[0]
+    discard_paths(f"{scheme}://{path}" for path in written)
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, root: str, *, deep: bool) -> Iterator[pyarrow.fs.FileInfo]:

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from rowmerge.errors import StorageError
 from rowmerge.spark.data_files import filesystem_of
 from rowmerge.spark.scan import spark_path
+from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.table.files import AddedFile, Positions
 
 
@@ -76,15 +78,49 @@ class Written:
         return rows
 
     def discard(self) -> None:
-        """Delete all files."""
+        """Delete all files. A failure leaves them for VACUUM."""
         discard([*self.files, *self.change_rows])
 
 
+@dataclass(frozen=True)
+class DataFolder:
+    """Implements `rowmerge.storage.deletion.FileDeleter` by the file systems that write data files."""
+
+    location: str
+
+    def at(self, location: str) -> DataFolder:
+        return DataFolder(location)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            absolute = f"{self.location}/{path}"
+            filesystem, inner = filesystem_of(absolute)
+            try:
+                filesystem.delete_file(inner)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageError(absolute, str(error)) from error
+
+
 def discard(files: Iterable[AddedFile]) -> None:
-    """Delete files that no version lists: those of a command that failed for certain."""
-    for file in files:
-        filesystem, path = filesystem_of(file.path)
-        filesystem.delete_file(path)
+    """Delete files that no version lists: those of a command that failed for certain. A failure leaves them for VACUUM."""
+    discard_paths(file.path for file in files)
+
+
+def discard_paths(paths: Iterable[str]) -> None:
+    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM.
+
+    The paths are this process's own choice, below the location of their table's data, so any common folder of them will do.
+    """
+    by_store: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        by_store.setdefault(tuple(path.split("/")[:3]), []).append(path)
+    for written in by_store.values():
+        folder = written[0].rpartition("/")[0]
+        while not all(path.startswith(f"{folder}/") for path in written):
+            folder = folder.rpartition("/")[0]
+        clean_up(DataFolder(folder), [written], Origin.WRITTEN)
 
 
 def written_of(message: Mapping[str, Any]) -> Written:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rowmerge.delta import vacuum
 from rowmerge.delta.log import commit_path
 from rowmerge.delta.vacuum import referenced
-from rowmerge.errors import PlanError, StorageError, UnsupportedTableFeature
+from rowmerge.errors import LiveFileProtected, PlanError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -276,3 +277,16 @@ def test_what_comes_back_meanwhile_is_not_deleted(lake: Lake) -> None:
     table.commit = restoring  # type: ignore[method-assign, assignment]
     vacuumed(lake)
     assert name in on_disk(lake)
+
+
+def test_a_live_file_that_vacuum_takes_for_an_old_one_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = Lake(tmp_path)
+    lake.create(lake.file([1, 2]), lake.file([3]))
+    for path in tmp_path.glob("*.parquet"):
+        os.utime(path, (0, 0))
+    monkeypatch.setattr(vacuum, "referenced", lambda snapshot: frozenset())
+    monkeypatch.setattr(vacuum.Vacuum, "_kept", lambda self, snapshot, before: set())
+    with pytest.raises(LiveFileProtected, match="is a live file of the table"):
+        lake.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
+    assert Lake(tmp_path).ids() == [1, 2, 3]
+    assert lake.table.history()[0].parameters["status"] == "FAILED"

@@ -1,0 +1,193 @@
+"""On a store that lets nobody delete, statements end as elsewhere: only those whose purpose is the deletion fail."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.result import RowChanges, Timings
+from rowmerge.delta import DeltaTable
+from rowmerge.errors import StorageError
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.rewriting import ManifestRewriting
+from rowmerge.spark import written as written_files
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Table, TableDefinition, VacuumOptions
+from tests.unit.changes.operations import written
+from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
+
+MERGE_ON_READ = {"rowmerge.write.mode": "merge-on-read"}
+NOW = VacuumOptions(retain_hours=0, check_retention=False, record=False)
+DENIED = "AccessDenied: s3:DeleteObject"
+
+
+class Undeletable(Storage):
+    """A folder of which nothing may be deleted."""
+
+    def child(self, path: str) -> Storage:
+        return Undeletable(f"{self.location}/{path}")
+
+    def at(self, location: str) -> Storage:
+        return Undeletable(location)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            raise StorageError(f"{self.location}/{path}", DENIED)
+
+
+class UndeletableFiles:
+    """The same as a file system of data files."""
+
+    def delete_file(self, path: str) -> None:
+        raise PermissionError(13, DENIED)
+
+
+@pytest.fixture(autouse=True)
+def undeletable_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written_files, "filesystem_of", lambda path: (UndeletableFiles(), path))
+
+
+@pytest.fixture(params=["delta", "iceberg"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Table]:
+    """Opens the table as another process would."""
+
+    def table() -> Table:
+        storage = Undeletable(str(tmp_path / "t"))
+        return DeltaTable(storage, "s.t") if request.param == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+
+    return table
+
+
+def create(table: Table, ids: Sequence[int], **properties: str) -> None:
+    definition = TableDefinition(ID_NAME, (), properties)
+    committed(table.create(definition, Change("CREATE TABLE", definition=definition)))
+    if ids:
+        append(table, ids)
+
+
+def append(table: Table, ids: Sequence[int]) -> int:
+    snapshot = table.snapshot()
+    return committed(table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, ids)))))
+
+
+def mark(table: Table, at: int, base: Any = None) -> Outcome:
+    """Mark one row of the only file as deleted."""
+    snapshot = base or table.snapshot()
+    (path,) = snapshot.files()["path"].to_pylist()
+    rows = snapshot.deleted_positions([path]).get(path, Positions()) | Positions([at])
+    return table.commit(snapshot, Change("DELETE", files=FileChanges(deleted={path: rows}), reads=Reads()))
+
+
+def ids(table: Table) -> list[int]:
+    return sorted(live_rows(table.snapshot())["id"].to_pylist())
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name.startswith("rowmerge")]
+
+
+def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    create(opened(), [1, 2])
+    table, made = opened(), list[tuple[AddedFile, ...]]()
+
+    def attempt() -> Attempt:
+        snapshot = table.snapshot()
+        old = tuple(snapshot.files()["path"].to_pylist())
+        made.append(written(snapshot, [1, 2, len(made)]))
+        if len(made) < 4:
+            # Somebody else rewrites the same file first.
+            other = opened()
+            change = Change("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
+            committed(other.commit(other.snapshot(), change))
+        change = Change("MERGE", files=FileChanges(made[-1], old), reads=Reads(frozenset(old)))
+        return Attempt(snapshot, change, RowChanges(), made[-1])
+
+    with caplog.at_level(logging.WARNING):
+        result = commit_with_retry(table, attempt, Timings())
+    assert result.attempts == 4 and ids(opened()) == [1, 2, 3]
+    assert all(Path(file.path.removeprefix("file://")).exists() for files in made for file in files)
+    told = warnings(caplog)
+    assert told and len(told) == len(set(told)), "one warning per place"
+    assert all(str(tmp_path / "t") in text and DENIED in text for text in told)
+
+
+def test_a_conflict_is_the_error_and_not_what_is_left_of_it(opened: Callable[[], Table]) -> None:
+    create(opened(), [1, 2, 3], **MERGE_ON_READ)
+    table = opened()
+    base = table.snapshot()
+    committed(mark(opened(), 1))
+    assert isinstance(mark(table, 1, base), Conflicted)
+    assert ids(opened()) == [1, 3]
+
+
+def test_files_of_an_earlier_attempt_may_stay(opened: Callable[[], Table]) -> None:
+    create(opened(), [1, 2, 3], **MERGE_ON_READ)
+    table = opened()
+    base = table.snapshot()
+    committed(mark(opened(), 0))
+    assert isinstance(mark(table, 2, base), Committed)
+    assert ids(opened()) == [2]
+
+
+def test_old_metadata_may_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = IcebergTable(DirectoryOperations(Undeletable(str(tmp_path / "t")), "s.t"), "s.t")
+    create(table, [], **{"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"})
+    with caplog.at_level(logging.WARNING):
+        for id_ in range(5):
+            append(table, [id_])
+    assert ids(table) == list(range(5))
+    assert len(list((tmp_path / "t/metadata").glob("v*.metadata.json"))) == 6
+    (told,) = warnings(caplog)
+    assert f"file://{tmp_path}/t" in told
+
+
+def test_rewritten_manifests_that_lose_a_race_may_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = Undeletable(str(tmp_path / "t"))
+    operations = DirectoryOperations(storage, "s.t")
+    table = IcebergTable(operations, "s.t")
+    create(table, [1])
+    append(table, [2])
+    commit = operations.commit
+
+    def late(*arguments: Any) -> Any:
+        monkeypatch.setattr(operations, "commit", commit)
+        append(IcebergTable(DirectoryOperations(storage, "s.t"), "s.t"), [9])
+        return commit(*arguments)
+
+    monkeypatch.setattr(operations, "commit", late)
+    ManifestRewriting(operations, "s.t").commit()
+    assert ids(IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")) == [1, 2, 9]
+
+
+def test_vacuum_reports_that_it_could_not_delete(opened: Callable[[], Table], tmp_path: Path) -> None:
+    create(opened(), [1])
+    junk = tmp_path / "t/data/junk.parquet"
+    junk.parent.mkdir(exist_ok=True)
+    junk.touch()
+    os.utime(junk, (0, 0))
+    with pytest.raises(StorageError, match=f"junk.parquet: {DENIED}"):
+        opened().vacuum(NOW)
+
+
+def test_drop_reports_that_it_could_not_delete(tmp_path: Path) -> None:
+    catalog = DirectoryCatalog(Undeletable(str(tmp_path)))
+    create(catalog.table_at("default", "t", "delta"), [])
+    with pytest.raises(StorageError, match=DENIED):
+        catalog.drop_table("default", "t")
+
+
+def test_a_warehouse_opens_and_views_are_replaced(tmp_path: Path) -> None:
+    catalog = DirectoryCatalog(Undeletable(str(tmp_path)))
+    columns = Struct((Field("id", Primitive("long")),))
+    for number in range(20):
+        sql = f"select {number} as id"
+        assert catalog.put_view("default", "v", sql, default_schema="default", columns=columns, or_replace=True).sql == sql

@@ -1,0 +1,130 @@
+"""Metadata that names files of others deletes none of them: neither through its log nor through its manifests."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from rowmerge.errors import LiveFileProtected
+from rowmerge.iceberg import vacuum
+from rowmerge.iceberg.reachable import FileKind
+from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshot import VacuumOptions
+from tests.unit.iceberg.lake import Lake
+
+NOW = VacuumOptions(retain_hours=0, check_retention=False)
+CLEANED = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """A table that deletes old metadata, beside a folder of others, to which a link leads."""
+    lake = Lake(tmp_path / "t")
+    lake.create(CLEANED)
+    lake.append([1])
+    (tmp_path / "others").mkdir()
+    for folder in (tmp_path, tmp_path / "others"):
+        for name in ("victim.txt", "v1.metadata.json"):
+            (folder / name).write_text("precious")
+    (tmp_path / "t/metadata/link").symlink_to(tmp_path / "others")
+    return lake
+
+
+def add_to_log(lake: Lake, path: str) -> Lake:
+    """Add an entry to the metadata log of the newest version, and open the table again."""
+    file = max((lake.folder / "metadata").glob("v*.metadata.json"), key=lambda path: int(path.name[1:].split(".")[0]))
+    content = json.loads(file.read_text())
+    entry = {"timestamp-ms": content["last-updated-ms"] - 1, "metadata-file": path.format(t=lake.folder, newest=file.name)}
+    file.write_text(json.dumps({**content, "metadata-log": [entry, *content["metadata-log"]]}))
+    return Lake(lake.folder)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "file://{t}/../victim.txt",
+        "file://{t}/../v1.metadata.json",
+        "file://{t}/metadata/../../v1.metadata.json",
+        "file://{t}/metadata/%2e%2e/%2e%2e/v1.metadata.json",
+        "file://{t}/metadata/..%2f..%2fv1.metadata.json",
+        "file://{t}/metadata/link/v1.metadata.json",
+        "file:{t}/../others/v1.metadata.json",
+        "{t}/../victim.txt",
+    ],
+)
+def test_a_metadata_log_deletes_nothing_of_others(lake: Lake, tmp_path: Path, path: str) -> None:
+    again = add_to_log(lake, path)
+    again.append([2])
+    again.append([3])
+    assert again.ids() == [1, 2, 3]
+    for folder in (tmp_path, tmp_path / "others"):
+        assert {"victim.txt", "v1.metadata.json"} <= {file.name for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize("spelled", ["{t}/data/{name}", "{t}/metadata/../data/{name}", "{t}/metadata/%2e%2e/data/{name}"])
+def test_a_metadata_log_deletes_no_data_file(lake: Lake, spelled: str) -> None:
+    (path,) = lake.paths
+    again = add_to_log(lake, "file://" + spelled.replace("{name}", path.rpartition("/")[2]))
+    again.append([2])
+    assert again.ids() == [1, 2]
+
+
+def test_a_metadata_log_does_not_delete_the_current_version(lake: Lake) -> None:
+    again = add_to_log(lake, "file://{t}/metadata/./v3.metadata.json")
+    again.append([2])
+    assert again.current.version == 3
+    assert Lake(lake.folder).ids() == [1, 2]
+
+
+# ------------------------------------------------------------------ expiry and VACUUM
+
+
+def registered(lake: Lake, path: Path) -> None:
+    """Add a file of another table to the table, and remove it again."""
+    source = Lake(path)
+    source.create()
+    source.append([7, 8])
+    (file,) = source.table.snapshot().files().to_pylist()
+    lake.change(added=(AddedFile(file["path"], file["size"], 2),))
+    lake.remove(7)
+
+
+def expire(lake: Lake) -> tuple[str, ...]:
+    time.sleep(0.005)
+    return lake.table.vacuum(NOW).paths
+
+
+def test_expiry_deletes_named_files_in_the_locations_of_the_properties(lake: Lake, tmp_path: Path) -> None:
+    for number, name in enumerate(("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")):
+        source = tmp_path / f"source{number}"
+        lake = Lake(tmp_path / f"t{number}")
+        lake.create({name: f"{source}/data/"})
+        registered(lake, source)
+        unnamed = source / "data/unnamed.parquet"
+        unnamed.touch()
+        told = expire(lake)
+        assert [path for path in told if "source" in path] and list((source / "data").iterdir()) == [unnamed], name
+
+
+@pytest.mark.parametrize("location", [None, "{source}/metadata", "{source}/dat", "{source}/data/../metadata"])
+def test_expiry_deletes_nothing_outside_of_them(lake: Lake, tmp_path: Path, location: str | None) -> None:
+    source = tmp_path / "source"
+    table = Lake(tmp_path / "second")
+    table.create({} if location is None else {"write.data.path": location.format(source=source)})
+    registered(table, source)
+    assert not [path for path in expire(table) if "source" in path]
+    assert Lake(source).ids() == [7, 8]
+
+
+def test_a_live_file_that_expiry_takes_for_an_expired_one_stops_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.append([2])
+    live = lake.paths[0]
+    monkeypatch.setattr(vacuum, "only_expired", lambda *_: {live: FileKind.DATA})
+    monkeypatch.setattr(vacuum.Vacuum, "_expire", lambda self, options: {live: FileKind.DATA})
+    before = lake.on_disk()
+    with pytest.raises(LiveFileProtected, match="is a live file of the table"):
+        expire(lake)
+    assert lake.on_disk() == before

@@ -1,0 +1,60 @@
+"""Data files that no version lists are deleted wherever their partitions lie, and a failure to delete them fails nothing."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rowmerge.spark.data_files import WriteSpec
+from rowmerge.spark.leftovers import discard_attempt
+from rowmerge.spark.partitions import PartitionKey
+from rowmerge.spark.written import discard
+from rowmerge.table.files import AddedFile
+
+PARTITIONS = ["x=1", "x=..%2F..%2Fetc", "x=%25", "x=a b"]
+
+
+def files(root: Path) -> list[AddedFile]:
+    for folder in PARTITIONS:
+        (root / folder).mkdir(parents=True)
+        (root / folder / "part-job.parquet").touch()
+        (root / folder / "part-other.parquet").touch()
+    return [AddedFile(f"file://{root}/{folder}/part-job.parquet", 0, 0) for folder in PARTITIONS]
+
+
+def left(root: Path) -> list[str]:
+    return [path.name for path in root.rglob("*") if path.is_file()]
+
+
+def test_files_of_all_partitions_are_deleted(tmp_path: Path) -> None:
+    written = files(tmp_path / "t")
+    (tmp_path / "t/x=1/part-job.parquet").unlink()
+    elsewhere = files(tmp_path / "u%20v")
+    discard([*written, *elsewhere])
+    assert left(tmp_path) == ["part-other.parquet"] * 2 * len(PARTITIONS)
+
+
+def test_files_of_a_failed_job_are_deleted(tmp_path: Path) -> None:
+    files(tmp_path)
+    key = PartitionKey("x", "x", ("x",), pa.string(), "identity")
+    empty = pa.schema([])
+    spec = WriteSpec(f"file://{tmp_path}", (), empty, empty, False, (key,), False, frozenset(), attempt="job")
+    discard_attempt(spec, None)
+    assert left(tmp_path) == ["part-other.parquet"] * len(PARTITIONS)
+
+
+def test_a_failure_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    written = files(tmp_path)
+    for file in written:
+        path = file.path.removeprefix("file://")
+        os.unlink(path)
+        os.mkdir(path)  # nobody can delete it as a file
+    with caplog.at_level(logging.WARNING):
+        discard(written)
+        discard(written)
+    (record,) = caplog.records
+    assert f"file://{tmp_path}" in record.getMessage()

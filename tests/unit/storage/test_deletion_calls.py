@@ -1,0 +1,67 @@
+"""Only `rowmerge/storage/deletion.py` calls the methods that delete files, apart from a few places that state their reason."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "rowmerge"
+DELETING = {"delete", "delete_in_order", "delete_file", "delete_dir", "delete_dir_contents", "unlink", "rmtree"}
+IMPLEMENTATIONS = ("storage/store.py", "storage/deletion.py")
+EXCEPTIONS = {
+    "catalog/directory.py drop_schema": "the marker of a schema",
+    "catalog/directory.py _drop": "the pointer to an external table, and the metadata of a view",
+    "catalog/functions.py drop": "the file of a function",
+    "session/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
+    "sql/parser.py ": "a function that parses DELETE",
+    "spark/data_files.py abort": "runs on executors, which have no rowmerge, and deletes the files that the same object wrote",
+    "spark/written.py delete": "the implementation for data files of what `deletion.py` calls",
+}
+"""File and function of each direct call, and what it deletes."""
+
+
+def calls(source: str) -> Iterator[str]:
+    """Yield the function of each call, or other use, of a method that deletes files."""
+
+    def visit(node: ast.AST, function: str) -> Iterator[str]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node.name
+        if isinstance(node, ast.Attribute) and node.attr in DELETING and isinstance(node.ctx, ast.Load):
+            yield function
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, function)
+
+    return visit(ast.parse(source), "")
+
+
+def direct_calls() -> set[str]:
+    return {
+        f"{path.relative_to(PACKAGE)} {function}"
+        for path in PACKAGE.rglob("*.py")
+        if str(path.relative_to(PACKAGE)) not in IMPLEMENTATIONS
+        for function in calls(path.read_text(encoding="utf-8"))
+    }
+
+
+def test_no_module_deletes_files_of_tables_by_itself() -> None:
+    assert direct_calls() - EXCEPTIONS.keys() == set(), "call rowmerge.storage.deletion.delete_files or clean_up"
+
+
+def test_the_exceptions_are_in_use() -> None:
+    assert EXCEPTIONS.keys() - direct_calls() == set()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def f(storage):\n    storage.delete(['a'])",
+        "def f(self):\n    self._storage.delete_in_order(paths)",
+        "def f(storage):\n    at_once([partial(storage.delete, ['a'])])",
+        "def f(path):\n    path.unlink()",
+    ],
+)
+def test_a_direct_call_is_detected(source: str) -> None:
+    assert list(calls(source)) == ["f"]
