@@ -24,7 +24,7 @@ from rowmerge.catalog.layout import (
 )
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.catalog.relation import Relation, View
-from rowmerge.catalog.removal import LOG, METADATA, finish_removal, is_dropped, remove_table
+from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
 from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, first_metadata, next_metadata, version_of, view_of
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
@@ -34,6 +34,7 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.schema import Struct, quote
+from rowmerge.table.drop_markers import marked_versions
 from rowmerge.table.snapshot import Table
 
 DEFAULT_SCHEMA = "default"
@@ -229,7 +230,9 @@ class DirectoryCatalog:
                 version = found.version + 1
                 content = next_metadata(found.content, version, text, _now())
             else:
-                version, content = 1, first_metadata(folder.location, text, _now())
+                # After the last version of an Iceberg table that was dropped in the folder.
+                version = 1 + max(_dropped_versions(folder), default=0)
+                content = first_metadata(folder.location, text, _now())
             if folder.put_if_absent(file_of(version), json.dumps(content, ensure_ascii=False, indent=2).encode()) is Put.CREATED:
                 _forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation(fold(schema), fold(name), "view", None), content, version, f"{folder.location}/{file_of(version)}")
@@ -298,7 +301,7 @@ class DirectoryCatalog:
             folder_of(schema)
             raise SchemaNotFound(fold(schema), self.schemas())
         folder = self._folder(schema, name)
-        finish_removal(folder)
+        finish_drops(folder, _shown(schema, name))
         return folder
 
     def _drop(self, relation: Relation) -> None:
@@ -313,10 +316,10 @@ class DirectoryCatalog:
                 # The newest goes last: until then the view is what it was.
                 folder.delete_in_order([file_of(version) for version in _versions(folder)])
             case DeltaFolder():
-                remove_table(folder, LOG)
+                drop_table(folder, str(relation), LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)
             case IcebergFolder():
-                remove_table(folder, METADATA)
+                drop_table(folder, str(relation), METADATA)
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
 
@@ -328,8 +331,7 @@ class DirectoryCatalog:
     def _finish_removals(self, schema: str) -> None:
         for name in self._storage.folders(folder_of(schema)):
             folder = self._storage.child(f"{folder_of(schema)}/{name}")
-            if is_dropped(folder):
-                finish_removal(folder)
+            finish_drops(folder, f"{schema}.{name}")
 
     def _not_found(self, schema: str, name: str) -> TableNotFound:
         schema, name = fold(schema), fold(name)
@@ -369,8 +371,13 @@ def _relation(schema: str, name: str, found: Found) -> Relation:
 
 
 def _versions(folder: Storage) -> list[int]:
-    """Ascending."""
-    return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None)
+    """Return the versions of a view in ascending order. A version at which an Iceberg table was dropped is no view's."""
+    last_drop = max(_dropped_versions(folder), default=0)
+    return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None and version > last_drop)
+
+
+def _dropped_versions(folder: Storage) -> list[int]:
+    return marked_versions(folder, "iceberg")
 
 
 def _forget_versions(folder: Storage, last: int) -> None:

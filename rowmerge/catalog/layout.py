@@ -12,10 +12,13 @@ from urllib.parse import urlsplit
 
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, parse, version_of
+from rowmerge.delta.dropping import has_dropped_table
 from rowmerge.errors import ConfigurationError, CorruptLog
+from rowmerge.iceberg.operations import DROPPED_TABLE
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
+from rowmerge.table.drop_markers import MARKERS
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table that says where the table is."""
@@ -55,7 +58,7 @@ class ViewFolder:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """A table whose deletion was begun and not finished."""
+    """A table whose deletion rowmerge 0.1.0 began and did not finish."""
 
 
 Found = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Leftovers
@@ -76,9 +79,10 @@ def look(folder: Storage, tables: Cache[bool] | None = None) -> Found | None:
     inside, dropped, log, metadata = at_once(asked)
     if (LOG in inside or METADATA in inside) and dropped:
         return Leftovers()
-    if LOG in inside and (log or _has_old_log(folder)):
+    has_drops = MARKERS in inside
+    if LOG in inside and (log or _has_old_log(folder)) and not (has_drops and has_dropped_table(folder)):
         return DeltaFolder()
-    if METADATA in inside and (found := _look_at_metadata(folder, metadata, tables)) is not None:
+    if METADATA in inside and (found := _look_at_metadata(folder, metadata, None if has_drops else tables)) is not None:
         return found
     return read_pointer(folder)
 
@@ -106,6 +110,8 @@ def _look_at_metadata(folder: Storage, inside: Sequence[StoredObject], tables: C
         return None
     if "view-uuid" in content:
         return ViewFolder(newest, content)
+    if (content.get("properties") or {}).get(DROPPED_TABLE) == "true":
+        return None
     if tables is not None:
         tables.put((folder.location, objects[file_of(newest)]), True, 1)
     return IcebergFolder()

@@ -1,11 +1,11 @@
-"""How a managed table's folder is deleted so that a kill in the middle leaves the table, or no table, and never half of one."""
+"""Drop a managed table so that a kill in the middle leaves the table, or no table, and never half of one."""
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from uuid import uuid4
 
+from rowmerge.delta import dropping as delta
+from rowmerge.iceberg import dropping as iceberg
 from rowmerge.iceberg.operations import DROPPED
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
@@ -14,25 +14,31 @@ from rowmerge.storage.store import Storage
 LOG, METADATA = "_delta_log", "metadata"
 """The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
 
-From the put of DROPPED in one of them on, the table does not exist; it is the last file to go."""
+rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist. DROPPED is the last file to go."""
 
 
 def is_dropped(folder: Storage) -> bool:
-    """Whether a table's deletion was begun here and not finished."""
+    """Whether rowmerge 0.1.0 began to delete a table here, and has not finished."""
     return any(at_once([partial(folder.exists, f"{log}/{DROPPED}") for log in (LOG, METADATA)]))
 
 
-def remove_table(folder: Storage, log: str) -> None:
-    """Delete a table with its log or metadata in a folder: mark it as dropped, then finish."""
-    folder.put_if_absent(f"{log}/{DROPPED}", json.dumps({"id": str(uuid4())}).encode())
-    finish_removal(folder)
+def drop_table(folder: Storage, table: str, log: str) -> None:
+    """Drop the table that has its log or metadata in `log`. Raises StorageError if it is certainly still there, CommitStateUnknown."""
+    (delta if log == LOG else iceberg).drop_table(folder, table)
 
 
-def finish_removal(folder: Storage) -> None:
-    """Go on with a deletion from wherever it stopped: data files, then the log from its oldest entry, the marker last.
+def finish_drops(folder: Storage, table: str) -> None:
+    """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError."""
+    _finish_old_removal(folder)
+    delta.finish_drop(folder)
+    iceberg.finish_drop(folder, table)
 
-    The oldest first, so that other readers find no table rather than an old version of it. When somebody else finishes the same
-    deletion and makes a new table here meanwhile, the marker is no longer the same and nothing more is deleted.
+
+def _finish_old_removal(folder: Storage) -> None:
+    """Go on with a deletion that rowmerge 0.1.0 began: data files, then the log from its oldest entry, the marker last.
+
+    The oldest goes first, so that other readers find no table rather than an old version of it. If another process finishes the same
+    deletion and creates a new table here meanwhile, the marker is no longer the same, and nothing more is deleted.
     """
     for log in (LOG, METADATA):
         dropped = f"{log}/{DROPPED}"

@@ -14,6 +14,8 @@ from rowmerge.table.schema import Struct, schema_from_json, to_json
 Action = Mapping[str, Any]
 """One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""
 
+DROPPED = "rowmerge.dropped"
+"""The property of the version that ends the log of a dropped table, until a new table continues it."""
 _IMPLIED_BY_WRITER = (
     (2, ("appendOnly", "invariants")),
     (3, ("checkConstraints",)),
@@ -124,6 +126,11 @@ class Metadata:
     def schema(self) -> Struct:
         """The table's columns. Raises ValueError for a type that is not known."""
         return schema_from_json(json.loads(self.schema_string))
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether this is the metadata of a dropped table."""
+        return self.configuration.get(DROPPED) == "true"
 
     @property
     def mapping_mode(self) -> str:

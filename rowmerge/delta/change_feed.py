@@ -143,7 +143,11 @@ class ChangeFeed:
 
     def _before(self, start: int) -> Metadata | None:
         """What the first version of the range replaced; None when that is gone, or there was nothing."""
-        return self.snapshot_at(start - 1).metadata if start > self.listing.oldest_readable else None
+        try:
+            return self.snapshot_at(start - 1).metadata if start > self.listing.oldest_readable else None
+        except VersionNotFound:
+            # The version before the first one of a table that continues the log of a dropped table.
+            return None
 
     def _check(self, version: _Version, read_as: DeltaSnapshot) -> None:
         """Change rows were kept, and fit the columns that they are read in."""

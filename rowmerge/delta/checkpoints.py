@@ -62,12 +62,14 @@ def is_due(version: int, metadata: Metadata) -> bool:
     return version > 0 and version % checkpoint_interval(metadata.configuration) == 0
 
 
-def try_checkpoint(storage: Storage, state: State) -> None:
-    """Write the checkpoint of a version that is committed; a failure is logged and does no harm."""
+def try_checkpoint(storage: Storage, state: State) -> bool:
+    """Write the checkpoint of a version that is committed. A failure is logged. Returns whether the checkpoint was written."""
     try:
         write_checkpoint(storage, state)
+        return True
     except (RowmergeError, pa.ArrowException, OSError) as error:
         logger.warning("No checkpoint of version %d was written at %s: %s", state.version, storage.location, error)
+        return False
 
 
 def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) -> None:

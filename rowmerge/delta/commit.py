@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
 from rowmerge.delta.checkpoint_reading import read_checkpoint
 from rowmerge.delta.conflicts import Ours, find_conflict
-from rowmerge.delta.definition import changed_table, cloned_table, new_table, replaced_table
+from rowmerge.delta.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
 from rowmerge.delta.ndjson import Document, other_actions
-from rowmerge.delta.properties import DELETION_VECTORS, isolation_level, serializable, tombstone_retention
+from rowmerge.delta.properties import DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, isolation_level, serializable, tombstone_retention
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.restore import restored_table
 from rowmerge.delta.row_tracking import gives_ids, keeps_ids, with_ids
@@ -41,7 +41,10 @@ _CLUSTERING = "delta.clustering"
 
 @dataclass
 class Commit:
-    """One change on its way into a table's log. `base` is None for the commit that creates the table."""
+    """One change on its way into a table's log.
+
+    `base` is None for the commit that creates the table. `dropped` is then the version of a table that was dropped in the folder, else -1.
+    """
 
     storage: Storage
     table: str
@@ -50,12 +53,13 @@ class Commit:
     protocol: Protocol
     metadata: Metadata
     now: int
+    dropped: int = -1
     transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     written: bytes = b""
     """What was put last: after Committed, the commit."""
 
     def __post_init__(self) -> None:
-        self._state = empty_state() if self.base is None else self.base.state
+        self._state = replace(empty_state(), version=self.dropped) if self.base is None else self.base.state
         self._writer = FileWriter(self.storage, self.base, self.metadata, self._state.domains, self.change, self.now)
         self._deleted = dict(self.change.files.deleted)
         self._fixed: list[Action] | None = None
@@ -131,7 +135,7 @@ class Commit:
                 included = self._is_included(read_checkpoint(self.storage, newer[0]))
                 if included is None:
                     return Unknown(f"a newer checkpoint does not say whether it contains version {version}")
-                return Put.CREATED if included else self._withdrawn("the log was cleaned since, and its versions are newer")
+                return Put.CREATED if included else self._withdrawn("the log was cleaned or the table was dropped since")
             if self.base is None or self._is_of_base(listing):
                 return Put.CREATED
             if listing.newest == version:
@@ -158,7 +162,7 @@ class Commit:
             application, version = self.change.transaction
             known = state.transactions.get(application)
             return known is not None and known.version >= version
-        if self.base is None:
+        if self.base is None or state.metadata is None or state.metadata.id != self.metadata.id:
             return state.metadata is not None and state.metadata.id == self.metadata.id
         if self.metadata != self.base.metadata and state.metadata == self.metadata:
             return True
@@ -273,14 +277,20 @@ class Commit:
         return self.transaction_id.encode() in data
 
 
-def creation(storage: Storage, table: str, definition: TableDefinition, change: Change) -> Commit:
-    """The first commit of a table. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
+def creation(storage: Storage, table: str, definition: TableDefinition, change: Change, dropped: int = -1) -> Commit:
+    """The first commit of a table, after the version at which another table was dropped in its folder (-1: none was).
+
+    Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+    """
     now = _now()
     if isinstance(change.cloned, DeltaSnapshot):
         protocol, metadata = cloned_table(table, (change.cloned.protocol, change.cloned.metadata), None, definition, now)
     else:
         protocol, metadata = new_table(table, definition, now)
-    return Commit(storage, table, None, change, protocol, metadata, now)
+    if dropped >= 0 and is_on(metadata, IN_COMMIT_TIMESTAMPS):
+        # The version of the drop has no in-commit timestamp. So the log says from which version on there are some.
+        metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(dropped + 1, now)})
+    return Commit(storage, table, None, change, protocol, metadata, now, dropped)
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:

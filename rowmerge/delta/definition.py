@@ -64,6 +64,11 @@ def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protoc
     return _complete(table, _LEAST, empty, definition)
 
 
+def timestamps_from(version: int, now: int) -> dict[str, str]:
+    """Return the properties of a table whose in-commit timestamps begin at a version above 0 (PROTOCOL.md, In-Commit Timestamps)."""
+    return dict(zip(_ICT_KEPT[1:], (str(version), str(now)), strict=True))
+
+
 def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """The actions of CREATE OR REPLACE: everything anew but the table's id and its protocol, which never shrinks."""
     kept = {name: metadata.configuration[name] for name in _ICT_KEPT if name in metadata.configuration}

@@ -9,7 +9,7 @@ from typing import Any
 from rowmerge.delta.actions import Metadata, Protocol, text
 from rowmerge.delta.features import is_on
 from rowmerge.delta.log import LogListing, commit_path, read_documents
-from rowmerge.delta.ndjson import Document, other_actions
+from rowmerge.delta.ndjson import Document, is_drop, other_actions
 from rowmerge.delta.properties import IN_COMMIT_TIMESTAMPS
 from rowmerge.delta.winners import commit_info
 from rowmerge.storage.store import Storage
@@ -19,7 +19,7 @@ _BATCH = 100
 
 
 def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
-    """Newest first. Raises CorruptLog, StorageError."""
+    """Newest first, back to the creation of the table. Raises CorruptLog, StorageError."""
     commits = islice(_newest_first(storage, listing), limit)
     return [_entry(version, commit_info(other_actions(document)), listing.modified(version)) for version, document in commits]
 
@@ -36,10 +36,14 @@ def find_transaction(storage: Storage, listing: LogListing, application: str, nu
 
 
 def _newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
+    """Yield the commits of the table. Those of a table that was dropped in its place are not among them."""
     versions = sorted(listing.commits, reverse=True)
     for start in range(0, len(versions), _BATCH):
         batch = versions[start : start + _BATCH]
-        yield from zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True)
+        for version, document in zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True):
+            if is_drop(document):
+                return
+            yield version, document
 
 
 def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:

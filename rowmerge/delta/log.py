@@ -18,6 +18,7 @@ LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})\.parquet|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
+_NUMBERED = re.compile(rf"{LOG}/(\d{{20}})\.")
 _READERS = 8
 
 
@@ -27,6 +28,12 @@ def commit_path(version: int) -> str:
 
 def checkpoint_path(version: int) -> str:
     return f"{LOG}/{version:020d}.checkpoint.parquet"
+
+
+def version_of_file(path: str) -> int | None:
+    """Return the version whose commit, checkpoint or checksum a file of the log is, None for another file."""
+    match = _NUMBERED.match(path)
+    return int(match[1]) if match else None
 
 
 @dataclass(frozen=True)

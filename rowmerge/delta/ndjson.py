@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from rowmerge.delta.actions import Action
+from rowmerge.delta.actions import DROPPED, Action, Metadata
 from rowmerge.delta.columns import ADD, REMOVE, file_schema, partition_type, rows_of, tombstone_schema
 from rowmerge.errors import CorruptLog
 
@@ -48,6 +48,13 @@ def other_actions(document: Document) -> list[Action]:
     if not lines:
         raise CorruptLog(document.path, "the file is empty")
     return [_parsed(document, number, line) for number, line in enumerate(lines, 1) if not line.startswith(_FILE_ACTIONS)]
+
+
+def is_drop(document: Document) -> bool:
+    """Whether a commit drops the table. Raises CorruptLog."""
+    if f'"{DROPPED}"'.encode() not in document.data:
+        return False
+    return any(Metadata.of(fields).is_dropped for action in other_actions(document) if (fields := action.get("metaData")))
 
 
 def cdc_actions(document: Document) -> list[Action]:

@@ -10,6 +10,7 @@ from rowmerge.delta.actions import Metadata
 from rowmerge.delta.change_feed import ChangeFeed
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
+from rowmerge.delta.dropping import FORMAT, is_dropped_at
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
@@ -22,6 +23,7 @@ from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import (
@@ -60,7 +62,8 @@ class DeltaTable:
         return self._storage.location
 
     def exists(self) -> bool:
-        return self._storage.exists(commit_path(0)) or list_log(self._storage).newest is not None
+        newest = list_newest(self._storage).newest
+        return newest is not None and not is_dropped_at(self._storage, newest)
 
     def snapshot(self) -> DeltaSnapshot:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
@@ -124,11 +127,17 @@ class DeltaTable:
         )
 
     def create(self, definition: TableDefinition, change: Change) -> Outcome:
-        """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
+        """The first commit: version 0, or the version after that of the table which was dropped in the folder.
+
+        Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError.
+        """
         newest = list_log(self._storage).newest
-        if newest is not None:
+        if newest is not None and not is_dropped_at(self._storage, newest):
             return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
-        return self._run(creation(self._storage, self._name, definition, change))
+        outcome = self._run(creation(self._storage, self._name, definition, change, -1 if newest is None else newest))
+        if newest is not None and isinstance(outcome, Committed):
+            delete_markers(self._storage, FORMAT, outcome.version)
+        return outcome
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots.
@@ -146,7 +155,7 @@ class DeltaTable:
     def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
         """The change rows of a range of versions up to `newest`, one of this table's snapshots. Raises as `Table.changes` says."""
         assert isinstance(newest, DeltaSnapshot)
-        feed = ChangeFeed(self._storage, list_log(self._storage), newest, lambda version: self.snapshot_at(version=version))
+        feed = ChangeFeed(self._storage, self._listing(), newest, lambda version: self.snapshot_at(version=version))
         return feed.changes(first, last)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
@@ -177,6 +186,15 @@ class DeltaTable:
             self._checkpoint(outcome.version, commit.metadata)
         return outcome
 
+    def _listing(self) -> LogListing:
+        """Return the log of this table, without the version of a table that was dropped in its place."""
+        listing = list_log(self._storage)
+        oldest = min(listing.commits, default=0)
+        if oldest == 0 or not is_dropped_at(self._storage, oldest):
+            return listing
+        commits = {version: commit for version, commit in listing.commits.items() if version > oldest}
+        return LogListing(commits, tuple(checkpoint for checkpoint in listing.checkpoints if checkpoint.version > oldest))
+
     def _checkpoint(self, version: int, metadata: Metadata) -> None:
         """Write a checkpoint when it is due. The version is committed: whatever is wrong here must not look like a failed commit."""
         try:
@@ -187,13 +205,17 @@ class DeltaTable:
 
     def _open(self, listing: LogListing, version: int | None, known: DeltaSnapshot | None) -> DeltaSnapshot:
         """A version of a listed log, the newest for None, going on from a known one where that is older."""
-        version = chosen_version(listing, self._name, version)
+        asked, version = version, chosen_version(listing, self._name, version)
         if known is not None and known.version == version:
             return known
         before = known.state if known is not None and known.version < version else None
         state = read_state(self._storage, listing, version, before, self._own)
         assert state.protocol is not None
         assert state.metadata is not None
+        if state.metadata.is_dropped:
+            if asked is None:
+                raise TableNotFound(self._name)
+            raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")
         check_readable(self._name, state.protocol, state.metadata)
         timestamp = listing.modified(version)
         if has_in_commit_timestamps(state.protocol, state.metadata, version):

@@ -26,6 +26,7 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage, StoredObject, local_path
+from rowmerge.table.drop_markers import has_markers
 from rowmerge.table.snapshot import Change, Committed, Outcome, Unknown, Vacuumed, VacuumOptions
 
 _COLLECTED = ("_change_data", "_delta_index")
@@ -91,12 +92,12 @@ class Vacuum:
         """Paths below the table that some version within the retention needs."""
         tombstones = snapshot.state.tombstones
         young = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), before))
-        kept = set(referenced(snapshot)) | _named(self.storage.location, young["path"], young["deletionVector"])
+        kept = set(referenced(snapshot)) | paths_below(self.storage.location, young["path"], young["deletionVector"])
         listing = list_log(self.storage)
         for document in _commits_since(self.storage, listing, before):
             other_actions(document)
             removes = file_actions([document], snapshot.partition_columns).removes
-            kept |= _named(self.storage.location, removes["path"], removes["deletionVector"]) | _change_files(
+            kept |= paths_below(self.storage.location, removes["path"], removes["deletionVector"]) | _change_files(
                 self.storage.location, document
             )
         return kept
@@ -141,22 +142,26 @@ class Vacuum:
 def referenced(snapshot: DeltaSnapshot) -> frozenset[str]:
     """The data files and deletion vectors of a version that lie below the table: relative to it, plain."""
     files = snapshot.state.files
-    return frozenset(_named(snapshot.location, files.column("path"), files.column("deletionVector")))
+    return frozenset(paths_below(snapshot.location, files.column("path"), files.column("deletionVector")))
 
 
 def live_paths(snapshot: DeltaSnapshot) -> list[str]:
     """Return the absolute paths of a version's data files and deletion vectors."""
     files = snapshot.state.files
-    return _absolute(snapshot.location, files.column("path"), files.column("deletionVector"))
+    return absolute_paths_of(snapshot.location, files.column("path"), files.column("deletionVector"))
 
 
-def _named(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
-    """The same of any rows of the log; paths that others did not percent-encode count as they are spelled, too."""
-    inside = {name for path in _absolute(location, paths, descriptors) if (name := _below(location, path)) is not None}
+def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
+    """Return the paths of files and deletion vectors of the log that lie below the table, relative to it.
+
+    Paths that other writers did not percent-encode count as they are spelled, too.
+    """
+    inside = {name for path in absolute_paths_of(location, paths, descriptors) if (name := _below(location, path)) is not None}
     return inside | set(paths.to_pylist())
 
 
-def _absolute(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
+def absolute_paths_of(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
+    """Return the absolute paths of files and deletion vectors of the log."""
     descriptors = descriptors.drop_null().to_pylist()
     vectors = [vector_path(location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
     return [*absolute_paths(location, paths).to_pylist(), *vectors]
@@ -194,6 +199,9 @@ def _change_files(location: str, document: Document) -> set[str]:
 def _collectable(found: Sequence[StoredObject], old: Sequence[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
     """Those that are the table's to delete: hidden files are not, nor the files of a table in a folder below."""
     inner = {o.path.split(f"/{LOG}/", 1)[0] + "/" for o in found if f"/{LOG}/" in o.path}
+    if has_markers(list(found), "iceberg"):
+        # The last metadata of an Iceberg table that was dropped here.
+        inner.add("metadata/")
     partition = _partition_prefixes(snapshot)
     checksums = {o.path: o for o in found if o.path.endswith(".crc")}
     for candidate in old:

@@ -24,12 +24,15 @@ from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commit import put_settled
+from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
 HINT = f"{FOLDER}/version-hint.text"
 DROPPED = "_dropped.json"
-"""A table in whose metadata folder this lies is being deleted: no commit goes into it any more."""
+"""rowmerge 0.1.0 deletes the table in whose metadata folder this lies: no commit goes into it any more."""
+DROPPED_TABLE = "rowmerge.dropped"
+"""The property of the version that ends a dropped table, until a new table continues its version numbers."""
 _NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
 _READS = 20
@@ -116,17 +119,34 @@ class DirectoryOperations:
         return self._storage
 
     def current(self) -> Current | None:
+        newest = self.newest()
+        return None if newest is None or is_dropped(newest.metadata) else newest
+
+    def newest(self) -> Current | None:
+        """Return the newest version, also that of a dropped table; None if there was never a table. Raises CorruptLog, StorageError."""
         known = self._known
         if known is None or not self._is_current(known):
             self._known = self._read_newest()
         return self._known
 
     def create(self, metadata: TableMetadata) -> Put | Unknown:
-        if self._read_newest() is not None:
+        newest = self._read_newest()
+        if newest is not None and not is_dropped(newest.metadata):
             return Put.EXISTED
-        put = self._put(1, metadata)
-        if put is Put.CREATED and (put := self._verified(None, 1, metadata)) is Put.CREATED:
-            self._hint(1)
+        version = 1 if newest is None or newest.version is None else newest.version + 1
+        put = self.put_first(newest, version, metadata)
+        if put is Put.CREATED and version > 1:
+            delete_markers(self._storage, "iceberg", version)
+        return put
+
+    def put_first(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Put the first version of a new table, or the version that ends a dropped one, after `base` (None: the version before is unknown).
+
+        Raises StorageError when it certainly was not put, TableNotFound for a table that rowmerge 0.1.0 drops.
+        """
+        put = self._put(version, metadata)
+        if put is Put.CREATED and (put := self._verified(base, version, metadata)) is Put.CREATED:
+            self._hint(version)
         return put
 
     def is_followed(self, base: Current) -> bool:
@@ -161,7 +181,7 @@ class DirectoryOperations:
         assert known.version is not None
         asked: list[Callable[[], Any]] = [partial(self.is_followed, known)]
         if _deletes_metadata(known.metadata):
-            asked.append(self._highest)
+            asked.append(self.highest_version)
         followed, *highest = at_once(asked)
         return not followed and highest in ([], [known.version])
 
@@ -169,17 +189,17 @@ class DirectoryOperations:
         """Read the current version: the last of those that follow the hint, or the highest if old versions were deleted."""
         hinted = self._last_following_hint()
         if hinted is not None:
-            asked: list[Callable[[], Any]] = [partial(self._read, hinted), partial(self._files, 1)]
+            asked: list[Callable[[], Any]] = [partial(self.read, hinted), partial(self._files, 1)]
             read: Current | None
             read, first = at_once(asked)
             if read is not None and first and not _deletes_metadata(read.metadata):
                 return read
         for _ in range(_READS):
-            highest = self._highest()
+            highest = self.highest_version()
             if highest is None:
                 return None
             # Others may commit and clean between the listing and the read.
-            if (read := self._read(highest)) is not None:
+            if (read := self.read(highest)) is not None:
                 return read
         raise CorruptLog(f"{self._storage.location}/{FOLDER}", "its newest metadata file was gone before it was read, each time")
 
@@ -196,7 +216,7 @@ class DirectoryOperations:
         text = (self._bytes(HINT) or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdigit() else None
 
-    def _highest(self) -> int | None:
+    def highest_version(self) -> int | None:
         """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
         listed = self._storage.list(FOLDER, after=f"{FOLDER}/v")
         return max((int(match[1]) for found in listed if (match := _NAME.match(found.path))), default=None)
@@ -207,7 +227,7 @@ class DirectoryOperations:
         there = at_once([partial(self._storage.exists, path) for path in paths])
         return [path for path, found in zip(paths, there, strict=True) if found]
 
-    def _read(self, version: int) -> Current | None:
+    def read(self, version: int) -> Current | None:
         """Read a version's metadata, None if its file is gone. Metadata with the same bytes is not parsed again."""
         for path in self._files(version)[:1]:
             if (data := self._bytes(path)) is not None:
@@ -241,12 +261,12 @@ class DirectoryOperations:
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that is being dropped.
         """
-        may_be_ghost = base is None or _deletes_metadata(base.metadata)
+        may_be_ghost = base is None or _deletes_metadata(base.metadata) or DROPPED_TABLE in {**base.metadata.properties, **metadata.properties}
         looks: list[Callable[[], Any]] = [
             partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
             partial(self._has_other_form, version),
             partial(self._has_no_base, base),
-            self._highest if may_be_ghost else partial(self._hint, version),
+            self.highest_version if may_be_ghost else partial(self._hint, version),
         ]
         try:
             dropped, other_form, no_base, highest = at_once(looks)
@@ -276,7 +296,8 @@ class DirectoryOperations:
                 named or any(newest.metadata.snapshot_by_id(each) is not None for each in snapshots)
             ):
                 return Put.CREATED
-            if not self._is_older(newest.version, version):
+            is_another_table = newest.metadata.table_uuid != metadata.table_uuid
+            if not is_another_table and not self._is_older(newest.version, version):
                 return Unknown(f"others have committed since, and no metadata tells whether they follow {_path(version)}")
         if self._bytes(_path(version)) == serialized(metadata):
             self._delete([_path(version)])
@@ -314,6 +335,11 @@ def digest_of(data: bytes | None) -> bytes:
 
 def _path(version: int) -> str:
     return f"{FOLDER}/v{version}.metadata.json"
+
+
+def is_dropped(metadata: TableMetadata) -> bool:
+    """Whether this is the metadata of a dropped table."""
+    return metadata.properties.get(DROPPED_TABLE) == "true"
 
 
 def _deletes_metadata(metadata: TableMetadata) -> bool:

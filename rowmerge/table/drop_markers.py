@@ -1,0 +1,41 @@
+"""Markers of dropped tables in a table's folder.
+
+A table that is dropped keeps its log, which ends with a version without files. A new table in the folder continues the version numbers, so
+that no late commit of the dropped table has the number of one of its versions. A marker tells the catalog to look at the newest version. It
+is put before that version, and deleted after the version that creates the new table. Its name has the version, so that no process deletes
+the marker of another drop.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.store import Storage, StoredObject
+
+MARKERS = "_dropped"
+"""The folder of the markers, below the table's folder."""
+_NAME = re.compile(rf"{MARKERS}/([a-z]+)-(\d{{20}})")
+
+
+def put_marker(storage: Storage, format_: str, version: int) -> None:
+    """Mark the version of a table that a drop is about to put. Raises StorageError."""
+    storage.put(f"{MARKERS}/{format_}-{version:020d}", b"")
+
+
+def marked_versions(storage: Storage, format_: str) -> list[int]:
+    """Return the marked versions of a table format, in ascending order. Raises StorageError."""
+    names = [match for marker in storage.list(MARKERS) if (match := _NAME.fullmatch(marker.path))]
+    return sorted(int(match[2]) for match in names if match[1] == format_)
+
+
+def delete_markers(storage: Storage, format_: str, before: int) -> None:
+    """Delete the markers of a table format whose versions are lower than `before`. It never raises."""
+    versions = [version for version in marked_versions(storage, format_) if version < before]
+    clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], Origin.LISTED)
+    storage.child(MARKERS).remove_folders()
+
+
+def has_markers(objects: list[StoredObject], format_: str) -> bool:
+    """Whether a listing of the table's folder has a marker of a table format."""
+    return any((match := _NAME.fullmatch(each.path)) and match[1] == format_ for each in objects)

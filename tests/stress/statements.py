@@ -1,0 +1,332 @@
+"""One process of the stress test: random statements on one table, with stops and kills at random storage calls."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+import deltalake
+import pyarrow.parquet as pq
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.delta import commit as delta_commit
+from rowmerge.delta import dropping as delta_dropping
+from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
+from rowmerge.iceberg import dropping as iceberg_dropping
+from rowmerge.iceberg.operations import DirectoryOperations
+from rowmerge.iceberg.snapshot import IcebergSnapshot
+from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, Snapshot, Table, TableDefinition, Unknown, VacuumOptions
+from tests.unit.changes.operations import optimize, written
+from tests.unit.delta.small_tables import ID_NAME
+
+Rows = dict[int, int]
+"""The value of each id."""
+SCHEMA, NAME = "default", "t"
+PROPERTIES = {
+    "delta": {"delta.logRetentionDuration": "interval 1 seconds", "delta.checkpointInterval": "5"},
+    "iceberg": {"write.metadata.delete-after-commit.enabled": "true", "commit.manifest.min-count-to-merge": "4"},
+}
+_RETENTION = 20 / 3600
+"""Hours for which VACUUM keeps files: longer than a statement takes with all its stops."""
+_MOST_COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one process does. `rows`: the rows that this worker has in the table `table_id`. `next_id`: the first id that it may insert.
+
+    `without` leaves out one check of the engine, which must make the test fail.
+    """
+
+    warehouse: str
+    format: str
+    seed: int
+    statements: int
+    rows: Rows
+    table_id: str | None
+    next_id: int
+    without: str | None = None
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A statement starts. `rows`: what its commit makes of rows (None: deletes them) in the table `table_id`."""
+
+    operation: str
+    table_id: str | None = None
+    rows: Mapping[int, int | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Target:
+    """A DROP has chosen the table that it drops."""
+
+    table_id: str | None
+
+
+@dataclass(frozen=True)
+class End:
+    """A statement ends: `committed`, `unknown`, or `failed`, after which it has certainly done nothing."""
+
+    outcome: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The process stops itself. The parent lets it go on after some seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A statement raised an error that no statement may raise."""
+
+    text: str
+
+
+def id_of(snapshot: Snapshot) -> str:
+    """Return the identity of a snapshot's table."""
+    if isinstance(snapshot, DeltaSnapshot):
+        return snapshot.metadata.id
+    assert isinstance(snapshot, IcebergSnapshot)
+    return str(snapshot.metadata.table_uuid)
+
+
+def rows_of(snapshot: Snapshot) -> list[tuple[str, int, int, int]]:
+    """Return the path, the position, the id and the value of each row."""
+    paths = snapshot.files()["path"].to_pylist()
+    deleted = snapshot.deleted_positions(paths)
+    rows = []
+    for path in paths:
+        table = pq.read_table(path.removeprefix("file://"), columns=["id", "name"])
+        gone = set(deleted.get(path, ()))
+        rows += [
+            (path, at, id_, int(name.split(".")[0]))
+            for at, (id_, name) in enumerate(zip(*table.to_pydict().values(), strict=True))
+            if at not in gone
+        ]
+    return rows
+
+
+def run(task: Task, connection: Connection) -> None:
+    """Run the statements of a task, and report each of them."""
+    try:
+        _leave_out(task.without)
+        _Worker(task, connection).run()
+    except BaseException:
+        connection.send(Crash(traceback.format_exc()))
+    connection.close()
+
+
+class _Worker:
+    def __init__(self, task: Task, connection: Connection) -> None:
+        self.task, self.connection, self.random = task, connection, random.Random(task.seed)
+        self.rows, self.table_id, self.next_id = dict(task.rows), task.table_id, task.next_id
+        self.is_calm = False
+        self.catalog = DirectoryCatalog(_storage_of(self)(task.warehouse))
+        for drop in (delta_dropping._Drop, iceberg_dropping._Drop):
+            _report_target(drop, connection)
+
+    def run(self) -> None:
+        statements: list[tuple[int, Callable[[], Outcome | None]]] = [
+            (30, self.append),
+            (12, partial(self.change_row, "UPDATE")),
+            (12, partial(self.change_row, "DELETE")),
+            (8, self.optimize),
+            (3, self.vacuum),
+            (3, self.evolve),
+            (3, self.drop),
+            (8 if self.task.format == "delta" else 0, self.clean_as_delta_rs),
+        ]
+        weights = [weight for weight, _ in statements]
+        for _ in range(self.task.statements):
+            (_, statement) = self.random.choices(statements, weights)[0]
+            self.report(statement if self.is_table() else self.create)
+
+    def report(self, statement: Callable[[], Outcome | None]) -> None:
+        try:
+            outcome = statement()
+            ending = "committed" if outcome is None or isinstance(outcome, Committed) else "failed"
+            self.connection.send(End("unknown" if isinstance(outcome, Unknown) else ending))
+        except CommitStateUnknown:
+            self.connection.send(End("unknown"))
+        except (RowmergeError, FileNotFoundError, deltalake.exceptions.DeltaError, OSError) as error:
+            # Others may drop the table and clean its log at any time. Whether it is still whole is verified when all processes have ended.
+            assert not isinstance(error, AssertionError)
+            self.connection.send(End("failed"))
+
+    def is_table(self) -> bool:
+        return self.catalog.relation(SCHEMA, NAME) is not None
+
+    # ------------------------------------------------------------------ statements
+
+    def create(self) -> Outcome:
+        self.connection.send(Begin("CREATE"))
+        properties = dict(PROPERTIES[self.task.format])
+        if self.task.format == "iceberg":
+            properties["write.metadata.previous-versions-max"] = str(self.random.randint(1, 3))
+        table = self.catalog.table_at(SCHEMA, NAME, self.task.format)
+        if table.exists():
+            raise AlreadyExists("others created it")
+        return table.create(TableDefinition(ID_NAME, (), properties, None), Change("CREATE TABLE"))
+
+    def append(self) -> Outcome:
+        table, snapshot = self.open()
+        ids = range(self.next_id, self.next_id + self.random.randint(1, 3))
+        self.next_id = ids.stop
+        files = FileChanges(written(snapshot, ids, "0."))
+        return self.commit(table, snapshot, Change("WRITE", files=files, reads=Reads()), dict.fromkeys(ids, 0))
+
+    def change_row(self, operation: str) -> Outcome:
+        table, snapshot = self.open()
+        own = [row for row in rows_of(snapshot) if row[2] in self.rows]
+        if not own:
+            return self.append()
+        path, position, id_, value = self.random.choice(own)
+        assert value == self.rows[id_], f"row {id_} has the value {value} instead of {self.rows[id_]}"
+        known = snapshot.deleted_positions([path]).get(path, Positions())
+        added = written(snapshot, [id_], f"{value + 1}.") if operation == "UPDATE" else ()
+        files = FileChanges(added, (), {path: known | Positions([position])})
+        reads = Reads(frozenset([path]), rows={path: Positions([position])})
+        return self.commit(
+            table, snapshot, Change(operation, files=files, reads=reads), {id_: value + 1 if operation == "UPDATE" else None}
+        )
+
+    def optimize(self) -> None:
+        self.connection.send(Begin("OPTIMIZE"))
+        optimize(self.open()[0])
+
+    def vacuum(self) -> None:
+        self.connection.send(Begin("VACUUM"))
+        self.open()[0].vacuum(VacuumOptions(retain_hours=_RETENTION, check_retention=False))
+
+    def evolve(self) -> Outcome:
+        table, snapshot = self.open()
+        fields = snapshot.schema.fields
+        definition = TableDefinition(properties={"x": str(self.random.random())})
+        if len(fields) < _MOST_COLUMNS:
+            definition = TableDefinition(Struct((*fields, Field(f"c{self.random.random()}"[:8].replace(".", "_"), Primitive("string")))))
+        return self.commit(table, snapshot, Change("ALTER TABLE", definition=definition), {})
+
+    def drop(self) -> None:
+        self.connection.send(Begin("DROP"))
+        self.catalog.drop_table(SCHEMA, NAME)
+
+    def clean_as_delta_rs(self) -> None:
+        self.connection.send(Begin("CLEAN"))
+        theirs = deltalake.DeltaTable(f"{self.task.warehouse}/{SCHEMA}/{NAME}")
+        theirs.create_checkpoint()
+        theirs.cleanup_metadata()
+
+    # ------------------------------------------------------------------ inside
+
+    def open(self) -> tuple[Table, Snapshot]:
+        """Return the table and its newest snapshot. In another table than before, this worker has no rows."""
+        table = self.catalog.open(SCHEMA, NAME)
+        snapshot = table.snapshot()
+        if id_of(snapshot) != self.table_id:
+            self.table_id, self.rows = id_of(snapshot), {}
+        return table, snapshot
+
+    def commit(self, table: Table, snapshot: Snapshot, change: Change, rows: Mapping[int, int | None]) -> Outcome:
+        self.connection.send(Begin(change.operation, self.table_id, rows))
+        outcome = table.commit(snapshot, change)
+        for id_, value in rows.items():
+            if isinstance(outcome, Unknown):
+                self.rows.pop(id_, None)
+            elif isinstance(outcome, Committed):
+                self.rows.pop(id_, None)
+                self.rows |= {} if value is None else {id_: value}
+        return outcome
+
+    def before_call(self, name: str, path: str) -> None:
+        """Stop or kill this process now and then. Puts of versions and deletions are the moments that matter most."""
+        matters = name in ("put_if_absent", "delete") or (name == "put" and "rowmerge-probe" not in path)
+        chance = self.random.random()
+        if chance < (0.004 if matters else 0.0005):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if chance > (0.9 if matters else 0.995):
+            self.connection.send(Stop(self.random.choice([0.01, 0.05, 0.2, 1.2])))
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _storage_of(worker: _Worker) -> type[Storage]:
+    class Stopping(Storage):
+        def child(self, path: str) -> Storage:
+            return Stopping(f"{self.location}/{path}")
+
+        def at(self, location: str) -> Storage:
+            return Stopping(location)
+
+        def get(self, path: str) -> bytes:
+            worker.before_call("get", path)
+            return Storage.get(self, path)
+
+        def put(self, path: str, data: bytes) -> None:
+            worker.before_call("put", path)
+            Storage.put(self, path, data)
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            worker.before_call("put_if_absent", path)
+            put = Storage.put_if_absent(self, path, data)
+            worker.before_call("after_put", path)
+            return put
+
+        def delete(self, paths: Sequence[str]) -> None:
+            for path in paths:
+                worker.before_call("delete", path)
+                Storage.delete(self, [path])
+
+        def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+            worker.before_call("list", prefix)
+            return Storage.list(self, prefix, after=after)
+
+    return Stopping
+
+
+def _report_target(drop: Any, connection: Connection) -> None:
+    """Report the identity of the table that a drop has chosen, right before its first put."""
+    put = drop.put
+
+    def reported(self: Any) -> Any:
+        dropped = self._dropped_id if hasattr(self, "_dropped_id") else self._dropped_uuid
+        connection.send(Target(None if dropped is None else str(dropped)))
+        return put(self)
+
+    drop.put = reported
+
+
+def _leave_out(check: str | None) -> None:
+    """Leave out one check of the engine."""
+    if check == "identity of a drop":
+        for drop, name in ((delta_dropping._Drop, "_dropped_id"), (iceberg_dropping._Drop, "_dropped_uuid")):
+            follow = drop.follow
+
+            def unchecked(self: Any, follow: Any = follow, name: str = name) -> Any:
+                setattr(self, name, None)
+                return follow(self)
+
+            drop.follow = unchecked  # type: ignore[assignment,method-assign]
+    elif check == "cleanup of a Delta log":
+        delta_commit.Commit._continued = lambda self: Put.CREATED  # type: ignore[method-assign]
+    elif check == "ghosts of Iceberg metadata":
+
+        def unverified(self: DirectoryOperations, base: object, version: int, metadata: object) -> Put:
+            self._hint(version)
+            return Put.CREATED
+
+        DirectoryOperations._verified = unverified  # type: ignore[assignment,method-assign]
+    else:
+        assert check is None, check

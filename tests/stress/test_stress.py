@@ -1,0 +1,49 @@
+"""Many processes change, clean, drop and create one table, are stopped and killed: no acknowledged commit is lost or applied twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.stress.model import Model
+from tests.support.suites import examples
+
+SEEDS = range(10)
+COMMITS = 200
+"""Of each seed and format: 2,000 of each format."""
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_some_rounds_lose_and_duplicate_nothing(tmp_path: Path, format_: str) -> None:
+    model = Model(tmp_path, format_, seed=1)
+    for _ in range(examples(gate=2, full=6)):
+        model.round()
+    assert model.commits["WRITE"] > 10
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_thousands_of_commits_lose_and_duplicate_nothing(tmp_path: Path, format_: str, seed: int) -> None:
+    model = Model(tmp_path, format_, seed)
+    while sum(model.commits.values()) < COMMITS:
+        model.round()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("format_", "check"),
+    [
+        ("delta", "identity of a drop"),
+        ("iceberg", "identity of a drop"),
+        ("delta", "cleanup of a Delta log"),
+        ("iceberg", "ghosts of Iceberg metadata"),
+    ],
+)
+def test_no_check_can_be_left_out(tmp_path: Path, format_: str, check: str) -> None:
+    with pytest.raises(AssertionError):
+        for seed in SEEDS:
+            model = Model(tmp_path / str(seed), format_, seed, without=check)
+            while sum(model.commits.values()) < COMMITS:
+                model.round()

@@ -1,0 +1,453 @@
+"""A table that is created after a DROP has nothing of the dropped table, whatever late commits, paused drops and kills do meanwhile."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from deltalake.exceptions import TableNotFoundError
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.errors import MetadataChanged, TableNotFound, VersionNotFound
+from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.changes import Bound
+from rowmerge.table.files import FileChanges
+from rowmerge.table.partitioning import identities
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Table, TableDefinition, Unknown
+from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.unit.changes.operations import written
+from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
+
+FORMATS = ("delta", "iceberg")
+Act = Callable[[], object]
+CLEANED = {
+    "delta": {"delta.checkpointInterval": "2"},
+    "iceberg": {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"},
+}
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+class Warehouse:
+    """A warehouse with one table, as a new process sees it: nothing is cached between two calls."""
+
+    def __init__(self, folder: Path, format_: str) -> None:
+        self.folder, self.format = folder, format_
+
+    def catalog(self, storage: type[Storage] = Storage) -> DirectoryCatalog:
+        return DirectoryCatalog(storage(str(self.folder)))
+
+    def create(self, ids: Sequence[int], storage: type[Storage] = Storage, properties: dict[str, str] | None = None) -> Outcome:
+        table = self.catalog(storage).table_at("default", "t", self.format)
+        outcome = table.create(TableDefinition(ID_NAME, (), properties or {}, None), Change("CREATE TABLE"))
+        if isinstance(outcome, Committed):
+            committed(self.append(ids, table))
+        return outcome
+
+    def create_empty(self, storage: type[Storage]) -> None:
+        table = self.catalog(storage).table_at("default", "t", self.format)
+        committed(table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE")))
+
+    def drop(self, storage: type[Storage] = Storage) -> None:
+        self.catalog(storage).drop_table("default", "t")
+
+    def open(self, storage: type[Storage] = Storage) -> Table:
+        return self.catalog(storage).open("default", "t")
+
+    def append(self, ids: Sequence[int], table: Table | None = None) -> Outcome:
+        table = table or self.open()
+        snapshot = table.snapshot()
+        return table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, ids)), reads=Reads()))
+
+    def ids(self) -> list[int] | None:
+        """The ids of the table, None when there is no table."""
+        if self.catalog().relation("default", "t") is None:
+            return None
+        return sorted(live_rows(self.open().snapshot())["id"].to_pylist())
+
+    @property
+    def table_folder(self) -> Path:
+        return self.folder / "default" / "t"
+
+    def others(self) -> list[list[int]]:
+        """The ids that two other readers see. None of them sees a row where there is no table."""
+        location = str(self.table_folder)
+        if self.format == "delta":
+            try:
+                return [read(location)["id"].to_pylist() for read in (read_with_delta_rs, read_with_duckdb)]
+            except (TableNotFoundError, KeyError):
+                assert _rows_of_delta(location) == 0
+                return []
+        if not list(self.table_folder.glob("metadata/*.metadata.json")):
+            return []
+        tables = [read(location) for read in (read_with_pyiceberg, read_with_duckdb_iceberg)]
+        assert all("id" in table.column_names or not table.num_rows for table in tables)
+        return [table["id"].to_pylist() for table in tables if "id" in table.column_names]
+
+    def assert_ids(self, ids: Sequence[int] | None) -> None:
+        assert self.ids() == (None if ids is None else list(ids))
+        others = self.others()
+        assert others == [list(ids)] * 2 if ids is not None else all(not seen for seen in others)
+
+
+def _rows_of_delta(location: str) -> int:
+    try:
+        return read_with_delta_rs(location).num_rows + read_with_duckdb(location).num_rows
+    except TableNotFoundError:
+        return 0
+
+
+@pytest.fixture(params=FORMATS)
+def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Warehouse:
+    return Warehouse(tmp_path, request.param)
+
+
+def pausing(act: Act, call: str = "put_if_absent", number: int = 1) -> type[Storage]:
+    """Storage that lets others act right before its n-th call of a kind that is about the table's log or metadata."""
+    left = [number]
+
+    def before(name: str, path: str) -> None:
+        if name == call and (path.startswith(("_delta_log", "metadata/v", "_dropped")) or call != "put_if_absent") and left[0]:
+            left[0] -= 1
+            if not left[0]:
+                act()
+
+    class Pausing(Storage):
+        def child(self, path: str) -> Storage:
+            return Pausing(f"{self.location}/{path}")
+
+        def at(self, location: str) -> Storage:
+            return Pausing(location)
+
+        def put(self, path: str, data: bytes) -> None:
+            before("put", path)
+            Storage.put(self, path, data)
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            before("put_if_absent", path)
+            put = Storage.put_if_absent(self, path, data)
+            before("after_put", path)
+            return put
+
+        def delete(self, paths: Sequence[str]) -> None:
+            before("delete", paths[0] if paths else "")
+            Storage.delete(self, paths)
+
+        def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+            before("list", prefix)
+            return Storage.list(self, prefix, after=after)
+
+    return Pausing
+
+
+def killed() -> None:
+    raise Killed
+
+
+def late_commit(warehouse: Warehouse, storage: type[Storage], versions: int = 1) -> Outcome:
+    """The outcome of an append that is planned on the present version. The storage lets others act while it commits."""
+    table = warehouse.open(storage)
+    snapshot = table.snapshot()
+    for id_ in range(versions - 1):
+        warehouse.append([50 + id_])
+    change = Change("WRITE", files=FileChanges(written(snapshot, [99])), reads=Reads())
+    return table.commit(snapshot, change)
+
+
+# ------------------------------------------------------------------ what is there after a drop and a creation
+
+
+def test_a_new_table_has_nothing_of_the_dropped_one(warehouse: Warehouse) -> None:
+    warehouse.create([1, 2])
+    old_versions = {entry.version for entry in warehouse.open().history()}
+    old_files = set(warehouse.table_folder.rglob("*.parquet"))
+    time.sleep(0.005)
+    warehouse.drop()
+    warehouse.assert_ids(None)
+    with pytest.raises(TableNotFound):
+        warehouse.drop()
+    with pytest.raises(TableNotFound):
+        warehouse.open()
+    assert not list(warehouse.table_folder.rglob("part*.parquet"))
+    warehouse.create([7])
+    warehouse.assert_ids([7])
+    history = warehouse.open().history()
+    assert [entry.operation for entry in history] in (["WRITE", "CREATE TABLE"], ["WRITE"])
+    assert not old_versions & {entry.version for entry in history}
+    for version in old_versions:
+        with pytest.raises(VersionNotFound):
+            warehouse.open().snapshot_at(version=version)
+    assert not any(path.exists() for path in old_files)
+    assert not (warehouse.table_folder / "_dropped").exists()
+
+
+def test_the_version_of_the_drop_is_no_version_of_the_new_table(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path, "delta")
+    warehouse.create([1])
+    warehouse.drop()
+    warehouse.create([7], properties={"delta.enableChangeDataFeed": "true"})
+    table = warehouse.open()
+    versions = sorted(entry.version for entry in table.history())
+    assert versions == [3, 4]
+    with pytest.raises(VersionNotFound, match="dropped"):
+        table.snapshot_at(version=2)
+    assert [file.version for file in table.changes(table.snapshot(), Bound(version=3), None).files] == [4]
+
+
+def test_drops_and_creations_alternate(warehouse: Warehouse) -> None:
+    for round_ in range(4):
+        warehouse.create([round_], properties=CLEANED[warehouse.format])
+        warehouse.append([10 + round_])
+        warehouse.assert_ids([round_, 10 + round_])
+        time.sleep(0.005)
+        warehouse.drop()
+        warehouse.assert_ids(None)
+    assert len(list(warehouse.table_folder.rglob("*"))) < 12
+
+
+@pytest.mark.parametrize("order", [("delta", "iceberg"), ("iceberg", "delta")], ids="-".join)
+def test_a_name_changes_its_format_and_kind(tmp_path: Path, order: tuple[str, str]) -> None:
+    first, second = (Warehouse(tmp_path, format_) for format_ in order)
+    for round_ in range(2):
+        for warehouse in (first, second):
+            warehouse.create([round_])
+            relation = warehouse.catalog().relation("default", "t")
+            assert relation is not None
+            assert relation.format == warehouse.format
+            warehouse.assert_ids([round_])
+            time.sleep(0.005)
+            warehouse.drop()
+            assert warehouse.ids() is None
+        catalog = first.catalog()
+        columns = Struct((Field("a", Primitive("long")),))
+        for text in ("SELECT 1", "SELECT 2"):
+            catalog.put_view("default", "t", text, default_schema="default", columns=columns, or_replace=True)
+        assert first.catalog().view("default", "t").sql == "SELECT 2"
+        first.catalog().drop_view("default", "t")
+        assert first.catalog().relation("default", "t") is None
+
+
+def test_a_schema_with_dropped_tables_is_empty(warehouse: Warehouse) -> None:
+    warehouse.catalog().create_schema("raw")
+    table = warehouse.catalog().table_at("raw", "t", warehouse.format)
+    committed_or_created = table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE"))
+    assert isinstance(committed_or_created, Committed)
+    warehouse.catalog().drop_table("raw", "t")
+    warehouse.catalog().drop_schema("raw")
+    assert warehouse.catalog().schemas() == ["default"]
+
+
+def test_a_table_whose_log_is_unreadable_is_dropped(warehouse: Warehouse) -> None:
+    warehouse.create([1])
+    pattern = "_delta_log/*.json" if warehouse.format == "delta" else "metadata/v*.json"
+    for file in warehouse.table_folder.glob(pattern):
+        file.write_text("{")
+    time.sleep(0.005)
+    warehouse.drop()
+    assert warehouse.ids() is None
+    warehouse.create([7])
+    warehouse.assert_ids([7])
+
+
+def test_transactions_clustering_and_timestamps_begin_anew(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path, "delta")
+    properties = {"delta.enableInCommitTimestamps": "true", "delta.enableRowTracking": "true"}
+    warehouse.create([1], properties=properties)
+    table = warehouse.open()
+    change = Change("WRITE", reads=Reads(), transaction=("app", 5))
+    committed(table.commit(table.snapshot(), change))
+    warehouse.drop()
+    warehouse.create([7], properties=properties)
+    table = warehouse.open()
+    assert table.version_of_transaction("app", 9) is None
+    snapshot = table.snapshot()
+    assert snapshot.properties["delta.inCommitTimestampEnablementVersion"] == str(snapshot.version - 1)
+    newest = table.snapshot_at(timestamp=time.time_ns() // 1_000_000 + 1000)
+    assert newest.version == snapshot.version
+    committed(table.commit(snapshot, change))
+    warehouse.assert_ids([7])
+
+
+def test_partitions_of_a_new_table_are_its_own(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path, "delta")
+    warehouse.create([1])
+    warehouse.drop()
+    table = warehouse.catalog().table_at("default", "t", "delta")
+    definition = TableDefinition(ID_NAME, identities(("name",)), {}, None)
+    assert isinstance(table.create(definition, Change("CREATE TABLE")), Committed)
+    committed(warehouse.append([7, 8]))
+    warehouse.assert_ids([7, 8])
+
+
+# ------------------------------------------------------------------ late commits
+
+
+@pytest.mark.parametrize("moment", ["put_if_absent", "after_put"])
+@pytest.mark.parametrize("is_recreated", [True, False], ids=["recreated", "dropped"])
+@pytest.mark.parametrize("versions", [1, 4])
+@pytest.mark.parametrize("cleaned", [True, False], ids=["cleaned", "whole"])
+def test_a_commit_that_was_planned_on_a_dropped_table_changes_no_row(
+    warehouse: Warehouse, moment: str, is_recreated: bool, versions: int, cleaned: bool
+) -> None:
+    warehouse.create([1], properties=CLEANED[warehouse.format] if cleaned else {})
+
+    def others() -> None:
+        time.sleep(0.005)
+        warehouse.drop()
+        if is_recreated:
+            warehouse.create([7])
+
+    outcome = late_commit(warehouse, pausing(others, moment), versions)
+    if moment == "put_if_absent" or versions > 1:
+        assert isinstance(outcome, Conflicted)
+        assert isinstance(outcome.conflict, MetadataChanged)
+    else:
+        # It was committed, and the table dropped right afterwards.
+        assert isinstance(outcome, Committed | Conflicted | Unknown)
+    warehouse.assert_ids([7] if is_recreated else None)
+    if is_recreated:
+        committed(warehouse.append([8]))
+        warehouse.assert_ids([7, 8])
+
+
+@pytest.mark.parametrize("is_recreated", [True, False], ids=["recreated", "dropped"])
+@pytest.mark.parametrize("versions", [1, 4])
+def test_a_late_commit_whose_process_dies_after_the_put_is_harmless_to_every_reader(
+    warehouse: Warehouse, is_recreated: bool, versions: int
+) -> None:
+    warehouse.create([1])
+
+    def others() -> None:
+        time.sleep(0.005)
+        warehouse.drop()
+        if is_recreated:
+            warehouse.create([7])
+
+    class Dying(pausing(others)):  # type: ignore[misc]
+        def child(self, path: str) -> Storage:
+            return Dying(f"{self.location}/{path}")
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            put = super().put_if_absent(path, data)
+            if put is Put.CREATED:
+                raise Killed
+            return put  # type: ignore[no-any-return]
+
+    try:
+        assert isinstance(late_commit(warehouse, Dying, versions), Conflicted)
+    except Killed:
+        pass
+    warehouse.assert_ids([7] if is_recreated else None)
+    if not is_recreated:
+        warehouse.create([7])
+    committed(warehouse.append([8]))
+    warehouse.assert_ids([7, 8])
+
+
+def test_a_creation_that_waits_across_a_creation_and_a_drop_by_others_is_a_conflict(warehouse: Warehouse) -> None:
+    warehouse.create([1])
+    warehouse.drop()
+
+    def others() -> None:
+        warehouse.create([5])
+        time.sleep(0.005)
+        warehouse.drop()
+
+    outcome = warehouse.create([6], pausing(others))
+    assert isinstance(outcome, Conflicted)
+    warehouse.assert_ids(None)
+    warehouse.create([7])
+    warehouse.assert_ids([7])
+
+
+# ------------------------------------------------------------------ paused and killed drops
+
+
+@pytest.mark.parametrize("call", ["put", "put_if_absent", "delete", "list"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_paused_drop_deletes_nothing_of_a_table_that_others_created(warehouse: Warehouse, call: str, number: int) -> None:
+    warehouse.create([1])
+    acted: list[bool] = []
+
+    def others() -> None:
+        time.sleep(0.005)
+        if warehouse.ids() is not None:
+            warehouse.drop()
+        warehouse.create([7])
+        acted.append(True)
+
+    warehouse.drop(pausing(others, call, number))
+    warehouse.assert_ids([7] if acted else None)
+
+
+@pytest.mark.parametrize("step", ["drop", "create"])
+def test_every_reader_agrees_wherever_a_drop_or_a_creation_is_killed(warehouse: Warehouse, step: str) -> None:
+    for number in range(1, 40):
+        location = warehouse.folder / str(number)
+        each = Warehouse(location, warehouse.format)
+        each.create([1, 2])
+        each.append([3])
+        time.sleep(0.003)
+        if step == "create":
+            each.drop()
+        try:
+            (each.drop if step == "drop" else each.create_empty)(mortal(number))
+            break
+        except Killed:
+            pass
+        ids = each.ids()
+        assert ids in ((None, [1, 2, 3]) if step == "drop" else (None, []))
+        others = each.others()
+        assert all(seen == (ids or []) for seen in others), f"killed at call {number}"
+        if ids is not None:
+            time.sleep(0.003)
+            each.drop()
+        each.create([7])
+        each.assert_ids([7])
+        time.sleep(0.003)
+        each.drop()
+        each.assert_ids(None)
+        assert not list(each.table_folder.rglob("part*.parquet"))
+    else:
+        raise AssertionError("more calls than expected")
+    assert number > 5
+
+
+def mortal(number: int) -> type[Storage]:
+    """Storage whose process dies at its n-th call that concerns the table."""
+    left = [number]
+
+    def call() -> None:
+        left[0] -= 1
+        if left[0] <= 0:
+            raise Killed
+
+    class Mortal(Storage):
+        def child(self, path: str) -> Storage:
+            return Mortal(f"{self.location}/{path}")
+
+        def get(self, path: str) -> bytes:
+            call()
+            return Storage.get(self, path)
+
+        def put(self, path: str, data: bytes) -> None:
+            if ".rowmerge-probe" not in path:
+                call()
+            Storage.put(self, path, data)
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            call()
+            return Storage.put_if_absent(self, path, data)
+
+        def delete(self, paths: Sequence[str]) -> None:
+            for path in paths:
+                if ".rowmerge-probe" not in path:
+                    call()
+                Storage.delete(self, [path])
+
+    return Mortal
