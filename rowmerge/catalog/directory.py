@@ -33,8 +33,8 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, local_path
-from rowmerge.table.schema import Struct, quote
 from rowmerge.table.drop_markers import marked_versions
+from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Table
 
 DEFAULT_SCHEMA = "default"

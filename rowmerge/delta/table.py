@@ -10,11 +10,11 @@ from rowmerge.delta.actions import Metadata
 from rowmerge.delta.change_feed import ChangeFeed
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
-from rowmerge.delta.dropping import FORMAT, is_dropped_at
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
+from rowmerge.delta.dropping import FORMAT, is_dropped_at
 from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
-from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
+from rowmerge.delta.log import LogListing, chosen_version, list_log, list_newest
 from rowmerge.delta.properties import COMPRESSION, target_file_size
 from rowmerge.delta.rules import rules_of
 from rowmerge.delta.snapshot import DeltaSnapshot
@@ -23,8 +23,8 @@ from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.changes import Bound, TableChanges
-from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.codecs import ParquetSettings, codec
+from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import (
     Change,

@@ -38,7 +38,9 @@ def drop_table(storage: Storage, table: str) -> None:
     """
     outcome = commit(_Drop(DirectoryOperations(storage, table), table))
     if isinstance(outcome, Unknown):
-        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again.")
+        raise CommitStateUnknown(
+            f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
+        )
     finish_drop(storage, table)
 
 

@@ -261,7 +261,9 @@ class DirectoryOperations:
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that is being dropped.
         """
-        may_be_ghost = base is None or _deletes_metadata(base.metadata) or DROPPED_TABLE in {**base.metadata.properties, **metadata.properties}
+        may_be_ghost = (
+            base is None or _deletes_metadata(base.metadata) or DROPPED_TABLE in {**base.metadata.properties, **metadata.properties}
+        )
         looks: list[Callable[[], Any]] = [
             partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
             partial(self._has_other_form, version),

@@ -43,7 +43,11 @@ def test_thousands_of_commits_lose_and_duplicate_nothing(tmp_path: Path, format_
 )
 def test_no_check_can_be_left_out(tmp_path: Path, format_: str, check: str) -> None:
     with pytest.raises(AssertionError):
-        for seed in SEEDS:
-            model = Model(tmp_path / str(seed), format_, seed, without=check)
-            while sum(model.commits.values()) < COMMITS:
-                model.round()
+        commit_from_all_seeds(tmp_path, format_, check)
+
+
+def commit_from_all_seeds(folder: Path, format_: str, check: str) -> None:
+    for seed in SEEDS:
+        model = Model(folder / str(seed), format_, seed, without=check)
+        while sum(model.commits.values()) < COMMITS:
+            model.round()
