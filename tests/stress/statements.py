@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,13 +88,6 @@ class Stop:
     seconds: float
 
 
-@dataclass(frozen=True)
-class Crash:
-    """A statement raised an error that no statement may raise."""
-
-    text: str
-
-
 def id_of(snapshot: Snapshot) -> str:
     """Return the identity of a snapshot's table."""
     if isinstance(snapshot, DeltaSnapshot):
@@ -122,11 +114,8 @@ def rows_of(snapshot: Snapshot) -> list[tuple[str, int, int, int]]:
 
 def run(task: Task, connection: Connection) -> None:
     """Run the statements of a task, and report each of them."""
-    try:
-        _leave_out(task.without)
-        _Worker(task, connection).run()
-    except Exception:
-        connection.send(Crash(traceback.format_exc()))
+    _leave_out(task.without)
+    _Worker(task, connection).run()
     connection.close()
 
 
