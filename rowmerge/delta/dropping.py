@@ -39,7 +39,7 @@ def drop_table(storage: Storage, table: str) -> None:
     If others drop the table first, it does nothing to a table that they create in its place.
     Raises StorageError if the table is certainly still there, CommitStateUnknown.
     """
-    outcome = commit(_Drop(storage, table))
+    outcome = commit(Drop(storage, table))
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
@@ -87,7 +87,7 @@ def finish_drop(storage: Storage) -> None:
 
 
 @dataclass
-class _Drop:
+class Drop:
     """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
 
     storage: Storage

@@ -36,7 +36,7 @@ def drop_table(storage: Storage, table: str) -> None:
     If others drop the table first, it does nothing to a table that they create in its place.
     Raises StorageError if the table is certainly still there, CommitStateUnknown.
     """
-    outcome = commit(_Drop(DirectoryOperations(storage, table), table))
+    outcome = commit(Drop(DirectoryOperations(storage, table), table))
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
@@ -63,7 +63,7 @@ def finish_drop(storage: Storage, table: str) -> None:
 
 
 @dataclass
-class _Drop:
+class Drop:
     """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
 
     operations: DirectoryOperations

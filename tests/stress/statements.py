@@ -125,7 +125,7 @@ class _Worker:
         self.rows, self.table_id, self.next_id = dict(task.rows), task.table_id, task.next_id
         self.is_calm = False
         self.catalog = DirectoryCatalog(_storage_of(self)(task.warehouse))
-        for drop in (delta_dropping._Drop, iceberg_dropping._Drop):
+        for drop in (delta_dropping.Drop, iceberg_dropping.Drop):
             _report_target(drop, connection)
 
     def run(self) -> None:
@@ -299,7 +299,7 @@ def _report_target(drop: Any, connection: Connection) -> None:
 def _leave_out(check: str | None) -> None:
     """Leave out one check of the engine."""
     if check == "identity of a drop":
-        for drop, name in ((delta_dropping._Drop, "_dropped_id"), (iceberg_dropping._Drop, "_dropped_uuid")):
+        for drop, name in ((delta_dropping.Drop, "_dropped_id"), (iceberg_dropping.Drop, "_dropped_uuid")):
             follow = drop.follow
 
             def unchecked(self: Any, follow: Any = follow, name: str = name) -> Any:

@@ -26,8 +26,8 @@ def counts() -> dict[str, int]:
     calls = _storage_calls()
     return {
         "claims in `tests/rows`": sum(len(cases(path)) for path in FOLDER.glob("*.sql")),
-        "pairs of concurrent commits on Delta tables": len(delta.COMMANDS) ** 2 * len(delta.LEVELS) * len(delta.RELATIONS),
-        "pairs of concurrent commits on Iceberg tables": len(iceberg.RACES) * len(iceberg.COMMANDS),
+        "pairs of concurrent commits on Delta tables": len(delta.RACES) * len(delta.LOSERS),
+        "pairs of concurrent commits on Iceberg tables": len(iceberg.RACES) * len(iceberg.LOSERS),
         "storage calls at which a process is killed": len(calls),
         "storage calls that are killed in the middle of a put": sum(call.startswith("put") for call in calls),
         "storage faults (each call fails once, fails after it took effect, or fails for good)": 3 * len(calls),

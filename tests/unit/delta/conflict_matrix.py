@@ -6,15 +6,17 @@ a row that exists, r + 100 one that does not. The loser's r is 3; the winner's r
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.log import commit_path
+from rowmerge.delta.dropping import Drop, drop_table
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import (
     CommitConflict,
@@ -24,6 +26,8 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
+from rowmerge.storage.store import Storage
+from rowmerge.table.commit import commit
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -197,13 +201,50 @@ COMMANDS = (
 )
 """merge, update and delete mark rows in deletion vectors; `copy-on-write` is an update that rewrites its file, as all three would."""
 
+# ------------------------------------------------------------------ what happens to the log
+
+
+def _drop_and_create(race: Race) -> None:
+    drop_table(Storage(str(race.lake.folder)), "s.t")
+    committed(Lake(race.lake.folder, SCHEMA, ("p",)).create(properties=race.properties))
+
+
+def clean_log(race: Race) -> None:
+    """Clean the log as delta-rs does, after two commits that change no row."""
+    for value in ("1", "2"):
+        change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**race.properties, "owner": value}))
+        committed(race.lake.table.commit(race.lake.table.snapshot(), change))
+    time.sleep(1.1)
+    theirs = deltalake.DeltaTable(str(race.lake.folder))
+    theirs.create_checkpoint()
+    theirs.cleanup_metadata()
+
+
+MAINTENANCE: Mapping[str, tuple[Callable[[Race], None], Callable[[Rows], Rows]]] = {
+    "drop and creation": (_drop_and_create, lambda rows: []),
+    "cleanup of the log": (clean_log, list),
+}
+"""Winners that have no rows in common with anybody, and what they make of the rows."""
+LAST_LOSERS = ("cleanup of the log", "drop")
+"""Losers that are no commits on a version. They come last, because they end the log that the others race in."""
+LOSERS = (*(command.name for command in COMMANDS), *LAST_LOSERS)
+WINNERS = (*(command.name for command in COMMANDS), *MAINTENANCE)
+
 # ------------------------------------------------------------------ races
+
+RACES = [
+    (winner, level, relation)
+    for winner in WINNERS
+    for level in LEVELS
+    for relation in (RELATIONS if winner not in MAINTENANCE else ["same rows"])
+]
+"""Winner, isolation level and relation of each table in which all losers race."""
 
 
 def begun(folder: Path, level: str) -> Race:
     """A new table."""
     lake = Lake(folder, SCHEMA, ("p",))
-    properties = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "true"}
+    properties = {"delta.isolationLevel": level, "delta.enableDeletionVectors": "true", "delta.logRetentionDuration": "interval 1 seconds"}
     race = Race(lake, {}, properties)
     files = {first: race.file(first, "base", *range(first, first + 4)) for first in FILES}
     committed(lake.create(*files.values(), properties=properties))
@@ -220,26 +261,47 @@ class Ending:
     other_order: Rows
 
 
-def endings(folder: Path, winner: Command, level: str, relation: str) -> dict[str, Ending]:
-    """By loser, how it ends. The winner commits once; each loser, planned before, comes after it, and is taken out of the log again."""
+def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, Ending]:
+    """By loser, how it ends. The winner commits; each loser, planned before, comes after it, and is taken out of the log again."""
     race, r = begun(folder, level), RELATIONS[relation]
     base = race.lake.table.snapshot()
-    committed(race.lake.table.commit(base, winner.change(race, base, r, "winner", winner.rewrites)))
+    # Files that are needed are written before the winner comes, as statements do.
+    losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}
+    drop = Drop(Storage(str(folder)), "s.t")
+    if winner in MAINTENANCE:
+        act, won = MAINTENANCE[winner]
+        act(race)
+    else:
+        command = next(command for command in COMMANDS if command.name == winner)
+        committed(race.lake.table.commit(base, command.change(race, base, r, "winner", command.rewrites)))
+        won = lambda rows: command.rows(rows, r, "winner")  # noqa: E731
     before = [(id_, FILES[first], "base") for first in FILES for id_ in range(first, first + 4)]
-    after = sorted(winner.rows(before, r, "winner"))
+    after, log = sorted(won(before)), set(race.lake.log.iterdir())
     found = {}
     for loser in COMMANDS:
-        outcome = race.lake.table.commit(base, loser.change(race, base, LOSER, "loser", loser.rewrites))
+        outcome = race.lake.table.commit(base, losers[loser.name])
+        written = {path for path in race.lake.log.iterdir() if path not in log}
         if isinstance(outcome, Committed):
-            rows = sorted((row["id"], row["p"], row["who"]) for row in live_rows(Lake(folder).table.snapshot()).to_pylist())
-            other = sorted(winner.rows(loser.rows(before, LOSER, "loser"), r, "winner"))
-            found[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(after, LOSER, "loser")), other)
-            (folder / commit_path(2)).unlink()
+            other = sorted(won(loser.rows(before, LOSER, "loser")))
+            found[loser.name] = Ending("+" if outcome.rebases else ".", rows_in(folder), sorted(loser.rows(after, LOSER, "loser")), other)
         else:
             assert isinstance(outcome, Conflicted), outcome
-            assert not (folder / commit_path(2)).exists()
+            assert not written
             found[loser.name] = Ending(SIGNS[type(outcome.conflict)], after, after, after)
+        for path in written:
+            path.unlink()
+    clean_log(replace(race, lake=Lake(folder, SCHEMA, ("p",))))
+    found["cleanup of the log"] = Ending(".", rows_in(folder), after, after)
+    outcome = commit(drop)
+    is_dropped = isinstance(outcome, Committed)
+    left = [] if is_dropped else after
+    found["drop"] = Ending("." if is_dropped else SIGNS[type(outcome.conflict)], left if is_dropped else rows_in(folder), left, left)  # type: ignore[union-attr]
+    assert Lake(folder).table.exists() is not is_dropped
     return found
+
+
+def rows_in(folder: Path) -> Rows:
+    return sorted((row["id"], row["p"], row["who"]) for row in live_rows(Lake(folder).table.snapshot()).to_pylist())
 
 
 SIGNS: dict[type[CommitConflict], str] = {
@@ -253,42 +315,45 @@ SIGNS: dict[type[CommitConflict], str] = {
 # ------------------------------------------------------------------ what must come of them
 
 WRITE_SERIALIZABLE = """
-append            .... .... .... .... .... .... .... .... .... .... ....
-insert-only merge .... ...A ...A ...A ...A ...A .AAA .... .... .... ....
-merge             .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... ....
-update            .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... ....
-delete            .... ...R ..+D ..+D ..+D ..DD .RRR .... ..RR .... ....
-copy-on-write     .... ..AA ..AA ..AA ..AA ..AA .AAA .... ..RR .... ....
-overwrite         .... .RRA .RRA .RRA .RRA .RRA .AAA .... .RRR .... ....
-replace           .... RRRA RRRA RRRA RRRA RRRA RAAA .... RRRR .... ....
-compaction        .... ..RR ..RR ..RR ..RR ..RR .RRR .... ..RR .... ....
-metadata          MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
-protocol          PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP
+append             .... .... .... .... .... .... .... .... .... .... .... .... ....
+insert-only merge  .... ...A ...A ...A ...A ...A .AAA .... .... .... .... .... ....
+merge              .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... .... .... ....
+update             .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... .... .... ....
+delete             .... ...R ..+D ..+D ..+D ..DD .RRR .... ..RR .... .... .... ....
+copy-on-write      .... ..AA ..AA ..AA ..AA ..AA .AAA .... ..RR .... .... .... ....
+overwrite          .... .RRA .RRA .RRA .RRA .RRA .AAA .... .RRR .... .... .... ....
+replace            .... RRRA RRRA RRRA RRRA RRRA RAAA .... RRRR .... .... .... ....
+compaction         .... ..RR ..RR ..RR ..RR ..RR .RRR .... ..RR .... .... .... ....
+metadata           MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM .... ....
+protocol           PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP PPPP .... ....
+drop and creation  M M M M M M M M M M M . M
+cleanup of the log M M M M M M M M M M M . .
 """
 SERIALIZABLE = """
-append            .... ...A ...A ...A ...A ...A .AAA .... .... .... ....
+append             .... ...A ...A ...A ...A ...A .AAA .... .... .... .... .... ....
 """
 """The winner that makes a difference; all others end as under WriteSerializable."""
 
 
 def expected(level: str, winner: str, relation: str) -> dict[str, str]:
     """Return by loser the sign of its race against the winner in this relation."""
-    return {loser: signs[list(RELATIONS).index(relation)] for loser, signs in expected_signs(level, winner).items()}
+    index = 0 if winner in MAINTENANCE else list(RELATIONS).index(relation)
+    return {loser: signs[index] for loser, signs in expected_signs(level, winner).items()}
 
 
 def expected_signs(level: str, winner: str) -> dict[str, str]:
     """Return by loser the signs of its races against the winner, one for each relation."""
-    lines = {line[:18].strip(): line[18:].split() for line in WRITE_SERIALIZABLE.strip().splitlines()}
+    lines = {line[:19].strip(): line[19:].split() for line in WRITE_SERIALIZABLE.strip().splitlines()}
     if level == "Serializable":
-        lines |= {line[:18].strip(): line[18:].split() for line in SERIALIZABLE.strip().splitlines()}
-    return dict(zip((command.name for command in COMMANDS), lines[winner], strict=True))
+        lines |= {line[:19].strip(): line[19:].split() for line in SERIALIZABLE.strip().splitlines()}
+    return dict(zip(LOSERS, lines[winner], strict=True))
 
 
 def tables() -> str:
     """The tables of docs/conflicts.md about Delta."""
-    names = [command.name for command in COMMANDS]
+    names = LOSERS
     found = []
-    for level, winners in (("WriteSerializable (default)", names), ("Serializable", names[:1])):
+    for level, winners in (("WriteSerializable (default)", WINNERS), ("Serializable", WINNERS[:1])):
         lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
             cells = expected_signs(level.split()[0], winner)

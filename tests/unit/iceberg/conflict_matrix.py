@@ -12,10 +12,16 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.table.snapshots import Operation
-from pyiceberg.table.update import RemoveSnapshotsUpdate, UpgradeFormatVersionUpdate
+from pyiceberg.table.update import (
+    RemovePropertiesUpdate,
+    RemoveSnapshotsUpdate,
+    SetPropertiesUpdate,
+    UpgradeFormatVersionUpdate,
+)
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.dropping import Drop, drop_table
 from rowmerge.iceberg.live_files import scope_of
 from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.metadata_updates import next_row_id
@@ -23,6 +29,7 @@ from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
 from rowmerge.spark.data_files import PartitionedWriter
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commit import commit
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, TableDefinition
@@ -132,13 +139,34 @@ def _partition(race: Race) -> tuple[int, tuple[str]]:
     return race.lake.table.snapshot().spec.spec_id, ("a",)  # type: ignore[attr-defined]
 
 
+def _drop_and_create(race: Race) -> None:
+    table = race.lake.table
+    drop_table(table._operations.storage, "s.t")  # type: ignore[attr-defined]
+    definition = TableDefinition(SCHEMA, identities(("p",)), race.properties, None)
+    committed(opened(Path(table.location.removeprefix("file://"))).create(definition, Change("CREATE TABLE")))
+
+
+def clean_metadata(race: Race) -> None:
+    """Replace the metadata often enough that the file of every earlier version is deleted, and end with the same properties."""
+    table = race.lake.table
+    properties = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+    for _ in range(2):
+        _update(race, SetPropertiesUpdate(updates=properties))
+        _update(race, RemovePropertiesUpdate(removals=list(properties)))
+    assert not Path(table.location.removeprefix("file://"), "metadata/v1.metadata.json").exists()
+
+
 MAINTENANCE: Mapping[str, tuple[Callable[[Race], None], Callable[[Rows], Rows]]] = {
     "rewrite of delete files": (_rewrite_deletes, list),
     "expiry": (_expire, list),
     "rollback": (_roll_back, lambda rows: list(BEFORE)),
     "back and forward": (_back_and_forward, list),
+    "drop and creation": (_drop_and_create, lambda rows: []),
+    "cleanup of metadata": (clean_metadata, list),
 }
 """Winners, which have no rows in common with anybody, and what they make of the rows."""
+LOSERS = (*(command.name for command in COMMANDS), "cleanup of metadata", "drop")
+"""The last two are no commits on a version. They come last, because they end the metadata that the others race in."""
 
 # ------------------------------------------------------------------ races
 
@@ -179,6 +207,7 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
     base, before = table.snapshot(), [*BEFORE, EXTRA]
     # Files that are needed are written before the winner comes, as statements do.
     losers = {command.name: command.change(race, base, LOSER, "loser", command.rewrites) for command in COMMANDS}  # type: ignore[arg-type]
+    drop = Drop(DirectoryOperations(Storage(str(folder)), "s.t"), "s.t")
     if winner in MAINTENANCE:
         act, rows_after = MAINTENANCE[winner]
         act(race)
@@ -196,7 +225,7 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
             found[loser.name] = Ending("V", after, after, after)
             continue
         if isinstance(outcome, Committed):
-            rows = sorted((row["id"], row["p"], row["who"]) for row in live_rows(opened(folder).snapshot()).to_pylist())
+            rows = rows_in(folder)
             check_vectors_and_ids(opened(folder))
             other = sorted(won(loser.rows(before, LOSER, "loser")))
             found[loser.name] = Ending("+" if outcome.rebases else ".", rows, sorted(loser.rows(after, LOSER, "loser")), other)
@@ -207,7 +236,19 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
         for path in set(metadata.iterdir()) - kept:
             path.unlink()
         (metadata / "version-hint.text").write_bytes(hint)
+    clean_metadata(replace(race, lake=Place(opened(folder))))  # type: ignore[arg-type]
+    found["cleanup of metadata"] = Ending(".", rows_in(folder), after, after)
+    outcome = commit(drop)
+    is_dropped = isinstance(outcome, Committed)
+    left = [] if is_dropped else after
+    sign = "." if is_dropped else SIGNS[type(outcome.conflict)]  # type: ignore[union-attr]
+    found["drop"] = Ending(sign, [] if is_dropped else rows_in(folder), left, left)
+    assert opened(folder).exists() is not is_dropped
     return found
+
+
+def rows_in(folder: Path) -> Rows:
+    return sorted((row["id"], row["p"], row["who"]) for row in live_rows(opened(folder).snapshot()).to_pylist())
 
 
 def check_vectors_and_ids(table: IcebergTable) -> None:
@@ -229,27 +270,29 @@ SIGNS: dict[type[CommitConflict], str] = {
 # ------------------------------------------------------------------ what must come of them
 
 SERIALIZABLE = """
-append                  .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA
-insert-only merge       .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA
-merge                   .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... AAAA
-update                  .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... AAAA
-delete                  .... ...R ..+D ..+D ..+D ..DD .RRR .... ..RR .... RRRR
-copy-on-write           .... ..AA ..AA ..AA ..AA ..AA .AAA .... ..RR .... AAAA
-overwrite               .... .RRA .RRA .RRA .RRA .RRA .AAA .... .RRR .... AAAA
-replace                 MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
-compaction              .... .... ..RR ..RR ..RR ..RR .RRR .... ..RR .... ....
-definition              MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
-restore                 MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM
-rewrite of delete files . . . . . . . . . . .
-expiry                  . . . . . . . . . . V
-rollback                M M M M M M M M M M M
-back and forward        . . . . . . . . . . .
+append                  .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA .... ....
+insert-only merge       .... ...A ...A ...A ...A ...A .AAA .... .... .... AAAA .... ....
+merge                   .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... AAAA .... ....
+update                  .... ...A ..+A ..+A ..+A ..DA .AAA .... ..RR .... AAAA .... ....
+delete                  .... ...R ..+D ..+D ..+D ..DD .RRR .... ..RR .... RRRR .... ....
+copy-on-write           .... ..AA ..AA ..AA ..AA ..AA .AAA .... ..RR .... AAAA .... ....
+overwrite               .... .RRA .RRA .RRA .RRA .RRA .AAA .... .RRR .... AAAA .... ....
+replace                 MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM .... ....
+compaction              .... .... ..RR ..RR ..RR ..RR .RRR .... ..RR .... .... .... ....
+definition              MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM .... ....
+restore                 MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM MMMM .... ....
+rewrite of delete files . . . . . . . . . . . . .
+expiry                  . . . . . . . . . . V . .
+rollback                M M M M M M M M M M M . .
+back and forward        . . . . . . . . . . . . .
+drop and creation       M M M M M M M M M M M . M
+cleanup of metadata     . . . . . . . . . . . . .
 """
 SNAPSHOT = """
-append                  .... .... .... .... .... .... .AAA .... .... .... AAAA
-update                  .... ...R ..+D ..+D ..+D ..DD .AAA .... ..RR .... AAAA
-copy-on-write           .... ..RR ..RR ..RR ..RR ..RR .AAA .... ..RR .... AAAA
-overwrite               .... .RRR .RRR .RRR .RRR .RRR .AAA .... .RRR .... AAAA
+append                  .... .... .... .... .... .... .AAA .... .... .... AAAA .... ....
+update                  .... ...R ..+D ..+D ..+D ..DD .AAA .... ..RR .... AAAA .... ....
+copy-on-write           .... ..RR ..RR ..RR ..RR ..RR .AAA .... ..RR .... AAAA .... ....
+overwrite               .... .RRR .RRR .RRR .RRR .RRR .AAA .... .RRR .... AAAA .... ....
 """
 """The winners that make a difference; all others end as under serializable."""
 OTHERS = (*(line[:24].strip() for line in SNAPSHOT.strip().splitlines()), "insert-only merge")
@@ -281,12 +324,12 @@ def expected_signs(level: str, winner: str) -> dict[str, str]:
     lines = {line[:24].strip(): line[24:].split() for line in SERIALIZABLE.strip().splitlines()}
     if level == "snapshot":
         lines |= {line[:24].strip(): line[24:].split() for line in SNAPSHOT.strip().splitlines()}
-    return dict(zip((command.name for command in COMMANDS), lines[winner], strict=True))
+    return dict(zip(LOSERS, lines[winner], strict=True))
 
 
 def tables() -> str:
     """The tables of docs/conflicts.md about Iceberg."""
-    names = [command.name for command in COMMANDS]
+    names = LOSERS
     found = []
     for level, winners in (("serializable (default)", WINNERS), ("snapshot", OTHERS[:-1])):
         lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
