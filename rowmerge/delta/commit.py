@@ -19,7 +19,7 @@ from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
-from rowmerge.delta.ndjson import Document, other_actions
+from rowmerge.delta.ndjson import Document, is_drop, other_actions
 from rowmerge.delta.properties import DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, isolation_level, serializable, tombstone_retention
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.restore import restored_table
@@ -37,6 +37,7 @@ from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
 
 _CLUSTERING = "delta.clustering"
+_CLEANED = "the log was cleaned or the table was dropped since"
 
 
 @dataclass
@@ -93,13 +94,14 @@ class Commit:
         try:
             document = self._winner(version)
         except RowmergeError as error:
-            # A store may repeat a put by itself and find what its first try wrote.
-            return Unknown(error.message)
+            return self._without_winner(error.message)
         if self._is_own(document.data):
             return None
         if self.base is None:
             operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
             return MetadataChanged(self.table, version, operation, "the table exists now")
+        if is_drop(document):
+            return MetadataChanged(self.table, version, "DROP TABLE", "the table was dropped")
         winner = winner_of(document, version, self.storage, self.base.metadata.stored_partition_columns)
         self._ours = self._ours or self._reads_and_removals(self.base)
         if (conflict := find_conflict(winner, self._ours)) is not None:
@@ -135,7 +137,7 @@ class Commit:
                 included = self._is_included(read_checkpoint(self.storage, newer[0]))
                 if included is None:
                     return Unknown(f"a newer checkpoint does not say whether it contains version {version}")
-                return Put.CREATED if included else self._withdrawn("the log was cleaned or the table was dropped since")
+                return Put.CREATED if included else self._withdrawn(_CLEANED)
             if self.base is None or self._is_of_base(listing):
                 return Put.CREATED
             if listing.newest == version:
@@ -143,6 +145,20 @@ class Commit:
             return Unknown("another table was created in the folder, and others have committed to it")
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
+
+    def _without_winner(self, reason: str) -> Unknown | CommitConflict | None:
+        """Say how the commit ended if the commit that has its version cannot be read, by a newer checkpoint.
+
+        None means that it was committed: a store may repeat a put by itself and find what its first try wrote.
+        """
+        try:
+            newer = list_log(self.storage, since=self.version).checkpoints
+            included = self._is_included(read_checkpoint(self.storage, newer[0])) if newer else None
+        except (StorageError, CorruptLog) as failure:
+            return Unknown(failure.message)
+        if included is None:
+            return Unknown(reason)
+        return None if included else MetadataChanged(self.table, self.version, "another commit", _CLEANED)
 
     def _is_included(self, state: State) -> bool | None:
         """Whether a checkpoint that is not older than this commit contains it, None if nothing tells.

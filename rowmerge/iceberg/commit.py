@@ -231,8 +231,9 @@ class Creation(Commit):
         newest = self.operations.current()
         if newest is not None and newest.metadata.table_uuid == self.base.metadata.table_uuid:
             return None
-        version = 0 if newest is None else newest.metadata.current_snapshot_id or 0
-        return MetadataChanged(self.table, version, "another commit", "the table exists already")
+        if newest is None:
+            return MetadataChanged(self.table, 0, "DROP TABLE", "the table was dropped")
+        return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "another commit", "the table exists already")
 
     @cached_property
     def _live(self) -> LiveFiles:

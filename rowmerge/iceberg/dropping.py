@@ -149,7 +149,11 @@ def _delete_older(storage: Storage, operations: DirectoryOperations, objects: li
     others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
     paths = {each.path: f"{storage.location}/{each.path}" for each in others}
     files = [each.path for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]
-    newest = operations.newest()
+    try:
+        newest = operations.newest()
+    except CorruptLog:
+        # A view was created in the place of the table, or a table that cannot be read. Its files are not known, so no file is deleted.
+        return
     live = [] if newest is None or newest.version == version else [*needed_files(storage, newest.metadata), newest.path]
     protected = set(live)
     groups = [[paths[path] for path in files if file_key(paths[path]) not in protected]]

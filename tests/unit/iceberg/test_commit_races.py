@@ -10,7 +10,6 @@ import pytest
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update import RemoveSnapshotsUpdate
 
-from rowmerge.catalog.removal import METADATA, remove_table
 from rowmerge.errors import (
     ConcurrentDeleteDelete,
     ConcurrentDeleteRead,
@@ -20,6 +19,7 @@ from rowmerge.errors import (
     VersionNotFound,
 )
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.dropping import drop_table
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
 from rowmerge.plan.pruning import everything
 from rowmerge.storage.store import Put, Storage
@@ -312,11 +312,13 @@ def test_a_table_of_the_same_name_and_as_many_commits_is_another_one(lake: Lake)
 def test_a_table_that_was_dropped_stays_so(lake: Lake, made_anew: bool) -> None:
     base = lake.table.snapshot()
     change = deleting(lake, base, 3)
-    remove_table(lake.storage, METADATA)
+    drop_table(lake.storage, "s.t")
     if made_anew:
         Lake(lake.folder).create()
+    versions = {path for path in lake.on_disk() if path.endswith(".json")}
     assert conflict(lake.table.commit(base, change)) is MetadataChanged
-    assert sorted(path for path in lake.on_disk() if path.endswith(".json")) == (["metadata/v1.metadata.json"] if made_anew else [])
+    assert {path for path in lake.on_disk() if path.endswith(".json")} == versions
+    assert Lake(lake.folder).table.exists() is made_anew
 
 
 def test_no_commit_comes_into_a_table_that_is_being_dropped(lake: Lake) -> None:
