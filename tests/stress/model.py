@@ -65,7 +65,8 @@ class Model:
             now = time.monotonic()
             for process in processes:
                 if process.resume_at is not None and process.resume_at <= now:
-                    process.resume_at = None
+                    # Until the next message: the process may not have stopped yet.
+                    process.resume_at = now + 0.05
                     os.kill(process.process.pid, signal.SIGCONT)
         self.verify()
 
@@ -103,6 +104,7 @@ class Model:
             if process.begun is not None:
                 self._apply(process.begun, "unknown")
             return False
+        process.resume_at = None
         match message:
             case Begin():
                 process.begun = message
