@@ -13,16 +13,16 @@ from rowmerge.delta.actions import DROPPED, Action, Metadata, Protocol, serializ
 from rowmerge.delta.checkpoint_reading import read_checkpoint
 from rowmerge.delta.checkpoints import try_checkpoint
 from rowmerge.delta.file_changes import FileWriter
-from rowmerge.delta.log import LAST_CHECKPOINT, LOG, LogListing, commit_path, list_log, list_newest, read_documents, version_of_file
+from rowmerge.delta.log import LAST_CHECKPOINT, LOG, commit_path, list_log, list_newest, read_documents, version_of_file
 from rowmerge.delta.ndjson import Document, file_actions, is_drop, other_actions
 from rowmerge.delta.replay import State, described
-from rowmerge.delta.vacuum import absolute_paths_of, paths_below
+from rowmerge.delta.vacuum import paths_below
 from rowmerge.delta.versions import read_state
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, StorageError
 from rowmerge.storage.deletion import Origin, clean_up, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import commit, put_settled
-from rowmerge.table.drop_markers import MARKERS, has_markers, marked_versions, put_marker
+from rowmerge.table.drop_markers import MARKERS, delete_marker, has_markers, marked_versions, put_marker
 from rowmerge.table.snapshot import Change, Unknown
 from rowmerge.version import __version__
 
@@ -63,27 +63,26 @@ def has_dropped_table(storage: Storage) -> bool:
 
 
 def finish_drop(storage: Storage) -> None:
-    """Write the checkpoint of the last drop, and delete what the dropped table left in the folder.
+    """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
 
-    It deletes nothing of a table that was created afterwards: every file of that is younger than the commit of the drop.
-    Does nothing if no table was dropped here. Raises StorageError.
+    Others may create a table meanwhile. All of its files are younger than the commit of the drop, so none of them is deleted.
+    Raises CorruptLog, StorageError.
     """
-    marked = marked_versions(storage, FORMAT)
-    if not marked:
+    if not marked_versions(storage, FORMAT):
         return
     listing = list_log(storage)
-    documents = read_documents(storage, [commit_path(version) for version in marked if version in listing.commits])
-    drops = [document for document in documents if is_drop(document)]
-    if not drops:
+    version = listing.newest
+    if version is None or version not in listing.commits:
         return
-    document = drops[-1]
-    version = next(version for version in listing.commits if document.path.endswith(commit_path(version)))
+    document = read_documents(storage, [commit_path(version)])[0]
+    if not is_drop(document):
+        return
     if all(checkpoint.version < version for checkpoint in listing.checkpoints):
         # It holds no tombstones and no transactions, so nothing of the dropped table is part of the new one.
         state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
-    _delete_older(storage, listing, document, version)
+    _delete_older(storage, document, version, listing.commits[version].modified)
 
 
 @dataclass
@@ -164,10 +163,10 @@ class Drop:
             return Unknown(failure.message)
         if metadata is None or metadata.id == self.id:
             return Put.CREATED
-        if metadata.id != self._dropped_id:
-            return self._superseded()
+        # Its number had been freed, so its file lies below a checkpoint, and its marker says nothing.
         clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
-        return Put.EXISTED
+        delete_marker(self.storage, FORMAT, self.version)
+        return Put.EXISTED if metadata.id == self._dropped_id else self._superseded()
 
     def _actions(self) -> list[Action]:
         now = time.time_ns() // 1_000_000
@@ -190,24 +189,15 @@ class Drop:
         return [*actions, *writer.replacement_of(self._state)]
 
 
-def _delete_older(storage: Storage, listing: LogListing, document: Document, version: int) -> None:
+def _delete_older(storage: Storage, document: Document, version: int, dropped_at: int) -> None:
     """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes."""
-    dropped_at = listing.commits[version].modified
     removes = file_actions([document], ()).removes
     removed = set(paths_below(storage.location, removes["path"], removes["deletionVector"]))
     objects = storage.list()
     controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []))
     files = [each for each in objects if not each.path.startswith(controls) and (each.modified < dropped_at or each.path in removed)]
     log = [each for each in objects if each.path.startswith(f"{LOG}/") and _is_older_log(each, version, dropped_at)]
-    live: list[str] = []
-    newest = listing.newest
-    if newest is not None and newest > version:
-        state = read_state(storage, list_log(storage), newest)
-        live = absolute_paths_of(storage.location, state.files.column("path"), state.files.column("deletionVector"))
-    protected = set(live)
-    for group in (files, log):
-        paths = [f"{storage.location}/{each.path}" for each in group]
-        delete_files(storage, [[path for path in paths if path not in protected]], Origin.LISTED, live=live)
+    delete_files(storage, [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)], Origin.LISTED)
 
 
 def _is_older_log(file: StoredObject, version: int, dropped_at: int) -> bool:

@@ -45,21 +45,20 @@ def drop_table(storage: Storage, table: str) -> None:
 
 
 def finish_drop(storage: Storage, table: str) -> None:
-    """Delete what the table that was dropped last left in the folder.
+    """Delete what a dropped table left in the folder, if the newest version is that of a drop.
 
-    It deletes nothing of a table that was created afterwards: every file of that is younger than the version of the drop.
-    Does nothing if no table was dropped here. Raises StorageError.
+    Others may create a table meanwhile. All of its files are younger than the version of the drop, so none of them is deleted.
+    Raises CorruptLog, StorageError.
     """
-    marked = marked_versions(storage, FORMAT)
-    if not marked:
+    if not marked_versions(storage, FORMAT):
         return
     operations = DirectoryOperations(storage, table)
     objects = storage.list()
     versions = {version: each for each in objects if (version := _version(each)) is not None}
-    for version in reversed(marked):
-        if version in versions and (dropped := operations.read(version)) is not None and is_dropped(dropped.metadata):
-            _delete_older(storage, operations, objects, version, versions[version].modified)
-            return
+    newest = max(versions, default=None)
+    # Views have versions in the same folder. The name of a view that replaces a dropped table is not marked.
+    if newest in marked_versions(storage, FORMAT) and (last := operations.read(newest)) is not None and is_dropped(last.metadata):
+        _delete_older(storage, operations, objects, newest, versions[newest].modified)
 
 
 @dataclass
@@ -148,19 +147,11 @@ def _delete_older(storage: Storage, operations: DirectoryOperations, objects: li
     controls = (f"{_LOG}/", f"{MARKERS}/", HINT)
     others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
     paths = {each.path: f"{storage.location}/{each.path}" for each in others}
-    files = [each.path for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]
-    try:
-        newest = operations.newest()
-    except CorruptLog:
-        # A view was created in the place of the table, or a table that cannot be read. Its files are not known, so no file is deleted.
-        return
-    live = [] if newest is None or newest.version == version else [*needed_files(storage, newest.metadata), newest.path]
-    protected = set(live)
-    groups = [[paths[path] for path in files if file_key(paths[path]) not in protected]]
+    groups = [[paths[each.path] for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]]
     # The oldest metadata goes first, as `DirectoryOperations` relies on.
     metadata = sorted((number, each.path) for each in objects if (number := _version(each)) is not None and number < version)
     groups += [[f"{storage.location}/{path}"] for _, path in metadata]
-    delete_files(storage, groups, Origin.LISTED, live=live)
+    delete_files(storage, groups, Origin.LISTED)
 
 
 def _needed(storage: Storage, operations: DirectoryOperations, version: int) -> set[str]:

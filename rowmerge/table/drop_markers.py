@@ -29,6 +29,11 @@ def marked_versions(storage: Storage, format_: str) -> list[int]:
     return sorted(int(match[2]) for match in names if match[1] == format_)
 
 
+def delete_marker(storage: Storage, format_: str, version: int) -> None:
+    """Delete the marker of a drop whose version was withdrawn. It never raises."""
+    clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}"]], Origin.WRITTEN)
+
+
 def delete_markers(storage: Storage, format_: str, before: int) -> None:
     """Delete the markers of a table format whose versions are lower than `before`. It never raises."""
     versions = [version for version in marked_versions(storage, format_) if version < before]
