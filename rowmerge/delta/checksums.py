@@ -207,7 +207,7 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
             known = state.transactions.get(fields["appId"])
             if known is not None and known.version != fields["version"]:
                 yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {known.version}"
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         yield f"a field has a wrong type ({type(error).__name__}: {error})"
 
 

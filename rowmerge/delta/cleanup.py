@@ -33,7 +33,7 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
     if retention is None:
         return
     cut_off = _cut_off_time(now, retention)
-    if not _expired_entries(storage, listing, state, cut_off):
+    if not _expired_checkpoints(listing, state, cut_off):
         return
     # Since the listing, others may have cleaned the log, or deleted it and created another table in the folder.
     current = list_log(storage)
@@ -60,16 +60,24 @@ def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_of
 
     The cut-off checkpoint is the newest readable one that is not newer than the newest expired commit.
     """
-    newest = _newest_expired_commit(listing, cut_off)
-    oldest = listing.continuous_commits.start - 1
-    checkpoints = [checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest]
-    if not checkpoints or not _entries_before(checkpoints[0], listing, cut_off):
-        return []
-    newest = min(newest, _newest_stamped_commit(storage, listing, state, newest, cut_off))
-    for checkpoint in checkpoints:
-        if checkpoint.version <= newest and _may_clean(state, checkpoint) and _is_readable(storage, listing, checkpoint):
+    newest = _newest_stamped_commit(storage, listing, state, cut_off)
+    for checkpoint in _expired_checkpoints(listing, state, cut_off):
+        if checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
             return _entries_before(checkpoint, listing, cut_off)
     return []
+
+
+def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> list[Checkpoint]:
+    """Return the checkpoints up to the newest commit whose file has expired, newest first, if there are any entries before them."""
+    newest = -1
+    for version in listing.continuous_commits:
+        # No commit is older than the one before it, so the first one that has not expired is the last to look at.
+        if listing.commits[version].modified > cut_off:
+            break
+        newest = version
+    oldest = listing.continuous_commits.start - 1
+    checkpoints = [each for each in listing.checkpoints if oldest <= each.version <= newest and _may_clean(state, each)]
+    return checkpoints if checkpoints and _entries_before(checkpoints[0], listing, cut_off) else []
 
 
 def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
@@ -89,22 +97,12 @@ def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -
     return [file for _, _, file in sorted(entries, key=lambda entry: (*entry[:2], entry[2].path))]
 
 
-def _newest_expired_commit(listing: LogListing, cut_off: int) -> int:
-    """Return the newest version that was committed at or before a time, by its file, or -1. No commit is older than the one before it."""
-    newest = -1
-    for version in listing.continuous_commits:
-        if listing.commits[version].modified > cut_off:
-            break
-        newest = version
-    return newest
-
-
-def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, newest: int, cut_off: int) -> int:
-    """Return the newest version up to `newest` that was committed at or before a time by its in-commit timestamp, where it has one."""
+def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, cut_off: int) -> int:
+    """Return the newest version that was committed at or before a time by its in-commit timestamp, the newest of all without them."""
     assert state.protocol is not None
     assert state.metadata is not None
-    if not has_in_commit_timestamps(state.protocol, state.metadata, newest):
-        return newest
+    if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
+        return state.version
     stamped = version_at(storage, listing, state.protocol, state.metadata, cut_off)
     return -1 if stamped is None else stamped
 

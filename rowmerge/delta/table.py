@@ -239,7 +239,7 @@ class DeltaTable:
             partial(read_state, self._storage, listing, version),
             partial(read_checksum, self._storage, version),
         ]
-        state, checksum = at_once(calls)
+        state, checksum = at_once(calls) if self._storage.is_distant else [call() for call in calls]
         if checksum is not None:
             check_state(self._storage, state, checksum, self._is_mismatch_fatal)
         assert isinstance(state, State)
