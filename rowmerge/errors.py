@@ -203,6 +203,19 @@ class CorruptLog(TableError):
         super().__init__(f"The table's metadata file {path} is unreadable: {reason}. Restore it from a backup, or read an older version.")
 
 
+class ChecksumMismatch(CorruptLog):
+    """A version that the log gives is not the one that its checksum file records; `path` is the checksum file."""
+
+    def __init__(self, path: str, version: int, differences: Sequence[str]) -> None:
+        self.version, self.differences = version, tuple(differences)
+        super().__init__(path, f"it does not fit version {version}: {'; '.join(differences)}")
+        self.message = (
+            f"The checksum {path} does not fit version {version} of the table: {'; '.join(differences)}. A file of the log was changed or "
+            f"lost after its commit. Restore it from a backup, or read on with SET spark.databricks.delta.checksum.mismatch.fatal = false."
+        )
+        self.args = (self.message,)
+
+
 class MissingDataFile(TableError):
     """A file that the table's current version lists is gone; `path` is the file."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -42,11 +43,15 @@ class RoundTrips:
         try:
             return do()
         finally:
-            self.calls.append((start, time.monotonic(), name))
+            # No statement waits for a daemon thread.
+            if not threading.current_thread().daemon:
+                self.calls.append((start, time.monotonic(), name))
 
 
 class DistantStorage(Storage):
     """Storage whose calls, and those of the stores made of it, are round trips."""
+
+    is_distant = True
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None, *, trips: RoundTrips) -> None:
         super().__init__(location, options)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from rowmerge.catalog.layout import DeltaFolder, IcebergFolder, look, plain_location
@@ -19,6 +20,8 @@ class TablesByPath:
     def __init__(self, storage_options: Mapping[str, Any] | None) -> None:
         self._options = storage_options
         self._tables: dict[tuple[str, str], Table] = {}
+        self.is_mismatch_fatal: Callable[[], bool] = lambda: True
+        """As `DeltaTable` says."""
 
     def open(self, path: str, format_: str, told: str) -> Table:
         """The table of a format in the folder at a path. `told`: what messages call it.
@@ -35,6 +38,7 @@ class TablesByPath:
                 raise UnsupportedTableFeature(told, "iceberg of another catalog", action="read", advice=advice)
             if not isinstance(found, DeltaFolder if format_ == "delta" else IcebergFolder):
                 raise FilesNotFound(told, f"{format_} table", "Check the path and the format: it must be the table's own folder.")
-            made: Table = DeltaTable(folder, told) if format_ == "delta" else IcebergTable(DirectoryOperations(folder, told), told)
+            delta = partial(DeltaTable, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
+            made: Table = delta(folder, told) if format_ == "delta" else IcebergTable(DirectoryOperations(folder, told), told)
             self._tables[key] = made
         return self._tables[key]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from uuid import uuid4
 
 from rowmerge.catalog.functions import Function, FunctionFiles
@@ -60,6 +61,8 @@ class DirectoryCatalog:
         self._tables: dict[tuple[str, str, str], Table] = {}
         self._metadata_of_tables: Cache[bool] = Cache(_REMEMBERED)
         self._functions = FunctionFiles(storage)
+        self.is_mismatch_fatal: Callable[[], bool] = lambda: True
+        """As `DeltaTable` says."""
         _check_warehouse(storage)
 
     # -------------------------------------------------------------- schemas
@@ -291,7 +294,8 @@ class DirectoryCatalog:
         shown = f"{fold(schema)}.{fold(name)}"
         key = (format_, storage.location, shown)
         if key not in self._tables:
-            made: Table = DeltaTable(storage, shown) if format_ == "delta" else IcebergTable(DirectoryOperations(storage, shown), shown)
+            delta = partial(DeltaTable, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
+            made: Table = delta(storage, shown) if format_ == "delta" else IcebergTable(DirectoryOperations(storage, shown), shown)
             self._tables.setdefault(key, made)
         return self._tables[key]
 

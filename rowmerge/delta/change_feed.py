@@ -110,10 +110,7 @@ class ChangeFeed:
 
     def _oldest(self) -> int:
         """The oldest version from which on every commit is there."""
-        version = self.newest.version + 1
-        while version - 1 in self.listing.commits:
-            version -= 1
-        return max(version, self.listing.oldest_readable)
+        return max(self.listing.continuous_commits.start, self.listing.oldest_readable)
 
     def _check_there(self, start: int) -> None:
         oldest = self._oldest()
@@ -125,7 +122,7 @@ class ChangeFeed:
 
     def _versions(self, first: DeltaSnapshot, start: int, end: int) -> Iterator[_Version]:
         protocol, metadata = first.protocol, first.metadata
-        latest = max((found.modified for number, found in self.listing.commits.items() if number < start), default=0)
+        latest = max((self.listing.modified(number) for number in self.listing.continuous_commits if number < start), default=0)
         for low in range(start, end + 1, _BATCH):
             numbers = range(low, min(low + _BATCH, end + 1))
             for number, document in zip(numbers, read_documents(self.storage, [commit_path(n) for n in numbers]), strict=True):

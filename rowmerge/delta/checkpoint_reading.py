@@ -18,8 +18,10 @@ from rowmerge.delta.ndjson import Document, file_actions, other_actions
 from rowmerge.delta.paths import absolute_path
 from rowmerge.delta.replay import State, described, state_of
 from rowmerge.errors import CorruptLog
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Storage, StoredObject
 
+_FOOTER_TAIL = 8
+"""The last bytes of a Parquet file: the length of its footer, and a magic number."""
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name, _ in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*(name for name, _ in REMOVE), "partitionValues"]
@@ -38,13 +40,48 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     return state_of(checkpoint.version, others, files, removes, documents[0].path)
 
 
+def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
+    """Return the sidecars that the files of a checkpoint name: relative to the table where they lie in it, absolute elsewhere.
+
+    Only the footer is read of a Parquet file that cannot name any. Raises CorruptLog for a file that is not whole, StorageError.
+    """
+    naming = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _columns_of(storage, file)]
+    actions = [action for document in read_documents(storage, naming) for action in _others(document)]
+    return [_sidecar_path(storage, action["sidecar"]["path"]) for action in actions if action.get("sidecar")]
+
+
+def _columns_of(storage: Storage, file: StoredObject) -> list[str]:
+    try:
+        return list(read_footer(storage, file.path, file.size).schema.to_arrow_schema().names)
+    except FileNotFoundError as error:
+        raise CorruptLog(f"{storage.location}/{file.path}", "it vanished while the table was read") from error
+
+
+def read_footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
+    """The footer of a Parquet file. Raises CorruptLog, FileNotFoundError, StorageError."""
+    if size < 2 * _FOOTER_TAIL:
+        raise CorruptLog(f"{storage.location}/{path}", "it is too short for a Parquet file")
+    tail = storage.get_range(path, size - _FOOTER_TAIL, _FOOTER_TAIL)
+    length = min(int.from_bytes(tail[:4], "little") + _FOOTER_TAIL, size)
+    try:
+        return pq.read_metadata(pa.BufferReader(storage.get_range(path, size - length, length)))
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptLog(f"{storage.location}/{path}", f"it has no Parquet footer ({error})") from error
+
+
+def _sidecar_path(storage: Storage, path: str) -> str:
+    """Resolve the path of a sidecar, which is named by its file name alone, by its path in the table, or by a whole URI."""
+    if "/" not in path or path.startswith(LOG):
+        return path if path.startswith(LOG) else f"{SIDECARS}/{path}"
+    return absolute_path(storage.location, path).removeprefix(f"{storage.location}/")
+
+
 def _sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    """Sidecar files, named by their file names alone or by whole URIs."""
-    inside = [path if path.startswith(LOG) else f"{SIDECARS}/{path}" for path in paths if "/" not in path or path.startswith(LOG)]
-    documents = read_documents(storage, inside)
-    for path in paths:
-        if "/" in path and not path.startswith(LOG):
-            folder, _, name = absolute_path(storage.location, path).rpartition("/")
+    resolved = [_sidecar_path(storage, path) for path in paths]
+    documents = read_documents(storage, [path for path in resolved if path.startswith(LOG)])
+    for path in resolved:
+        if not path.startswith(LOG):
+            folder, _, name = path.rpartition("/")
             documents += read_documents(storage.at(folder), [name])
     return documents
 

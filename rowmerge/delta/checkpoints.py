@@ -9,18 +9,18 @@ import io
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.actions import Action, Metadata, Transaction
 from rowmerge.delta.column_mapping import stored_indexed_leaves
 from rowmerge.delta.columns import TEXT_MAP, VECTOR, to_map
 from rowmerge.delta.log import LAST_CHECKPOINT, checkpoint_path
-from rowmerge.delta.properties import checkpoint_interval, tombstone_retention
+from rowmerge.delta.properties import checkpoint_interval, tombstone_retention, transaction_retention
 from rowmerge.delta.replay import State
 from rowmerge.delta.statistics import parsed_text
 from rowmerge.delta.statistics_reading import bounds_type, nulls_type, read_statistics
@@ -63,13 +63,13 @@ def is_due(version: int, metadata: Metadata) -> bool:
 
 
 def try_checkpoint(storage: Storage, state: State) -> bool:
-    """Write the checkpoint of a version that is committed. A failure is logged. Returns whether the checkpoint was written."""
+    """Write the checkpoint of a version that is committed, and return whether it was written. A failure is logged and does no harm."""
     try:
         write_checkpoint(storage, state)
-        return True
     except (RowmergeError, pa.ArrowException, OSError) as error:
         logger.warning("No checkpoint of version %d was written at %s: %s", state.version, storage.location, error)
         return False
+    return True
 
 
 def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) -> None:
@@ -94,7 +94,8 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     assert state.metadata is not None
     metadata = state.metadata
     transactions = [
-        {"appId": name, "version": found.version, "lastUpdated": found.last_updated} for name, found in state.transactions.items()
+        {"appId": name, "version": transaction.version, "lastUpdated": transaction.last_updated}
+        for name, transaction in unexpired_transactions(state, now).items()
     ]
     domains = [{"domain": name, "configuration": text, "removed": False} for name, text in state.domains.items()]
     small = {
@@ -111,6 +112,19 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     for table in state.files.tables():
         for batch in table.to_batches(max_chunksize=_BATCH):
             yield pa.concat_tables([nothing, pa.table({"add": _add(batch, metadata)})], promote_options="default")
+
+
+def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
+    """The transactions within `delta.setTransactionRetentionDuration`, all without that property. One without a time never expires."""
+    assert state.metadata is not None
+    retention = transaction_retention(state.metadata.configuration)
+    if retention is None:
+        return state.transactions
+    return {
+        name: transaction
+        for name, transaction in state.transactions.items()
+        if transaction.last_updated is None or transaction.last_updated > now - retention
+    }
 
 
 def _pairs(action: Action) -> dict[str, object]:

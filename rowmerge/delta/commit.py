@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.actions import Action, Metadata, Protocol, serialize, text
 from rowmerge.delta.checkpoint_reading import read_checkpoint
+from rowmerge.delta.checksums import checksum_after
 from rowmerge.delta.conflicts import Ours, find_conflict
 from rowmerge.delta.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
 from rowmerge.delta.features import check_writable, is_on
@@ -20,7 +21,14 @@ from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
 from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
 from rowmerge.delta.ndjson import Document, is_drop, other_actions
-from rowmerge.delta.properties import DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, isolation_level, serializable, tombstone_retention
+from rowmerge.delta.properties import (
+    DELETION_VECTORS,
+    IN_COMMIT_TIMESTAMPS,
+    isolation_level,
+    serializable,
+    tombstone_retention,
+    transaction_retention,
+)
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.delta.restore import restored_table
 from rowmerge.delta.row_tracking import gives_ids, keeps_ids, with_ids
@@ -65,6 +73,7 @@ class Commit:
         self._deleted = dict(self.change.files.deleted)
         self._fixed: list[Action] | None = None
         self._file_actions: list[Action] = []
+        self._actions: list[Action] = []
         self._ours: Ours | None = None
 
     def run(self) -> Outcome:
@@ -73,6 +82,10 @@ class Commit:
         Raises what `FileWriter` raises, CorruptLog, StorageError when it is certain that nothing was committed.
         """
         return commit(self)
+
+    def checksum(self) -> bytes:
+        """The checksum of the version, after Committed. Raises CorruptLog."""
+        return checksum_after(self._state, self._actions, f"{self.storage.location}/{LOG}")
 
     # ------------------------------------------------------------------ steps of the protocol
 
@@ -85,7 +98,8 @@ class Commit:
         self._fixed = self._fixed if self._fixed is not None else self._writer.actions(state, self._deleted)
         self._file_actions = [*self._fixed, *self._writer.replacement_of(state)]
         actions = self._with_row_ids(self._file_actions, state, self.version)
-        self.written = serialize([*self._small(state, self.version), *actions])
+        self._actions = [*self._small(state, self.version), *actions]
+        self.written = serialize(self._actions)
         put = put_settled(self.storage, commit_path(self.version), self.written, self._is_own)
         return self._continued() if put is Put.CREATED else put
 
@@ -131,13 +145,13 @@ class Commit:
         version = self.version
         try:
             listing = list_log(self.storage, since=0 if self.base is None else self.base.version)
-            if version not in listing.commits:
-                return Unknown(f"{commit_path(version)} was put, and is gone")
             if newer := [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= version]:
                 included = self._is_included(read_checkpoint(self.storage, newer[0]))
                 if included is None:
                     return Unknown(f"a newer checkpoint does not say whether it contains version {version}")
                 return Put.CREATED if included else self._withdrawn(_CLEANED)
+            if version not in listing.commits:
+                return Unknown(f"{commit_path(version)} was put, and is gone")
             if self.base is None or self._is_of_base(listing):
                 return Put.CREATED
             if listing.newest == version:
@@ -174,12 +188,13 @@ class Commit:
         times = tombstones["deletionTimestamp"].filter(same)
         if any(len(paths) for paths in there) or pc.any(pc.equal(times, self.now)).as_py():
             return True
+        if self.base is None or state.metadata is None or state.metadata.id != self.metadata.id:
+            return state.metadata is not None and state.metadata.id == self.metadata.id
         if self.change.transaction is not None:
             application, version = self.change.transaction
             known = state.transactions.get(application)
-            return known is not None and known.version >= version
-        if self.base is None or state.metadata is None or state.metadata.id != self.metadata.id:
-            return state.metadata is not None and state.metadata.id == self.metadata.id
+            if known is not None or transaction_retention(self.metadata.configuration) is None:
+                return known is not None and known.version >= version
         if self.metadata != self.base.metadata and state.metadata == self.metadata:
             return True
         passed = _now() - self.now

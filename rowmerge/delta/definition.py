@@ -15,8 +15,10 @@ from rowmerge.delta.properties import (
     DELETION_VECTORS,
     FEATURE_PREFIX,
     IN_COMMIT_TIMESTAMPS,
+    LOG_PROPERTIES,
     MIN_READER,
     MIN_WRITER,
+    PROTECTED_BEFORE,
     ROW_TRACKING,
     WRITE_MODE,
     check_properties,
@@ -52,7 +54,6 @@ _COLUMN_METADATA = {
     "delta.identity.start": "identityColumns",
     "delta.invariants": "invariants",
 }
-_ICT_KEPT = (IN_COMMIT_TIMESTAMPS, "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 
 
 def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
@@ -66,14 +67,15 @@ def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protoc
 
 def timestamps_from(version: int, now: int) -> dict[str, str]:
     """Return the properties of a table whose in-commit timestamps begin at a version above 0 (PROTOCOL.md, In-Commit Timestamps)."""
-    return dict(zip(_ICT_KEPT[1:], (str(version), str(now)), strict=True))
+    return dict(zip(LOG_PROPERTIES[1:], (str(version), str(now)), strict=True))
 
 
 def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """The actions of CREATE OR REPLACE: everything anew but the table's id and its protocol, which never shrinks."""
-    kept = {name: metadata.configuration[name] for name in _ICT_KEPT if name in metadata.configuration}
-    if definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true":
-        definition = replace(definition, properties={**definition.properties, **kept})
+    """The actions of CREATE OR REPLACE: everything anew but the table's id and its protocol, which never shrinks, and what is the log's."""
+    kept = {name: metadata.configuration[name] for name in LOG_PROPERTIES if name in metadata.configuration}
+    if definition.properties is None or definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") != "true":
+        kept = {name: value for name, value in kept.items() if name == PROTECTED_BEFORE}
+    definition = replace(definition, properties={**(definition.properties or {}), **kept})
     _refuse_late_timestamps(table, metadata.configuration, definition.properties or {})
     return _complete(table, protocol, metadata, definition)
 
@@ -91,11 +93,13 @@ def cloned_table(
     asked = definition.properties or {}
     check_properties(asked, metadata.configuration)
     _refuse_new_constraints(table, metadata.configuration, asked)
-    own = _ICT_KEPT[1:] if base is None else _ICT_KEPT
+    if PROTECTED_BEFORE in asked:
+        _refuse_protection(table, old.configuration, asked)
+    own = tuple(name for name in LOG_PROPERTIES if base is not None or name != IN_COMMIT_TIMESTAMPS)
     kept = {name: value for name, value in metadata.configuration.items() if name not in own and name not in COLUMN_NAMES}
     if base is not None:
         _refuse_late_timestamps(table, old.configuration, asked)
-        kept |= {name: value for name, value in old.configuration.items() if name in _ICT_KEPT}
+        kept |= {name: value for name, value in old.configuration.items() if name in LOG_PROPERTIES}
     if metadata.mapping_mode == "none":
         kept.pop(MODE, None)
     marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
@@ -139,6 +143,7 @@ def changed_table(
         check_properties(asked, metadata.configuration)
         _refuse_late_timestamps(table, metadata.configuration, asked)
         _refuse_late_row_tracking(table, metadata.configuration, asked)
+        _refuse_protection(table, metadata.configuration, asked)
         _refuse_new_constraints(table, metadata.configuration, asked)
         marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
         changed = replace(changed, configuration=_stored(asked, marks=marks), mapping_supported=True)
@@ -214,6 +219,8 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
     check_properties(asked)
     if MAX_ID in asked:
         raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
+    if PROTECTED_BEFORE in asked:
+        _refuse_protection(table, old.configuration, asked)
     stored = _stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE)
     if is_true(stored, ROW_TRACKING):
         stored = with_column_names(stored, old.configuration)
@@ -358,6 +365,12 @@ def _version(asked: Mapping[str, str], name: str, highest: int) -> int:
     if not (value.strip().isdecimal() and 1 <= int(value) <= highest):
         raise ConfigurationError(f"The table property {name} is {value!r}. Leave it out, or set it to a version from 1 to {highest}.")
     return int(value)
+
+
+def _refuse_protection(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if the new properties change which checkpoints are protected: only an engine that drops a feature does."""
+    if new.get(PROTECTED_BEFORE) != old.get(PROTECTED_BEFORE):
+        raise ConfigurationError(f"The table property {PROTECTED_BEFORE} of {table} is kept by the log itself. Leave it as it is.")
 
 
 def _refuse_late_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -138,7 +138,7 @@ class Drop:
     def _read(self) -> None:
         listing = list_log(self.storage)
         # Also the version of a checkpoint that lacks parts: its number was used.
-        self._newest = max((v for each in self.storage.list(LOG) if (v := version_of_file(each.path)) is not None), default=-1)
+        self._newest = max((v for each in listing.files if (v := version_of_file(each.path)) is not None), default=-1)
         try:
             self._state = None if listing.newest is None else read_state(self.storage, listing, listing.newest)
         except CorruptLog:

@@ -36,7 +36,7 @@ HONOURED = READABLE | frozenset(
         "rowTracking",
     }
 )
-"""Writer features that every commit honours. `checkpointProtection` forbids what is never done here: cleaning the log up."""
+"""Writer features that every commit honours. `checkpointProtection` restricts cleanups of the log (`rowmerge.delta.cleanup`)."""
 
 _ANOTHER_ENGINE = "Read it with an engine that supports it."
 _UPGRADE = "Use an engine that supports it, or drop the feature there with ALTER TABLE … DROP FEATURE."

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from rowmerge.delta.actions import Action, Metadata
+from rowmerge.delta.checkpoint_reading import read_footer
 from rowmerge.delta.clone import cloned_files, files_by_identity
 from rowmerge.delta.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.deletion_vectors import VectorFiles, write_vectors
@@ -23,7 +23,7 @@ from rowmerge.delta.restore import check_files
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.text_values import to_text
-from rowmerge.errors import CorruptLog, MissingDataFile, TypeMismatch
+from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, Positions
@@ -31,7 +31,6 @@ from rowmerge.table.schema import Field
 from rowmerge.table.snapshot import Change
 
 _BATCH = 10_000
-_FOOTER_TAIL = 8
 
 
 class FileWriter:
@@ -198,16 +197,10 @@ class FileWriter:
 
     def _records_in_footer(self, path: str, size: int) -> int:
         folder, _, name = path.rpartition("/")
-        holder = self._storage.at(folder)
         try:
-            tail = holder.get_range(name, size - _FOOTER_TAIL, _FOOTER_TAIL)
-            length = int.from_bytes(tail[:4], "little") + _FOOTER_TAIL
-            footer = holder.get_range(name, size - length, length)
-            return int(pq.read_metadata(pa.BufferReader(footer)).num_rows)
+            return int(read_footer(self._storage.at(folder), name, size).num_rows)
         except FileNotFoundError as error:
             raise MissingDataFile(self._base.name if self._base else path, path) from error
-        except (OSError, pa.ArrowException) as error:
-            raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
 
 
 def _common(row: Mapping[str, Any]) -> dict[str, Any]:

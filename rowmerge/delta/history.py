@@ -37,7 +37,7 @@ def find_transaction(storage: Storage, listing: LogListing, application: str, nu
 
 def _newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
     """Yield the commits of the table. Those of a table that was dropped in its place are not among them."""
-    versions = sorted(listing.commits, reverse=True)
+    versions = listing.continuous_commits[::-1]
     for start in range(0, len(versions), _BATCH):
         batch = versions[start : start + _BATCH]
         for version, document in zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True):
@@ -62,7 +62,8 @@ def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metada
 
     `protocol` and `metadata` are those of the newest version. Times never go back from one version to the next.
     """
-    stamped = [version for version in sorted(listing.commits) if has_in_commit_timestamps(protocol, metadata, version)]
+    versions = listing.continuous_commits
+    stamped = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
     low, high = 0, len(stamped)
     while low < high:
         middle = (low + high) // 2
@@ -73,7 +74,7 @@ def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metada
     if low:
         return stamped[low - 1]
     found, latest = None, 0
-    for version in sorted(set(listing.commits) - set(stamped)):
+    for version in versions[: len(versions) - len(stamped)]:
         latest = max(latest, listing.commits[version].modified)
         if latest <= timestamp:
             found = version

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
 
 from rowmerge.delta.ndjson import Document
 from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 
+T = TypeVar("T")
+
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
+_CHECKSUM = re.compile(rf"{LOG}/(\d{{20}})\.crc")
 _COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})\.parquet|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
 _NUMBERED = re.compile(rf"{LOG}/(\d{{20}})\.")
@@ -36,6 +41,10 @@ def version_of_file(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def checksum_path(version: int) -> str:
+    return f"{LOG}/{version:020d}.crc"
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """A complete checkpoint: its version and its files, several for a multi-part one."""
@@ -47,10 +56,12 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LogListing:
-    """What the folder holds: commits by version, complete checkpoints newest first."""
+    """The content of the folder: commits by version, complete checkpoints newest first, versions with a checksum, and all files."""
 
     commits: Mapping[int, StoredObject] = field(default_factory=dict)
     checkpoints: tuple[Checkpoint, ...] = ()
+    checksums: frozenset[int] = frozenset()
+    files: tuple[StoredObject, ...] = ()
 
     @property
     def newest(self) -> int | None:
@@ -58,10 +69,29 @@ class LogListing:
         versions = [*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)]
         return max(versions, default=None)
 
+    @cached_property
+    def continuous_commits(self) -> range:
+        """The commits up to the newest version, from the oldest after which none is missing.
+
+        Older ones are remains of a cleanup, or a commit that a slow writer put after a cleanup had freed its name.
+        """
+        newest = -1 if self.newest is None else self.newest
+        oldest = newest + 1
+        while oldest - 1 in self.commits:
+            oldest -= 1
+        return range(oldest, newest + 1)
+
     @property
     def oldest_readable(self) -> int:
-        """The oldest version that can be put together."""
-        return 0 if 0 in self.commits else min((checkpoint.version for checkpoint in self.checkpoints), default=0)
+        """The oldest version that can be put together, and each one after it."""
+        oldest = self.continuous_commits.start
+        if oldest == 0:
+            return 0
+        versions = [checkpoint.version for checkpoint in self.checkpoints]
+        if connected := [version for version in versions if version >= oldest - 1]:
+            return min(connected)
+        # The log has a gap without a checkpoint after it. The error that a reader gets names the missing commit.
+        return 0 if 0 in self.commits else min(versions, default=0)
 
     def modified(self, version: int) -> int:
         """When a version was committed, going by its file: milliseconds since the epoch."""
@@ -74,10 +104,14 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
     """The commits and checkpoints of versions from `since` on. Raises StorageError."""
     commits: dict[int, StoredObject] = {}
     single: list[Checkpoint] = []
+    checksums: list[int] = []
     parts: dict[tuple[int, int], dict[int, StoredObject]] = defaultdict(dict)
-    for found in storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None):
+    objects = storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None)
+    for found in objects:
         if match := _COMMIT.fullmatch(found.path):
             commits[int(match[1])] = found
+        elif match := _CHECKSUM.fullmatch(found.path):
+            checksums.append(int(match[1]))
         elif match := _CHECKPOINT.fullmatch(found.path):
             if match[2]:
                 parts[int(match[1]), int(match[3])][int(match[2])] = found
@@ -87,7 +121,8 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
         if sorted(there) == list(range(1, count + 1)):
             files = [there[part] for part in sorted(there)]
             single.append(Checkpoint(version, tuple(file.path for file in files), max(file.modified for file in files)))
-    return LogListing(commits, tuple(sorted(single, key=lambda checkpoint: checkpoint.version, reverse=True)))
+    checkpoints = tuple(sorted(single, key=lambda checkpoint: checkpoint.version, reverse=True))
+    return LogListing(commits, checkpoints, frozenset(checksums), tuple(objects))
 
 
 def list_newest(storage: Storage) -> LogListing:
@@ -98,6 +133,14 @@ def list_newest(storage: Storage) -> LogListing:
         if any(checkpoint.version >= hint for checkpoint in listing.checkpoints):
             return listing
     return list_log(storage)
+
+
+def read_listed(storage: Storage, read: Callable[[LogListing], T]) -> T:
+    """Read files that a listing of the log names, and once more with a new listing: a cleanup may have deleted some in between."""
+    try:
+        return read(list_log(storage))
+    except CorruptLog:
+        return read(list_log(storage))
 
 
 def chosen_version(listing: LogListing, table: str, version: int | None) -> int:

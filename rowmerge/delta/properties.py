@@ -24,6 +24,17 @@ COMPRESSION = "delta.parquet.compression.codec"
 CONSTRAINT_PREFIX = "delta.constraints."
 MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
+EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
+LOG_RETENTION = "delta.logRetentionDuration"
+TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+LOG_PROPERTIES = (
+    PROTECTED_BEFORE,
+    IN_COMMIT_TIMESTAMPS,
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+"""Properties that describe the log rather than the table: RESTORE and a clone leave them as they are."""
 
 _BOOLEANS = frozenset(
     {
@@ -32,7 +43,7 @@ _BOOLEANS = frozenset(
         "delta.checkpoint.writeStatsAsStruct",
         CHANGE_DATA_FEED,
         DELETION_VECTORS,
-        "delta.enableExpiredLogCleanup",
+        EXPIRED_LOG_CLEANUP,
         "delta.enableIcebergCompatV1",
         "delta.enableIcebergCompatV2",
         IN_COMMIT_TIMESTAMPS,
@@ -46,8 +57,8 @@ _INTERVALS = frozenset(
     {
         "delta.checkpointRetentionDuration",
         "delta.deletedFileRetentionDuration",
-        "delta.logRetentionDuration",
-        "delta.setTransactionRetentionDuration",
+        LOG_RETENTION,
+        TRANSACTION_RETENTION,
     }
 )
 _NAMES = (
@@ -63,8 +74,7 @@ _NAMES = (
         "delta.compatibility.symlinkFormatManifest.enabled",
         "delta.dataSkippingNumIndexedCols",
         "delta.dataSkippingStatsColumns",
-        "delta.inCommitTimestampEnablementTimestamp",
-        "delta.inCommitTimestampEnablementVersion",
+        *LOG_PROPERTIES,
         "delta.isolationLevel",
         MIN_READER,
         MIN_WRITER,
@@ -79,6 +89,7 @@ _NAMES = (
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _DEFAULT_RETENTION = "interval 1 week"
+_DEFAULT_LOG_RETENTION = "interval 30 days"
 
 
 def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -> None:
@@ -101,6 +112,7 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
     write_mode(properties)
     evolves(properties)
     checkpoint_interval(properties)
+    protected_before(properties)
     serializable(properties)
     RetryPolicy.of(properties)
     target_file_size(properties)
@@ -150,6 +162,27 @@ def tombstone_retention(properties: Mapping[str, str]) -> int:
     """`delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
     name = "delta.deletedFileRetentionDuration"
     return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
+
+
+def log_retention(properties: Mapping[str, str]) -> int | None:
+    """`delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
+    if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
+        return None
+    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, _DEFAULT_LOG_RETENTION))
+
+
+def transaction_retention(properties: Mapping[str, str]) -> int | None:
+    """`delta.setTransactionRetentionDuration` in milliseconds, None if it is not set. Raises ConfigurationError."""
+    interval = properties.get(TRANSACTION_RETENTION)
+    return None if interval is None else milliseconds(TRANSACTION_RETENTION, interval)
+
+
+def protected_before(properties: Mapping[str, str]) -> int:
+    """`delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
+    value = properties.get(PROTECTED_BEFORE, "0")
+    if not re.fullmatch(r"\s*\d+\s*", value):
+        raise ConfigurationError(f"The table property {PROTECTED_BEFORE} is {value!r}. Set it to a whole number, 0 or more.")
+    return int(value)
 
 
 def target_file_size(properties: Mapping[str, str]) -> int | None:

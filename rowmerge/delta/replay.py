@@ -47,7 +47,7 @@ def advance(state: State, commits: Sequence[Document], folder: str) -> State:
     if not commits:
         return state
     small = [other_actions(commit) for commit in commits]
-    changed = _with_actions(replace(state, commit_info={}), [action for actions in small for action in actions], folder)
+    changed = with_actions(replace(state, commit_info={}), [action for actions in small for action in actions], folder)
     assert changed.metadata is not None
     partition = changed.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition), partition)
@@ -57,7 +57,7 @@ def advance(state: State, commits: Sequence[Document], folder: str) -> State:
 
 def described(actions: Sequence[Action], folder: str) -> State:
     """What actions say of a table apart from its files. Raises CorruptLog."""
-    return _with_actions(empty_state(), actions, folder)
+    return with_actions(empty_state(), actions, folder)
 
 
 def state_of(version: int, actions: Sequence[Action], files: LiveFiles, removes: pa.Table, folder: str) -> State:
@@ -101,7 +101,7 @@ def _replaced(rows: pa.Table, named: pa.Array, new: pa.Table) -> pa.Table:
     return together.combine_chunks() if together["key"].num_chunks > _PIECES else together
 
 
-def _with_actions(state: State, actions: Sequence[Action], folder: str) -> State:
+def with_actions(state: State, actions: Sequence[Action], folder: str) -> State:
     """The state with the newest protocol, metadata, transactions and domains. Raises CorruptLog."""
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)

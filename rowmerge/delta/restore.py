@@ -11,21 +11,21 @@ from rowmerge.delta.column_mapping import MAX_ID
 from rowmerge.delta.deletion_vectors import vector_path
 from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.paths import absolute_paths
+from rowmerge.delta.properties import LOG_PROPERTIES
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import MissingDataFile
 from rowmerge.storage.store import Storage
 
-_KEPT = ("delta.enableInCommitTimestamps", "delta.inCommitTimestampEnablementVersion", "delta.inCommitTimestampEnablementTimestamp")
 _READERS = 8
 
 
 def restored_table(protocol: Protocol, metadata: Metadata, wanted: DeltaSnapshot) -> tuple[Protocol, Metadata]:
     """What the table becomes. A protocol is never lowered: versions between the two stay readable by those who can read the newest.
 
-    What the log keeps for its own sake goes on: how commits are timed, and which ids columns have had.
+    What the log keeps for its own sake goes on: how commits are timed, which checkpoints are protected, and which ids columns have had.
     """
-    configuration = {name: value for name, value in wanted.metadata.configuration.items() if name not in _KEPT}
-    configuration |= {name: value for name, value in metadata.configuration.items() if name in _KEPT}
+    configuration = {name: value for name, value in wanted.metadata.configuration.items() if name not in LOG_PROPERTIES}
+    configuration |= {name: value for name, value in metadata.configuration.items() if name in LOG_PROPERTIES}
     if MAX_ID in configuration:
         configuration[MAX_ID] = str(max(_number(configuration), _number(metadata.configuration)))
     return protocol.with_features(wanted.protocol.features), replace(wanted.metadata, configuration=configuration)

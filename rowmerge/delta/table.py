@@ -5,22 +5,30 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from rowmerge.delta.actions import Metadata
 from rowmerge.delta.change_feed import ChangeFeed
 from rowmerge.delta.checkpoints import is_due, try_checkpoint
+from rowmerge.delta.checksums import check_state, put_checksum, read_checksum
+from rowmerge.delta.cleanup import clean_log
 from rowmerge.delta.commit import Commit, creation, next_commit
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.dropping import FORMAT, is_dropped_at
 from rowmerge.delta.features import check_readable
 from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
-from rowmerge.delta.log import LogListing, chosen_version, list_log, list_newest
+from rowmerge.delta.log import LogListing, chosen_version, list_log, list_newest, read_listed
 from rowmerge.delta.properties import COMPRESSION, target_file_size
+from rowmerge.delta.replay import State
 from rowmerge.delta.rules import rules_of
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.vacuum import Vacuum
 from rowmerge.delta.versions import read_state
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
+from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 from rowmerge.table.changes import Bound, TableChanges
 from rowmerge.table.codecs import ParquetSettings, codec
@@ -51,8 +59,9 @@ class DeltaTable:
     May be used by several threads.
     """
 
-    def __init__(self, storage: Storage, name: str) -> None:
-        self._storage, self._name = storage, name
+    def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool] = lambda: True) -> None:
+        """`is_mismatch_fatal`: whether a version that does not fit its checksum is an error rather than a warning, asked at a mismatch."""
+        self._storage, self._name, self._is_mismatch_fatal = storage, name, is_mismatch_fatal
         self._lock = threading.Lock()
         self._opened: DeltaSnapshot | None = None
         self._own: dict[int, bytes] = {}
@@ -91,16 +100,11 @@ class DeltaTable:
         """A version by number or time. Raises VersionNotFound, and what `snapshot` raises."""
         if version is None and timestamp is None:
             return self.snapshot()
-        listing = list_log(self._storage)
-        if version is None:
-            assert timestamp is not None
-            newest = self.snapshot()
-            version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
-            if version is None:
-                raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
-        with self._lock:
-            known = self._opened if self._opened is not None and _is_in(self._opened, listing) else None
-            return self._open(listing, version, known)
+
+        def read(listing: LogListing) -> DeltaSnapshot:
+            return self._snapshot_in(listing, self._version_at(listing, timestamp) if version is None else version)
+
+        return read_listed(self._storage, read)
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
@@ -150,20 +154,28 @@ class DeltaTable:
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """By the newest commit with a `txn` of the application that is no newer. Raises CorruptLog, StorageError."""
-        return find_transaction(self._storage, list_log(self._storage), application, version)
+        return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
         """The change rows of a range of versions up to `newest`, one of this table's snapshots. Raises as `Table.changes` says."""
         assert isinstance(newest, DeltaSnapshot)
-        feed = ChangeFeed(self._storage, self._listing(), newest, lambda version: self.snapshot_at(version=version))
-        return feed.changes(first, last)
+
+        def read(listing: LogListing) -> TableChanges:
+            listing = self._without_dropped(listing)
+            feed = ChangeFeed(self._storage, listing, newest, lambda version: self._snapshot_in(listing, version))
+            return feed.changes(first, last)
+
+        return read_listed(self._storage, read)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first. Raises TableNotFound, CorruptLog, StorageError."""
-        listing = list_log(self._storage)
-        if listing.newest is None:
-            raise TableNotFound(self._name)
-        return read_history(self._storage, listing, limit)
+
+        def read(listing: LogListing) -> list[HistoryEntry]:
+            if listing.newest is None:
+                raise TableNotFound(self._name)
+            return read_history(self._storage, listing, limit)
+
+        return read_listed(self._storage, read)
 
     @property
     def upkeep(self) -> None:
@@ -183,25 +195,44 @@ class DeltaTable:
         if isinstance(outcome, Committed):
             # The next snapshot need not read it. Others' commits between the two are read.
             self._own = {outcome.version: commit.written} if len(commit.written) <= _OWN else {}
+            put_checksum(self._storage, outcome.version, commit.checksum())
             self._checkpoint(outcome.version, commit.metadata)
         return outcome
 
-    def _listing(self) -> LogListing:
+    def _without_dropped(self, listing: LogListing) -> LogListing:
         """Return the log of this table, without the version of a table that was dropped in its place."""
-        listing = list_log(self._storage)
         oldest = min(listing.commits, default=0)
         if oldest == 0 or not is_dropped_at(self._storage, oldest):
             return listing
         commits = {version: commit for version, commit in listing.commits.items() if version > oldest}
-        return LogListing(commits, tuple(checkpoint for checkpoint in listing.checkpoints if checkpoint.version > oldest))
+        return replace(listing, commits=commits, checkpoints=tuple(each for each in listing.checkpoints if each.version > oldest))
 
     def _checkpoint(self, version: int, metadata: Metadata) -> None:
-        """Write a checkpoint when it is due. The version is committed: whatever is wrong here must not look like a failed commit."""
+        """Write a checkpoint when it is due, and clean the log.
+
+        The version is committed: whatever is wrong here must not look like a failed commit.
+        """
         try:
             if is_due(version, metadata):
-                try_checkpoint(self._storage, self.snapshot_at(version=version).state)
+                listing = list_log(self._storage)
+                state = self._snapshot_in(listing, version).state
+                if try_checkpoint(self._storage, state):
+                    clean_log(self._storage, listing, state, time.time_ns() // 1_000_000)
         except RowmergeError as error:
-            logger.warning("No checkpoint of version %d was written at %s: %s", version, self.location, error)
+            logger.warning("After version %d, the log at %s got no checkpoint or was not cleaned: %s", version, self.location, error)
+
+    def _version_at(self, listing: LogListing, timestamp: int | None) -> int:
+        assert timestamp is not None
+        newest = self.snapshot()
+        version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
+        if version is None:
+            raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
+        return version
+
+    def _snapshot_in(self, listing: LogListing, version: int) -> DeltaSnapshot:
+        with self._lock:
+            known = self._opened if self._opened is not None and _is_in(self._opened, listing) else None
+            return self._open(listing, version, known)
 
     def _open(self, listing: LogListing, version: int | None, known: DeltaSnapshot | None) -> DeltaSnapshot:
         """A version of a listed log, the newest for None, going on from a known one where that is older."""
@@ -209,7 +240,7 @@ class DeltaTable:
         if known is not None and known.version == version:
             return known
         before = known.state if known is not None and known.version < version else None
-        state = read_state(self._storage, listing, version, before, self._own)
+        state = self._read_state(listing, version, before)
         assert state.protocol is not None
         assert state.metadata is not None
         if state.metadata.is_dropped:
@@ -222,6 +253,20 @@ class DeltaTable:
             info = state.commit_info or read_commit_info(self._storage, version)
             timestamp = int(info.get("inCommitTimestamp", timestamp))
         return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
+
+    def _read_state(self, listing: LogListing, version: int, before: State | None) -> State:
+        """A version that goes on from an older state, or one that is read in full and then compared with its checksum."""
+        if before is not None or version not in listing.checksums:
+            return read_state(self._storage, listing, version, before, self._own)
+        calls: list[Callable[[], Any]] = [
+            partial(read_state, self._storage, listing, version),
+            partial(read_checksum, self._storage, version),
+        ]
+        state, checksum = at_once(calls) if self._storage.is_distant else [call() for call in calls]
+        if checksum is not None:
+            check_state(self._storage, state, checksum, self._is_mismatch_fatal)
+        assert isinstance(state, State)
+        return state
 
 
 def _is_in(snapshot: DeltaSnapshot, listing: LogListing) -> bool:

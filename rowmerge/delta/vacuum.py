@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.deletion_vectors import vector_path
-from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
+from rowmerge.delta.log import LOG, LogListing, commit_path, read_documents, read_listed
 from rowmerge.delta.ndjson import Document, file_actions, other_actions
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import milliseconds_of_hours, tombstone_retention
@@ -93,14 +93,17 @@ class Vacuum:
         tombstones = snapshot.state.tombstones
         young = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), before))
         kept = set(referenced(snapshot)) | paths_below(self.storage.location, young["path"], young["deletionVector"])
-        listing = list_log(self.storage)
-        for document in _commits_since(self.storage, listing, before):
+        return kept | read_listed(self.storage, lambda listing: self._named_since(listing, snapshot, before))
+
+    def _named_since(self, listing: LogListing, snapshot: DeltaSnapshot, moment: int) -> set[str]:
+        """Paths below the table that commits since a moment removed or recorded as changes."""
+        paths: set[str] = set()
+        for document in _commits_since(self.storage, listing, moment):
             other_actions(document)
             removes = file_actions([document], snapshot.partition_columns).removes
-            kept |= paths_below(self.storage.location, removes["path"], removes["deletionVector"]) | _change_files(
-                self.storage.location, document
-            )
-        return kept
+            paths |= paths_below(self.storage.location, removes["path"], removes["deletionVector"])
+            paths |= _change_files(self.storage.location, document)
+        return paths
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
         parameters: dict[str, object] = {

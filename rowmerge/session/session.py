@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ from rowmerge.session.maintenance import Maintenance
 from rowmerge.session.partitioning import partition_field, partitioning
 from rowmerge.session.results import StatementResult
 from rowmerge.session.rows import RowStatements
-from rowmerge.session.settings import may_evolve
+from rowmerge.session.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
@@ -130,6 +131,9 @@ class Session:
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
+        for tables in (catalog, by_path):
+            if isinstance(tables, DirectoryCatalog | TablesByPath):
+                tables.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
         self._binder = Binder(spark, catalog, schema, by_path, catalog_name)
         self._definitions = Definitions(spark, catalog, self._binder, default_format)
         self._functions = FunctionStatements(spark, catalog, self._binder)

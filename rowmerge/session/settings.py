@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
+CHECKSUM_MISMATCH = "spark.databricks.delta.checksum.mismatch.fatal"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -26,6 +27,11 @@ def overwrites_dynamically(spark: SparkSession) -> bool:
 def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
     """Whether statements that do not say so may add to the table's schema: by Delta's setting of the session, or the table's property."""
     return snapshot.evolves or _setting(spark, AUTO_MERGE, "false") == "true"
+
+
+def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:
+    """Whether a version of a Delta table that does not fit its checksum file is an error, by Delta's setting, rather than a warning."""
+    return _setting(spark, CHECKSUM_MISMATCH, "true") != "false"
 
 
 def _setting(spark: SparkSession, key: str, default: str) -> str:

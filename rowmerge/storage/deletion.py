@@ -90,7 +90,8 @@ def clean_up(
 ) -> None:
     """Delete files that no version needs, as `delete_files` does, for a statement whose purpose is not the deletion.
 
-    A failure does not fail the statement: the files stay, and VACUUM deletes them later. It is logged once per place.
+    A failure does not fail the statement: the files stay until VACUUM, or of the log the next cleanup, deletes them. It is logged once per
+    place.
     """
     try:
         delete_files(folder, groups, origin, locations=locations, live=live)
@@ -99,7 +100,7 @@ def clean_up(
             is_reported = folder.location in _reported_places
             _reported_places.add(folder.location)
         if not is_reported:
-            logger.warning("Files that no version needs stay at %s until a VACUUM can delete them: %s", folder.location, error.message)
+            logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
 
 
 def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:

@@ -75,6 +75,11 @@ class Storage:
         return Storage(location, self._options)
 
     @property
+    def is_distant(self) -> bool:
+        """Whether each call is a request to another machine, so that nobody should wait for one that can run in the background."""
+        return self._local is None
+
+    @property
     def _opened(self) -> Any:
         if self._store is None:
             try:

@@ -17,6 +17,7 @@ from rowmerge.table.snapshot import Change, Outcome, Snapshot
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
 from tests.unit.changes import operations
 from tests.unit.changes.operations import NO_SPARK, opened, rows
+from tests.unit.delta.small_tables import delete_checksums
 
 
 @pytest.fixture
@@ -106,6 +107,7 @@ def test_a_merge_that_a_compaction_overtakes_begins_again(table: DeltaTable, ope
 def test_the_size_of_files_is_the_tables(table: DeltaTable) -> None:
     path = Path(table.location.removeprefix("file://"), commit_path(0))
     path.write_text(path.read_text().replace('"configuration":{', '"configuration":{"delta.targetFileSize":"1kb",'))
+    delete_checksums(path.parents[1])
     again = opened(table.location)
     assert again.snapshot().target_file_size == 1024
     _, compacted = optimize(NO_SPARK, again, None)
@@ -117,5 +119,6 @@ def test_a_clustered_table_is_refused(table: DeltaTable) -> None:
     path = Path(table.location.removeprefix("file://"), commit_path(0))
     domain = {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}
     path.write_text(path.read_text() + json.dumps({"domainMetadata": domain}) + "\n")
+    delete_checksums(path.parents[1])
     with pytest.raises(UnsupportedTableFeature, match="clustered by id"):
         optimize(NO_SPARK, opened(table.location), None)

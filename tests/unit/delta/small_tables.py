@@ -75,6 +75,12 @@ class Lake:
         return self.folder / "_delta_log"
 
 
+def delete_checksums(folder: Path | str) -> None:
+    """Delete the checksums of a table whose log the test edits."""
+    for path in Path(folder, "_delta_log").glob("*.crc"):
+        path.unlink()
+
+
 def committed(outcome: Outcome) -> int:
     """The version of an outcome that must be a success."""
     assert isinstance(outcome, Committed), outcome

@@ -169,7 +169,7 @@ def test_the_best_of_several_checkpoints_of_a_version_is_enough(lake: Lake) -> N
 def test_compacted_logs_and_checksums_are_no_commits(lake: Lake) -> None:
     before = lake.ids()
     shutil.copy(lake.folder / commit_path(1), lake.log / f"{0:020d}.{5:020d}.compacted.json")
-    (lake.log / f"{5:020d}.crc").write_text('{"tableSizeBytes":0,"numFiles":0}')
+    (lake.log / f"{6:020d}.crc").write_text('{"tableSizeBytes":0,"numFiles":0}')
     (lake.log / f".{5:020d}.json.crc").write_bytes(b"crc")
     (lake.log / f"{6:020d}.json#1").write_bytes(b'{"add":')
     assert Lake(lake.folder).ids() == before

@@ -17,7 +17,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
 from rowmerge.table.snapshot import Change, TableDefinition
-from tests.unit.delta.small_tables import committed
+from tests.unit.delta.small_tables import committed, delete_checksums
 
 LONG = Primitive("long")
 INNER = Struct((Field("x", LONG), Field("y", Primitive("string"))))
@@ -139,6 +139,7 @@ def test_a_mode_that_the_protocol_does_not_allow_means_nothing(table: DeltaTable
         if "protocol" in action:
             action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 2}
     log.write_text("\n".join(map(json.dumps, actions)))
+    delete_checksums(tmp_path / "t")
     snapshot = DeltaTable(Storage(str(tmp_path / "t")), "s.t").snapshot()
     assert snapshot.stored_schema == snapshot.schema
 

@@ -1,0 +1,438 @@
+"""Version checksums: each commit gets a right one, nobody waits for it, and a version that does not fit its checksum is detected."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta import DeltaTable, checksums
+from rowmerge.delta.checkpoints import write_checkpoint
+from rowmerge.delta.checksums import check_state, read_checksum, totals_of, wait_for_checksums
+from rowmerge.delta.clone import cloned_files
+from rowmerge.delta.live_files import LiveFiles
+from rowmerge.delta.log import checksum_path, commit_path, list_log
+from rowmerge.delta.versions import read_state
+from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import Change, Committed, TableDefinition
+from tests.readers import read_with_delta_rs, read_with_duckdb
+from tests.unit.changes import operations
+from tests.unit.changes.faulty_storage import Fault
+from tests.unit.delta.small_tables import ID_NAME, Lake, committed
+
+MARKS = {"rowmerge.write.mode": "merge-on-read"}
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    """Four versions: two files, a transaction and a file, a deleted row, a removed file."""
+    lake = Lake(tmp_path / "t")
+    files = [lake.file([n, n + 10]) for n in range(3)]
+    committed(lake.create(*files[:2], properties=MARKS))
+    committed(lake.commit("WRITE", added=(files[2],), transaction=("app", 7)))
+    committed(lake.commit("DELETE", deleted={files[1].path: Positions([0])}))
+    committed(lake.commit("DELETE", removed=(files[0].path,)))
+    return lake
+
+
+def recorded(lake: Lake, version: int) -> dict[str, Any]:
+    checksum: dict[str, Any] = json.loads((lake.folder / checksum_path(version)).read_text())
+    return checksum
+
+
+def rewritten(lake: Lake, version: int, **fields: Any) -> None:
+    """Replace fields of a checksum. None deletes a field."""
+    checksum = {name: value for name, value in (recorded(lake, version) | fields).items() if value is not None}
+    (lake.folder / checksum_path(version)).write_text(json.dumps(checksum))
+
+
+def without(lake: Lake, version: int, action: str) -> None:
+    """Delete the lines of an action from a commit, as somebody who edits the log."""
+    path = lake.folder / commit_path(version)
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(f'{{"{action}"')]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+# ------------------------------------------------------------------ writing
+
+
+def test_a_checksum_has_the_fields_of_the_protocol(lake: Lake) -> None:
+    state = lake.table.snapshot().state
+    files = lake.table.snapshot().files()
+    assert state.metadata is not None
+    assert state.protocol is not None
+    info = json.loads((lake.folder / commit_path(3)).read_text().splitlines()[0])["commitInfo"]
+    checksum = recorded(lake, 3)
+    (transaction,) = checksum.pop("setTransactions")
+    assert checksum == {
+        "txnId": info["txnId"],
+        "tableSizeBytes": sum(files["size"].to_pylist()),
+        "numFiles": 2,
+        "numDeletedRecordsOpt": 1,
+        "numDeletionVectorsOpt": 1,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "domainMetadata": [],
+        "metadata": state.metadata.action()["metaData"],
+        "protocol": state.protocol.action()["protocol"],
+    }
+    assert (transaction["appId"], transaction["version"]) == ("app", 7)
+
+
+@pytest.mark.parametrize("operation", [name for name in operations.OPERATIONS if name != "vacuum"])
+def test_the_checksum_of_each_operation_fits_the_version_that_is_read_in_full(tmp_path: Path, operation: str) -> None:
+    folder = str(tmp_path / "t")
+    operations.built(folder)
+    operations.run(operation, folder, Fault())
+    storage = Storage(folder)
+    listing = list_log(storage)
+    assert listing.checksums == set(listing.commits)
+    for version in listing.commits:
+        state, checksum = read_state(storage, listing, version), read_checksum(storage, version)
+        assert checksum is not None
+        check_state(storage, state, checksum, lambda: True)
+        fields = ("numFiles", "tableSizeBytes", "numDeletionVectorsOpt", "numDeletedRecordsOpt")
+        assert tuple(checksum[field] for field in fields) == totals_of(state.files)
+
+
+def test_a_commit_behind_others_counts_their_files_too(lake: Lake) -> None:
+    base = lake.table.snapshot()
+    committed(Lake(lake.folder).append([50]))
+    assert committed(lake.append([51], base=base)) == 5
+    assert (recorded(lake, 4)["numFiles"], recorded(lake, 5)["numFiles"]) == (3, 4)
+    assert Lake(lake.folder).ids()[-2:] == [50, 51]
+
+
+def test_a_shallow_clone_has_the_totals_of_its_files(lake: Lake, tmp_path: Path) -> None:
+    source, clone = lake.table.snapshot(), Lake(tmp_path / "clone")
+    committed(clone.table.create(TableDefinition(ID_NAME), Change("CLONE", cloned=source)))
+    assert recorded(clone, 0)["numFiles"] == len(cloned_files(source)) == 2
+    assert recorded(clone, 0)["numDeletedRecordsOpt"] == 1
+    assert Lake(clone.folder).ids() == Lake(lake.folder).ids()
+
+
+def test_the_timestamp_of_a_commit_is_in_the_checksum_where_commits_have_one(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1]), properties={"delta.enableInCommitTimestamps": "true"}))
+    committed(lake.append([2]))
+    info = json.loads((lake.folder / commit_path(1)).read_text().splitlines()[0])["commitInfo"]
+    assert recorded(lake, 1)["inCommitTimestampOpt"] == info["inCommitTimestamp"]
+    committed(Lake(tmp_path / "other").create())
+    assert "inCommitTimestampOpt" not in recorded(Lake(tmp_path / "other"), 0)
+
+
+def test_domains_are_in_the_checksum(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1, 2]), properties={"delta.enableRowTracking": "true"}))
+    (domain,) = recorded(lake, 0)["domainMetadata"]
+    assert (domain["domain"], json.loads(domain["configuration"])) == ("delta.rowTracking", {"rowIdHighWaterMark": 1})
+    rewritten(lake, 0, domainMetadata=[{**domain, "configuration": "{}"}])
+    with pytest.raises(ChecksumMismatch, match="domainMetadata"):
+        Lake(lake.folder).table.snapshot()
+
+
+def test_transactions_are_left_out_where_they_expire(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(properties={"delta.setTransactionRetentionDuration": "interval 1 day"}))
+    committed(lake.commit("WRITE", added=(lake.file([1]),), transaction=("app", 7)))
+    assert "setTransactions" not in recorded(lake, 1)
+
+
+def test_transactions_are_left_out_where_they_are_many(lake: Lake) -> None:
+    actions = "".join(json.dumps({"txn": {"appId": f"app {n}", "version": n}}) + "\n" for n in range(100))
+    (lake.folder / commit_path(4)).write_text('{"commitInfo":{}}\n' + actions)
+    committed(lake.append([60]))
+    assert "setTransactions" in recorded(lake, 3)
+    assert "setTransactions" not in recorded(lake, 5)
+
+
+def test_a_checksum_is_never_replaced(lake: Lake) -> None:
+    (lake.folder / checksum_path(4)).write_text("{}")
+    committed(lake.append([60]))
+    assert recorded(lake, 4) == {}
+
+
+def test_other_readers_accept_tables_with_checksums(lake: Lake) -> None:
+    assert recorded(lake, 3)
+    assert lake.ids() == [2, 11, 12]
+    for read in (read_with_delta_rs, read_with_duckdb):
+        assert read(str(lake.folder))["id"].to_pylist() == [2, 11, 12]
+
+
+class Checksumless(Storage):
+    """A store on which no checksum can be put."""
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        if path.endswith(".crc"):
+            raise StorageError(f"{self.location}/{path}", "no space left on device")
+        return Storage.put_if_absent(self, path, data)
+
+
+def test_a_checksum_that_cannot_be_put_does_no_harm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = DeltaTable(Checksumless(str(tmp_path / "t")), "s.t")
+    with caplog.at_level(logging.WARNING):
+        assert isinstance(table.create(TableDefinition(ID_NAME), Change("CREATE TABLE")), Committed)
+    assert not warnings(caplog)
+    assert not list((tmp_path / "t").rglob("*.crc"))
+    assert len(Lake(tmp_path / "t").table.snapshot().files()) == 0
+
+
+class Distant(Storage):
+    """A store far away, on which checksums wait until they are let through."""
+
+    is_distant = True
+    gate = threading.Event()
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        if path.endswith(".crc"):
+            assert self.gate.wait(60)
+        return Storage.put_if_absent(self, path, data)
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    gate = threading.Event()
+    monkeypatch.setattr(Distant, "gate", gate)
+    yield gate
+    gate.set()
+    wait_for_checksums(60)
+
+
+def test_no_statement_waits_for_a_checksum_on_a_distant_store(tmp_path: Path, gate: threading.Event) -> None:
+    lake = Lake(tmp_path / "t")
+    lake.table = DeltaTable(Distant(str(lake.folder)), "s.t")
+    committed(lake.create(lake.file([1])))
+    committed(lake.append([2]))
+    assert lake.ids() == [1, 2]
+    assert not list(lake.log.glob("*.crc"))
+    gate.set()
+    wait_for_checksums(60)
+    assert [recorded(lake, version)["numFiles"] for version in (0, 1)] == [1, 2]
+
+
+def test_a_slow_store_gets_few_checksums_at_a_time(tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checksums, "_MOST_WRITERS", 2)
+    lake = Lake(tmp_path / "t")
+    lake.table = DeltaTable(Distant(str(lake.folder)), "s.t")
+    committed(lake.create(lake.file([0])))
+    for id_ in range(1, 5):
+        committed(lake.append([id_]))
+    gate.set()
+    wait_for_checksums(60)
+    assert len(list(lake.log.glob("*.crc"))) == 2
+    committed(lake.append([5]))
+    wait_for_checksums(60)
+    assert recorded(lake, 5)["numFiles"] == 6
+    assert Lake(lake.folder).ids() == list(range(6))
+
+
+ENDING = """
+import sys, time
+from pathlib import Path
+from rowmerge.delta import DeltaTable
+from rowmerge.storage.store import Storage
+from rowmerge.table.snapshot import Change, TableDefinition
+from tests.unit.delta.small_tables import ID_NAME
+
+class Distant(Storage):
+    is_distant = True
+
+    def put_if_absent(self, path, data):
+        if path.endswith(".crc"):
+            time.sleep(float(sys.argv[2]))
+        return Storage.put_if_absent(self, path, data)
+
+DeltaTable(Distant(sys.argv[1]), "s.t").create(TableDefinition(ID_NAME), Change("CREATE TABLE"))
+"""
+
+
+@pytest.mark.parametrize(("seconds", "there"), [(0.2, True), (600, False)])
+def test_a_process_ends_without_a_slow_checksum(tmp_path: Path, seconds: float, there: bool) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDING, str(tmp_path / "t"), str(seconds)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert (tmp_path / "t" / commit_path(0)).exists()
+    assert (tmp_path / "t" / checksum_path(0)).exists() == there
+
+
+# ------------------------------------------------------------------ validation
+
+
+@pytest.mark.parametrize(("version", "action"), [(1, "add"), (2, "add"), (2, "remove"), (3, "remove")])
+def test_a_commit_that_lost_an_action_does_not_fit_the_checksum(lake: Lake, version: int, action: str) -> None:
+    without(lake, version, action)
+    with pytest.raises(ChecksumMismatch, match=r"numFiles is 2, the log has [13]") as caught:
+        Lake(lake.folder).table.snapshot()
+    assert isinstance(caught.value, CorruptLog)
+    assert (caught.value.path, caught.value.version) == (f"file://{lake.folder}/{checksum_path(3)}", 3)
+    assert "checksum.mismatch.fatal = false" in str(caught.value)
+
+
+def test_a_deletion_vector_that_the_log_lost_is_detected(lake: Lake) -> None:
+    path = lake.folder / commit_path(2)
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    for action in actions:
+        action.get("add", {}).pop("deletionVector", None)
+    path.write_text("".join(json.dumps(action) + "\n" for action in actions))
+    with pytest.raises(ChecksumMismatch, match="numDeletionVectorsOpt is 1, the log has 0; numDeletedRecordsOpt is 1, the log has 0"):
+        Lake(lake.folder).table.snapshot()
+
+
+def test_a_checkpoint_that_lost_files_is_detected(lake: Lake) -> None:
+    state = lake.table.snapshot().state
+    write_checkpoint(Storage(str(lake.folder)), replace(state, files=LiveFiles(state.files.blocks[:0], state.files.empty_rows)))
+    with pytest.raises(ChecksumMismatch, match="numFiles is 2, the log has 0"):
+        Lake(lake.folder).table.snapshot()
+    committed(lake.append([90]))
+    with pytest.raises(ChecksumMismatch, match="numFiles is 3, the log has 1"):
+        Lake(lake.folder).table.snapshot_at(version=4)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tableSizeBytes": 1},
+        {"numFiles": 3},
+        {"numMetadata": 2},
+        {"numProtocol": 0},
+        {"numDeletionVectorsOpt": 0},
+        {"numDeletedRecordsOpt": 2},
+        {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}},
+        {"protocol": []},
+        {"domainMetadata": [{"domain": "mine", "configuration": "{}", "removed": False}]},
+        {"domainMetadata": [1]},
+        {"setTransactions": [{"appId": "app", "version": 8}]},
+        {"setTransactions": {"app": 7}},
+    ],
+    ids=str,
+)
+def test_each_field_is_compared(lake: Lake, fields: dict[str, Any]) -> None:
+    rewritten(lake, 3, **fields)
+    with pytest.raises(ChecksumMismatch, match=f"{next(iter(fields))}|wrong type|the transaction app"):
+        Lake(lake.folder).table.snapshot()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"id": "another"},
+        {"schemaString": '{"type":"struct","fields":[]}'},
+        {"schemaString": "[" * 100_000},
+        {"partitionColumns": ["id"]},
+        {"configuration": {}},
+        {"name": "x"},
+        {"description": "x"},
+        {"format": {"provider": "orc"}},
+    ],
+    ids=lambda fields: next(iter(fields)),
+)
+def test_each_field_of_the_metadata_is_compared(lake: Lake, fields: dict[str, Any]) -> None:
+    rewritten(lake, 3, metadata=recorded(lake, 3)["metadata"] | fields)
+    with pytest.raises(ChecksumMismatch, match="metadata|wrong type"):
+        Lake(lake.folder).table.snapshot()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"numFiles": None},
+        {"metadata": None, "protocol": None},
+        {"setTransactions": None, "domainMetadata": None, "numDeletionVectorsOpt": None, "numDeletedRecordsOpt": None},
+        {"setTransactions": [{"appId": "expired", "version": 1, "lastUpdated": 2}]},
+        {"inCommitTimestampOpt": 5},
+        {"unknown": [{}], "histogramOpt": {"sortedBinBoundaries": [0], "fileCounts": [7], "totalBytes": [7]}, "allFiles": []},
+    ],
+    ids=str,
+)
+def test_what_a_checksum_lacks_or_adds_is_not_compared(lake: Lake, fields: dict[str, Any]) -> None:
+    rewritten(lake, 3, **fields)
+    assert Lake(lake.folder).ids() == [2, 11, 12]
+
+
+def test_a_schema_may_be_spelled_in_another_way(lake: Lake) -> None:
+    metadata = recorded(lake, 3)["metadata"]
+    spelled = json.dumps(json.loads(metadata["schemaString"]), indent=2)
+    rewritten(lake, 3, metadata=metadata | {"schemaString": spelled, "name": "", "createdTime": 1})
+    assert Lake(lake.folder).ids() == [2, 11, 12]
+
+
+def test_a_mismatch_may_be_a_warning(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    rewritten(lake, 3, numFiles=9)
+    table = DeltaTable(Storage(str(lake.folder)), "s.t", lambda: False)
+    with caplog.at_level(logging.WARNING):
+        assert len(table.snapshot().files()) == 2
+    (warning,) = warnings(caplog)
+    assert f"{checksum_path(3)} does not fit version 3" in warning
+
+
+def test_a_version_that_goes_on_from_a_known_one_is_not_compared_again(lake: Lake) -> None:
+    committed(Lake(lake.folder).append([60]))
+    rewritten(lake, 4, numFiles=9)
+    assert lake.ids() == [2, 11, 12, 60]
+    with pytest.raises(ChecksumMismatch):
+        Lake(lake.folder).table.snapshot()
+
+
+def test_an_older_version_is_compared_with_its_own_checksum(lake: Lake) -> None:
+    rewritten(lake, 1, numFiles=9)
+    assert Lake(lake.folder).ids() == [2, 11, 12]
+    with pytest.raises(ChecksumMismatch, match=f"{checksum_path(1)}.*numFiles is 9, the log has 3"):
+        Lake(lake.folder).table.snapshot_at(version=1)
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def write(data: bytes) -> Callable[[Path], None]:
+    return lambda path: path.write_bytes(data) and None  # type: ignore[func-returns-value]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [delete, write(b""), write(b'{"numFiles":'), write(b"\xff"), write(b"[" * 100_000), write(b"null"), write(b"[1]")],
+    ids=["missing", "empty", "torn", "not UTF-8", "deeply nested", "null", "no object"],
+)
+def test_a_checksum_that_is_not_there_or_not_whole_is_not_compared(lake: Lake, damage: Callable[[Path], None]) -> None:
+    damage(lake.folder / checksum_path(3))
+    assert Lake(lake.folder).ids() == [2, 11, 12]
+
+
+def test_a_checksum_of_another_commit_is_not_compared(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    """A slow writer can put it after another engine deleted the log and created a table in its place."""
+    rewritten(lake, 3, txnId="of a table that was here before", numFiles=9)
+    with caplog.at_level(logging.WARNING):
+        assert Lake(lake.folder).ids() == [2, 11, 12]
+    assert "was written for another commit" in warnings(caplog)[0]
+
+
+def test_a_commit_is_verified_without_checksums(lake: Lake) -> None:
+    """A wrong checksum must not make a commit look like one on a table that was created anew."""
+    base = lake.table.snapshot()
+    committed(Lake(lake.folder).append([60]))
+    rewritten(lake, 4, numFiles=9)
+    (lake.folder / commit_path(3)).touch()
+    assert committed(lake.append([61], base=base)) == 5
