@@ -67,7 +67,7 @@ def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protoc
 
 def timestamps_from(version: int, now: int) -> dict[str, str]:
     """Return the properties of a table whose in-commit timestamps begin at a version above 0 (PROTOCOL.md, In-Commit Timestamps)."""
-    return dict(zip(LOG_PROPERTIES[1:], (str(version), str(now)), strict=True))
+    return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
 
 
 def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:

@@ -161,8 +161,7 @@ class DeltaTable:
         assert isinstance(newest, DeltaSnapshot)
 
         def read(listing: LogListing) -> TableChanges:
-            listing = self._without_dropped(listing)
-            feed = ChangeFeed(self._storage, listing, newest, lambda version: self._snapshot_in(listing, version))
+            feed = ChangeFeed(self._storage, self._without_dropped(listing), newest, lambda version: self._snapshot_in(listing, version))
             return feed.changes(first, last)
 
         return read_listed(self._storage, read)
