@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,14 +55,18 @@ def overtaken(
     *winners: str,
     winners_key: str | None = None,
     commit_retries: int | None = None,
+    together: Sequence[str] = (),
     **options: Any,
 ) -> tuple[StatementResult, list[StatementResult]]:
     """Run a statement; before each of its puts the next of the winners runs and commits, in a session of its own.
 
+    `together`: statements that run one after another before its first put.
     The statement's result, and those of the winners that had their turn.
     """
     other = rowmerge.connect(warehouse, spark=spark)
     turns = Turns([lambda text=text: other.execute(text, idempotency_key=winners_key) for text in winners])  # type: ignore[misc]
+    if together:
+        turns.waiting.append(lambda: [other.execute(text) for text in together])
     catalog = DirectoryCatalog(TakingTurns(warehouse, turns=turns))
     session = rowmerge.Session(catalog, spark, "default", "delta", owns_spark=False, commit_retries=commit_retries)
     result = session.execute(statement, **options)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.errors import ConcurrentDeleteDelete
+from rowmerge.errors import ConcurrentDeleteDelete, MetadataChanged, TableNotFound
 from tests.engine.interleaving import overtaken
 
 TWELVE = "insert into t select cast(id as int), 0 as n, concat('k', id) as k from range(1, 13) distribute by 1"
@@ -182,3 +182,40 @@ def test_change_rows_of_a_rebased_statement_are_its_own(session: rowmerge.Sessio
         (4, 2, 0, "update_preimage"),
         (4, 2, 2, "update_postimage"),
     ]
+
+
+ANEW = ("drop table t", "create table t (id int, n int, k string) using {}", "insert into t values (7, 7, 'new')")
+
+
+@pytest.mark.one_of("format_", "statement")
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    [
+        ("insert into t values (100, 1, 'late')", {7: 7, 100: 1}),
+        ("update t set n = n + 1 where id in (1, 7)", {7: 8}),
+        ("delete from t where id < 8", {}),
+        (UPSERT.format(values("7, 9", "1, 9")), {7: 9, 1: 9}),
+    ],
+)
+def test_a_statement_runs_on_the_table_that_was_created_in_the_place_of_its_own(
+    session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str, statement: str, expected: dict[int, int]
+) -> None:
+    """As if it came after the DROP and the CREATE. Without another attempt it is a conflict."""
+    prepared(session, "merge-on-read", "Serializable" if format_ == "delta" else "serializable", format_)
+    result, _ = overtaken(spark, warehouse, statement, together=[text.format(format_) for text in ANEW])
+    assert result.attempts == 2  # type: ignore[union-attr]
+    assert rows_of(session) == expected
+    session.sql("insert into t values (1, 1, 'old')")
+    with pytest.raises(MetadataChanged, match="another table|dropped"):
+        overtaken(spark, warehouse, statement, together=[text.format(format_) for text in ANEW], commit_retries=0)
+    assert rows_of(session) == {7: 7}
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_statement_whose_table_is_dropped_says_so(session: rowmerge.Session, spark: SparkSession, warehouse: str, format_: str) -> None:
+    prepared(session, "merge-on-read", "Serializable" if format_ == "delta" else "serializable", format_)
+    with pytest.raises(TableNotFound):
+        overtaken(spark, warehouse, "insert into t values (100, 1, 'late')", together=["drop table t"])
+    session.sql(ANEW[1].format(format_))
+    assert rows_of(session) == {}

@@ -45,6 +45,7 @@ class Model:
     seed: int
     workers: int = 6
     without: str | None = None
+    drops: int = 3
     allowed: dict[str, dict[int, set[int | None]]] = field(default_factory=dict)
     dropped: set[str | None] = field(default_factory=set)
     commits: Counter[str] = field(default_factory=Counter)
@@ -84,6 +85,7 @@ class Model:
             self.table_id,
             self._next_ids[worker],
             self.without,
+            self.drops,
         )
         # The next process of this worker inserts other ids, whatever becomes of this one.
         self._next_ids[worker] += 10 * _STATEMENTS

@@ -56,6 +56,8 @@ class Task:
     table_id: str | None
     next_id: int
     without: str | None = None
+    drops: int = 3
+    """How many of 75 statements are a DROP."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class _Worker:
             (8, self.optimize),
             (3, self.vacuum),
             (3, self.evolve),
-            (3, self.drop),
+            (self.task.drops, self.drop),
             (8 if self.task.format == "delta" else 0, self.clean_as_delta_rs),
         ]
         weights = [weight for weight, _ in statements]

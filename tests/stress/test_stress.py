@@ -48,6 +48,6 @@ def test_no_check_can_be_left_out(tmp_path: Path, format_: str, check: str) -> N
 
 def commit_from_all_seeds(folder: Path, format_: str, check: str) -> None:
     for seed in SEEDS:
-        model = Model(folder / str(seed), format_, seed, without=check)
+        model = Model(folder / str(seed), format_, seed, without=check, drops=20 if "drop" in check else 3)
         while sum(model.commits.values()) < COMMITS:
             model.round()
