@@ -12,7 +12,14 @@ from rowmerge.delta.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.commit import Commit, creation, next_commit
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.features import check_readable
-from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
+from rowmerge.delta.history import (
+    find_transaction,
+    has_in_commit_timestamps,
+    in_commit_timestamp,
+    read_commit_info,
+    read_history,
+    version_at,
+)
 from rowmerge.delta.log import LogListing, chosen_version, commit_path, list_log, list_newest
 from rowmerge.delta.properties import COMPRESSION, target_file_size
 from rowmerge.delta.rules import rules_of
@@ -198,7 +205,7 @@ class DeltaTable:
         timestamp = listing.modified(version)
         if has_in_commit_timestamps(state.protocol, state.metadata, version):
             info = state.commit_info or read_commit_info(self._storage, version)
-            timestamp = int(info.get("inCommitTimestamp", timestamp))
+            timestamp = in_commit_timestamp(self._storage, version, info) or timestamp
         return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
 
 
