@@ -5,6 +5,7 @@ from rowmerge.changes.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.results import StatementResult
 from rowmerge.session.session import Session, connect
+from rowmerge.sql import split_statements
 from rowmerge.version import __version__
 
-__all__ = ["Relation", "RelationDescription", "RowChanges", "Session", "StatementResult", "__version__", "connect"]
+__all__ = ["Relation", "RelationDescription", "RowChanges", "Session", "StatementResult", "__version__", "connect", "split_statements"]

@@ -196,11 +196,14 @@ class RowsMustStay(UnsupportedTableFeature):
 
 
 class CorruptLog(TableError):
-    """A metadata file of a table is unreadable; `path` is the file."""
+    """A metadata file of a table is unreadable; `path` is the file, `line` counts from 1 in a file with one JSON value per line."""
 
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(f"The table's metadata file {path} is unreadable: {reason}. Restore it from a backup, or read an older version.")
+    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
+        self.path, self.reason, self.line = path, reason, line
+        place = "" if line is None else f" in line {line}"
+        super().__init__(
+            f"The table's metadata file {path} is unreadable{place}: {reason}. Restore it from a backup, or read an older version."
+        )
 
 
 class ChecksumMismatch(CorruptLog):
@@ -362,10 +365,16 @@ def _near(name: str, candidates: Sequence[str]) -> str:
     return ""
 
 
+_SHOWN = 100
+"""Characters of a long line that are shown on either side of the place that an error points to."""
+
+
 def _pointer(text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     if not text or not 1 <= line <= len(lines):
         return ""
-    shown = lines[line - 1].rstrip("\r")
-    before = "".join("\t" if character == "\t" else " " for character in shown[: column - 1])
-    return f"\n  {shown}\n  {before.ljust(column - 1)}^"
+    whole = lines[line - 1].rstrip("\r")
+    start, end = max(column - 1 - _SHOWN, 0), column - 1 + _SHOWN
+    shown = f"{'…' if start else ''}{whole[start:end]}{'…' if end < len(whole) else ''}"
+    before = "".join("\t" if character == "\t" else " " for character in shown[: column - 1 - start + bool(start)])
+    return f"\n  {shown}\n  {before.ljust(column - 1 - start + bool(start))}^"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from rowmerge.delta.column_mapping import MODE, stored_fields, stored_partition_columns
-from rowmerge.table.schema import Struct, schema_from_json, to_json
+from rowmerge.table.metadata_json import decode_json
+from rowmerge.table.schema import Struct, UnknownType, schema_from_json, to_json
 
 Action = Mapping[str, Any]
 """One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""
@@ -108,24 +110,24 @@ class Metadata:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Metadata:
-        """From the fields of a `metaData` action; maps may be pairs, as Arrow gives them."""
+        """From the fields of a `metaData` action."""
         format_ = fields.get("format") or {}
         return cls(
             id=fields["id"],
             schema_string=fields["schemaString"],
             partition_columns=tuple(fields.get("partitionColumns") or ()),
-            configuration=dict(fields.get("configuration") or {}),
+            configuration={key: value for key, value in (fields.get("configuration") or {}).items() if value is not None},
             name=fields.get("name"),
             description=fields.get("description"),
             created=fields.get("createdTime"),
             provider=format_.get("provider") or "parquet",
-            options=dict(format_.get("options") or {}),
+            options={key: value for key, value in (format_.get("options") or {}).items() if value is not None},
         )
 
-    @cached_property
+    @property
     def schema(self) -> Struct:
-        """The table's columns. Raises ValueError for a type that is not known."""
-        return schema_from_json(json.loads(self.schema_string))
+        """The table's columns. Raises UnknownType for a type that is not known, ValueError for a text that is no schema."""
+        return _schema_of(self.schema_string)
 
     @property
     def is_dropped(self) -> bool:
@@ -139,7 +141,7 @@ class Metadata:
 
     @cached_property
     def stored_schema(self) -> Struct:
-        """The columns as data files and statistics hold them. Raises ValueError like `schema`."""
+        """The columns as data files and statistics hold them. Raises what `schema` raises."""
         return self.schema if self.mapping_mode == "none" else stored_fields(self.schema)
 
     @cached_property
@@ -163,12 +165,84 @@ class Metadata:
         return {"metaData": {key: value for key, value in fields.items() if value is not None}}
 
 
+@lru_cache(maxsize=256)
+def _schema_of(text: str) -> Struct:
+    try:
+        return schema_from_json(decode_json(text))
+    except UnknownType:
+        raise
+    except ValueError as error:
+        raise ValueError(f"schemaString of the action metaData is no schema: {error}") from error
+
+
 @dataclass(frozen=True)
 class Transaction:
     """The newest version that an application wrote (`txn`)."""
 
     version: int
     last_updated: int | None = None
+
+
+_KINDS: Mapping[str, Callable[[Any], bool]] = {
+    "text": lambda value: isinstance(value, str),
+    "number": lambda value: isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63,
+    "truth value": lambda value: isinstance(value, bool),
+    "object": lambda value: isinstance(value, Mapping),
+    "list of texts": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
+    "map of texts": lambda value: isinstance(value, Mapping) and all(isinstance(item, str | None) for item in value.values()),
+}
+_FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
+    "protocol": {
+        "minReaderVersion": ("number", True),
+        "minWriterVersion": ("number", True),
+        "readerFeatures": ("list of texts", False),
+        "writerFeatures": ("list of texts", False),
+    },
+    "metaData": {
+        "id": ("text", True),
+        "name": ("text", False),
+        "description": ("text", False),
+        "format": ("object", False),
+        "schemaString": ("text", True),
+        "partitionColumns": ("list of texts", False),
+        "configuration": ("map of texts", False),
+        "createdTime": ("number", False),
+    },
+    "txn": {"appId": ("text", True), "version": ("number", True), "lastUpdated": ("number", False)},
+    "domainMetadata": {"domain": ("text", True), "configuration": ("text", True), "removed": ("truth value", False)},
+    "sidecar": {"path": ("text", True)},
+    "cdc": {"path": ("text", True), "partitionValues": ("map of texts", False), "size": ("number", False)},
+    "commitInfo": {},
+}
+"""The fields that are read of each action, what they hold, and whether they must be there. What `commitInfo` holds is up to its writer."""
+
+
+def check_action(action: Action) -> None:
+    """Raise ValueError if a known action lacks a field, or has a field of another type than the protocol says."""
+    for name, fields in action.items():
+        if fields is None or name not in _FIELDS:
+            continue
+        if not isinstance(fields, Mapping):
+            raise ValueError(f"the action {name} is no object")
+        for key, (kind, is_required) in _FIELDS[name].items():
+            value = fields.get(key)
+            if value is None and is_required:
+                raise ValueError(f"the action {name} has no {key}")
+            if value is not None and not _KINDS[kind](value):
+                raise ValueError(f"{key} of the action {name} is no {kind}: {value!r:.80}")
+        if name == "metaData":
+            _check_metadata(fields)
+
+
+def _check_metadata(fields: Mapping[str, Any]) -> None:
+    provider, options = ((fields.get("format") or {}).get(key) for key in ("provider", "options"))
+    if not (isinstance(provider, str | None) and (options is None or _KINDS["map of texts"](options))):
+        raise ValueError(f"the format of the action metaData is {fields['format']!r:.80}")
+    metadata = Metadata.of(fields)
+    with suppress(UnknownType):  # which is no fault of the file
+        names = metadata.schema.names
+        if strangers := [name for name in metadata.partition_columns if name not in names]:
+            raise ValueError(f"the partition column {strangers[0]!r} of the action metaData is none of its columns")
 
 
 def schema_text(schema: Struct) -> str:

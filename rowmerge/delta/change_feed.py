@@ -14,7 +14,7 @@ from rowmerge.delta.actions import Action, Metadata, Protocol
 from rowmerge.delta.columns import file_schema
 from rowmerge.delta.deletion_vectors import read_vector
 from rowmerge.delta.features import keeps_change_rows
-from rowmerge.delta.history import version_at
+from rowmerge.delta.history import in_commit_timestamp, version_at
 from rowmerge.delta.listing import list_files
 from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.log import LogListing, commit_path, read_documents
@@ -135,7 +135,7 @@ class ChangeFeed:
                     elif fields := action.get("metaData"):
                         before, metadata = self._before(number) if number == start else metadata, Metadata.of(fields)
                     elif fields := action.get("commitInfo"):
-                        timestamp = int(fields.get("inCommitTimestamp", timestamp))
+                        timestamp = in_commit_timestamp(self.storage, number, fields) or timestamp
                 yield _Version(number, timestamp, document, small, protocol, metadata, before)
 
     def _before(self, start: int) -> Metadata | None:
@@ -232,7 +232,8 @@ def _changed_nothing(small: Sequence[Action]) -> bool:
     """A MERGE that rewrote files and changed no row, by its own count: Delta's writers left no change rows then."""
     for action in small:
         info = action.get("commitInfo") or {}
-        metrics = info.get("operationMetrics") or {}
-        if info.get("operation") == "MERGE" and all(str(metrics.get(name)) == "0" for name in _UNCHANGED_MERGE):
+        metrics = info.get("operationMetrics")
+        counts = [str(metrics.get(name)) for name in _UNCHANGED_MERGE] if isinstance(metrics, dict) else []
+        if info.get("operation") == "MERGE" and counts == ["0"] * len(_UNCHANGED_MERGE):
             return True
     return False

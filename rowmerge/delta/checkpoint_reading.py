@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.actions import Action
+from rowmerge.delta.actions import Action, check_action
 from rowmerge.delta.columns import ADD, REMOVE, nulls, row_schema, rows_of, tombstone_schema
 from rowmerge.delta.file_statistics import CheckpointStatistics
 from rowmerge.delta.live_files import LiveFiles
@@ -25,6 +25,8 @@ _FOOTER_TAIL = 8
 _OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name, _ in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*(name for name, _ in REMOVE), "partitionValues"]
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
+"""What Arrow and the code behind it raise when a file is damaged, or has columns of other types."""
 
 
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
@@ -93,9 +95,14 @@ def _others(document: Document) -> list[Action]:
     there = [name for name in _OTHERS if name in file.schema_arrow.names]
     table = _columns(document, file, there)
     actions: list[Action] = []
-    for name in there:
-        column = table[name]
-        actions += [{name: _plain(value)} for value in column.filter(pc.is_valid(column)).to_pylist()]
+    try:
+        for name in there:
+            column = table[name]
+            actions += [{name: _plain(value)} for value in column.filter(pc.is_valid(column)).to_pylist()]
+        for action in actions:
+            check_action(action)
+    except _UNREADABLE as error:
+        raise _unreadable(document, error) from error
     return actions
 
 
@@ -120,8 +127,8 @@ def _files(document: Document, partition: Sequence[str]) -> tuple[LiveFiles, pa.
             source = CheckpointStatistics(document.path, file, adds.is_valid().combine_chunks(), marked=marked)
             live = LiveFiles.with_source(rows, source)
         removes = rows_of(_structs(document, file, "remove", _REMOVE_FIELDS), tombstone_schema(partition))
-    except (ValueError, pa.ArrowException) as error:
-        raise CorruptLog(document.path, str(error)) from error
+    except _UNREADABLE as error:
+        raise _unreadable(document, error) from error
     return live, removes
 
 
@@ -133,7 +140,9 @@ def _structs(document: Document, file: pq.ParquetFile, action: str, wanted: Sequ
         fields.append("partitionValues_parsed")
     if not fields:
         return nulls(0, pa.struct([("path", pa.string())]))
-    return _columns(document, file, [f"{action}.{name}" for name in fields])[action]
+    structs = _columns(document, file, [f"{action}.{name}" for name in fields])[action]
+    structs.validate(full=True)  # Arrow does not look at the encoding of texts
+    return structs
 
 
 def _fields(file: pq.ParquetFile, action: str) -> set[str]:
@@ -144,12 +153,16 @@ def _fields(file: pq.ParquetFile, action: str) -> set[str]:
 def _columns(document: Document, file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     try:
         return file.read(columns=list(columns))
-    except (OSError, pa.ArrowException) as error:
-        raise CorruptLog(document.path, f"it is no whole Parquet file ({error})") from error
+    except _UNREADABLE as error:
+        raise _unreadable(document, error) from error
 
 
 def _opened(document: Document) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(pa.BufferReader(document.data), coerce_int96_timestamp_unit="us")
-    except (OSError, pa.ArrowException) as error:
-        raise CorruptLog(document.path, f"it is no whole Parquet file ({error})") from error
+        return pq.ParquetFile(pa.BufferReader(document.data), coerce_int96_timestamp_unit="us", page_checksum_verification=True)
+    except _UNREADABLE as error:
+        raise _unreadable(document, error) from error
+
+
+def _unreadable(document: Document, error: Exception) -> CorruptLog:
+    return CorruptLog(document.path, f"it is no checkpoint in Parquet ({type(error).__name__}: {error})")

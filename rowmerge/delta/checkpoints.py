@@ -78,7 +78,7 @@ def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) 
     tables = checkpoint_tables(state, now)
     first = next(tables)
     buffer, actions = io.BytesIO(), 0
-    with pq.ParquetWriter(buffer, first.schema, compression="snappy", store_schema=False) as writer:
+    with pq.ParquetWriter(buffer, first.schema, compression="snappy", store_schema=False, write_page_checksum=True) as writer:
         for table in chain([first], tables):
             writer.write_table(table)
             actions += table.num_rows
@@ -181,26 +181,32 @@ def _add(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
         "defaultRowCommitVersion": batch["defaultRowCommitVersion"],
         "clusteringProvider": batch["clusteringProvider"],
     }
-    if metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false":
-        columns["stats"] = _json_statistics(batch)
-    if metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false":
-        columns["stats_parsed"] = _struct_statistics(batch, metadata)
+    as_text, as_struct = (
+        metadata.configuration.get(f"delta.checkpoint.writeStatsAs{form}", "true").lower() != "false" for form in ("Json", "Struct")
+    )
+    struct, unreadable = _struct_statistics(batch, metadata) if as_struct else (None, read_statistics(batch, []).unreadable)
+    if as_text:
+        columns["stats"] = _json_statistics(batch, unreadable)
+    if struct is not None:
+        columns["stats_parsed"] = struct
         if metadata.partition_columns:
             columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
     return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _json_statistics(batch: pa.RecordBatch) -> pa.Array:
-    """The statistics as text, also of files that an earlier checkpoint gave as structs alone."""
+def _json_statistics(batch: pa.RecordBatch, unreadable: pa.Array | None) -> pa.Array:
+    """The statistics as text, also of files that an earlier checkpoint gave as structs alone. Those that cannot be read are left out."""
+    stats = batch["stats"] if unreadable is None else pc.if_else(unreadable, pa.scalar(None, pa.string()), batch["stats"])
     if "parsed" not in batch.schema.names:
-        return batch["stats"]
-    missing = pc.or_(pc.is_null(batch["stats"]), pc.fill_null(pc.equal(batch["stats"], ""), False))
+        return stats
+    missing = pc.or_(pc.is_null(stats), pc.fill_null(pc.equal(stats, ""), False))
     missing = pc.and_(missing, pc.is_valid(batch["parsed"]))
     texts = [parsed_text(parsed) for parsed in batch["parsed"].filter(missing).to_pylist()]
-    return pc.replace_with_mask(batch["stats"], missing, pa.array(texts, pa.string()))
+    return pc.replace_with_mask(stats, missing, pa.array(texts, pa.string()))
 
 
-def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
+def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
+    """The statistics in typed fields, and which texts are none if any are not."""
     stored = metadata.stored_schema
     leaves = stored_indexed_leaves(metadata.schema, stored, metadata.partition_columns, metadata.configuration)
     fields = [field for field in stored if any(leaf[0] == field.name for leaf in leaves)]
@@ -208,7 +214,7 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructAr
     types = {"numRecords": pa.int64(), "tightBounds": pa.bool_(), "minValues": bounds, "maxValues": bounds, "nullCount": nulls_type(fields)}
     kept = pa.struct([(name, type_) for name, type_ in types.items() if not pa.types.is_struct(type_) or type_.num_fields])
     if "parsed" in batch.schema.names and (before := _as_before(batch["parsed"], kept)) is not None:
-        return before
+        return before, None
     found = read_statistics(batch, fields, as_written=True)
     columns = {
         "numRecords": found.records,
@@ -217,7 +223,7 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructAr
         "maxValues": found.upper,
         "nullCount": found.nulls,
     }
-    return pa.StructArray.from_arrays([columns[field.name] for field in kept], fields=list(kept))
+    return pa.StructArray.from_arrays([columns[field.name] for field in kept], fields=list(kept)), found.unreadable
 
 
 def _as_before(parsed: pa.StructArray, wanted: pa.StructType) -> pa.StructArray | None:

@@ -8,6 +8,7 @@ checkpoint gave them as a struct; of live files they are kept apart (`rowmerge.d
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,9 @@ SHARED = (
     ("dataChange", pa.bool_()),
 )
 ADD = (*SHARED, ("modificationTime", pa.int64()), ("stats", pa.string()), ("clusteringProvider", pa.string()))
+_UUID_LENGTH = 20
+_ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_UUID_LENGTH}}}$"
+"""The path of a vector in the table's folder is a prefix and an id in Z85."""
 REMOVE = (*SHARED, ("deletionTimestamp", pa.int64()), ("extendedFileMetadata", pa.bool_()))
 
 
@@ -59,13 +63,12 @@ def tombstone_schema(columns: Sequence[str]) -> pa.Schema:
 def rows_of(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     """The rows of an `add` or `remove` column, nulls left out, in the shape of `schema`.
 
-    Raises ValueError when an action lacks its path.
+    Raises ValueError when an action lacks a field without which its file cannot be read.
     """
     present = actions.filter(pc.is_valid(actions))
     fields = {field.name for field in present.type}
     columns = {name: pc.struct_field(present, [name]) for name in fields}
-    if "path" not in columns or columns["path"].null_count:
-        raise ValueError("a file action has no path")
+    _check_files(columns, len(present), is_live="modificationTime" in schema.names)
     found: list[pa.ChunkedArray] = []
     for field in schema:
         if field.name == "key":
@@ -81,6 +84,15 @@ def rows_of(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
         else:
             found.append(nulls(len(present), field.type))
     return pa.Table.from_arrays(found, schema=schema)
+
+
+def _check_files(columns: dict[str, pa.ChunkedArray], length: int, *, is_live: bool) -> None:
+    """Raise ValueError for a file action without a path, or a live file without a size."""
+    paths, sizes = columns.get("path"), columns.get("size")
+    if paths is None or paths.null_count or pc.any(pc.equal(paths, "")).as_py():
+        raise ValueError("a file action has no path")
+    if length and is_live and (sizes is None or sizes.null_count or (pc.min(sizes).as_py() or 0) < 0):
+        raise ValueError("a file action has no size")
 
 
 def keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.ChunkedArray:
@@ -147,14 +159,32 @@ def _from_struct(values: pa.ChunkedArray, type_: pa.StructType, length: int) -> 
 
 
 def _vector(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Descriptors in our shape: fields that a writer left out are null, those it added are dropped, a struct of nulls is null."""
+    """Descriptors in our shape: fields that a writer left out are null, those it added are dropped, a struct of nulls is null.
+
+    Raises ValueError for a descriptor that does not say where its vector is.
+    """
     there = {field.name for field in values.type}
     children = [
         (pc.struct_field(values, [field.name]).cast(field.type) if field.name in there else nulls(len(values), field.type)).combine_chunks()
         for field in VECTOR
     ]
-    absent = pc.is_null(children[0])
-    return pa.chunked_array([pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=absent)])
+    absent = reduce(pc.and_, (pc.is_null(child) for child in children))
+    vectors = pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=absent)
+    _check_vectors(vectors.drop_null())
+    return pa.chunked_array([vectors])
+
+
+def _check_vectors(vectors: pa.StructArray) -> None:
+    if not len(vectors):
+        return
+    kind, text, offset, size, rows = (pc.struct_field(vectors, [field.name]) for field in VECTOR)
+    leaves_table = pc.match_substring_regex(pc.utf8_slice_codeunits(text, 0, -_UUID_LENGTH), r"(^|/)\.\.?(/|$)")
+    is_named = pc.or_(pc.not_equal(kind, "u"), pc.and_(pc.match_substring_regex(text, _ENDS_WITH_UUID), pc.invert(leaves_table)))
+    is_sized = pc.and_(pc.and_(pc.greater_equal(size, 0), pc.greater_equal(rows, 0)), pc.greater_equal(pc.fill_null(offset, 0), 0))
+    is_complete = pc.fill_null(pc.and_(pc.and_(is_named, is_sized), pc.is_in(kind, value_set=pa.array(["u", "p", "i"]))), False)
+    if not pc.all(is_complete).as_py():
+        first = vectors.filter(pc.invert(is_complete))[0].as_py()
+        raise ValueError(f"a deletion vector's descriptor does not say where it is: {first!r:.200}")
 
 
 def _tags(values: pa.ChunkedArray) -> pa.ChunkedArray:

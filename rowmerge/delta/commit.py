@@ -18,7 +18,7 @@ from rowmerge.delta.conflicts import Ours, find_conflict
 from rowmerge.delta.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
-from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
+from rowmerge.delta.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info
 from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
 from rowmerge.delta.ndjson import Document, is_drop, other_actions
 from rowmerge.delta.properties import (
@@ -120,7 +120,7 @@ class Commit:
         self._ours = self._ours or self._reads_and_removals(self.base)
         if (conflict := find_conflict(winner, self._ours)) is not None:
             return conflict
-        self._state = advance(self._state, [document], document.path)
+        self._state = advance(self._state, [document])
         again = winner.added_again(self._deleted)
         if again:
             self._deleted |= {path: self._deleted[path] | (winner.newly_deleted(path) or Positions()) for path in again}
@@ -293,7 +293,7 @@ class Commit:
         info = state.commit_info
         if state.version >= 0 and "inCommitTimestamp" not in info:
             info = read_commit_info(self.storage, state.version)
-        return max(self.now, int(info.get("inCommitTimestamp", -1)) + 1)
+        return max(self.now, (in_commit_timestamp(self.storage, state.version, info) or -1) + 1)
 
     def _winner(self, version: int) -> Document:
         """The commit that has the version. Raises StorageError when the store fails for long, CorruptLog."""

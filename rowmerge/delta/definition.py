@@ -22,6 +22,7 @@ from rowmerge.delta.properties import (
     ROW_TRACKING,
     WRITE_MODE,
     check_properties,
+    highest_column_id,
     is_true,
     write_mode,
 )
@@ -115,7 +116,7 @@ def cloned_table(
     _check_mapping_change(table, metadata, changed)
     if is_true(changed.configuration, ROW_TRACKING):
         changed = replace(changed, configuration=with_column_names(changed.configuration, old.configuration))
-    changed = _mapped(changed, keep_names=metadata.mapping_mode == "none", last=int(old.configuration.get(MAX_ID, "0")))
+    changed = _mapped(changed, keep_names=metadata.mapping_mode == "none", last=highest_column_id(old.configuration))
     if base is not None:
         protocol = base[0].with_features(protocol.features)
     return _with_protocol(table, protocol, changed, asked, action="create")
@@ -205,7 +206,7 @@ def _mapped(metadata: Metadata, *, keep_names: bool, last: int = 0) -> Metadata:
         return metadata
     # Where columns were not mapped before, what their metadata says of it means nothing.
     schema = unmapped(metadata.schema) if keep_names else metadata.schema
-    last = max(last, int(metadata.configuration.get(MAX_ID, "0")), highest_id(schema))
+    last = max(last, highest_column_id(metadata.configuration), highest_id(schema))
     schema, last = assigned(schema, last, keep_names=keep_names)
     return replace(metadata, schema_string=schema_text(schema), configuration={**metadata.configuration, MAX_ID: str(last)})
 
@@ -236,7 +237,7 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
     check_schema(table, definition.schema, partition, mapped=mapped)
     if mapped:
         # Ids are never given twice, not even after a replacement.
-        metadata = _mapped(metadata, keep_names=False, last=int(old.configuration.get(MAX_ID, "0")))
+        metadata = _mapped(metadata, keep_names=False, last=highest_column_id(old.configuration))
     return _with_protocol(table, protocol, metadata, asked, action="create")
 
 

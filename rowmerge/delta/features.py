@@ -8,7 +8,7 @@ from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
 from rowmerge.delta.properties import CHANGE_DATA_FEED, is_true
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
+from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, UnknownType
 
 READABLE = frozenset(
     {
@@ -52,7 +52,7 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         raise UnsupportedTableFeature(table, f"data files of format {metadata.provider}", action="read", advice=_ANOTHER_ENGINE)
     try:
         schema = metadata.schema
-    except ValueError as error:
+    except UnknownType as error:
         raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
     for field in fields_of(schema):
         if field.type == Primitive("variant"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -15,11 +16,14 @@ import pyarrow.parquet as pq
 
 from rowmerge.delta.columns import struct_of
 from rowmerge.delta.statistics_reading import bounds_type, nulls_type, read_records, read_statistics
-from rowmerge.errors import CorruptLog
 from rowmerge.table.schema import Field
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 16_384
 """How many files' statistics are decoded at a time."""
+_JSON, _TYPED = "add.stats", "add.stats_parsed"
+_UNREADABLE = (OSError, ValueError, pa.ArrowException)
 
 Rows = np.ndarray[Any, Any]
 """Numbers of a source's rows, ascending."""
@@ -55,7 +59,7 @@ class StatisticsSource(ABC):
 
     @abstractmethod
     def raw(self, rows: Rows) -> pa.Table:
-        """The log's own columns `stats` and, where there are any, `parsed` of these rows. Raises CorruptLog."""
+        """The log's own columns `stats` and, where there are any, `parsed` of these rows."""
 
     @abstractmethod
     def every_raw(self) -> Iterator[pa.Table]:
@@ -66,7 +70,7 @@ class StatisticsSource(ABC):
         """`stats` or `parsed` or both of all rows, as far as they tell of these columns."""
 
     def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
-        """The statistics of rows for these columns (`read_statistics`). Raises CorruptLog."""
+        """The statistics of rows for these columns (`read_statistics`)."""
         with self._lock:
             if self._records is None:
                 self._records = _whole([read_records(batch) for batch in self._batches(())], pa.int64())
@@ -114,14 +118,19 @@ class HeldStatistics(StatisticsSource):
 
 
 class CheckpointStatistics(StatisticsSource):
-    """Those of the `add` actions in a checkpoint's Parquet file, which stays in memory as it is, compressed."""
+    """Those of the `add` actions in a checkpoint's Parquet file, which stays in memory as it is, compressed.
+
+    Statistics that cannot be read count as absent, with a warning.
+    """
 
     def __init__(self, path: str, file: pq.ParquetFile, present: pa.Array, *, marked: bool) -> None:
         """`present`: which rows of the file are `add` actions; `marked`: whether any of these has a deletion vector."""
         ends = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups))])
         counted = np.concatenate([[0], np.cumsum(present.to_numpy(zero_copy_only=False))])
         super().__init__(int(counted[-1]))
-        self._path, self._file, self._firsts = path, file, counted[ends]
+        self._path, self._file, self._present = path, file, present
+        self._starts, self._firsts = ends.tolist(), counted[ends]
+        self._is_reported = False
         add = file.schema_arrow.field("add").type
         self._json = add.get_field_index("stats") >= 0
         self._typed = add.get_field_index("stats_parsed") >= 0
@@ -132,55 +141,90 @@ class CheckpointStatistics(StatisticsSource):
 
     def raw(self, rows: Rows) -> pa.Table:
         groups = np.searchsorted(self._firsts, rows, side="right") - 1
-        found = []
+        parts = [self._none(0)]
         for group in np.unique(groups):
             inside = rows[groups == group] - self._firsts[group]
-            found.append(self._rows(self._decoded(self._every_column, int(group))).take(pa.array(inside)))
-        return pa.concat_tables(found) if found else self._rows([]).slice(0, 0)
+            whole = pa.concat_tables(self._decoded(self._every_column, int(group)), promote_options="default")
+            parts.append(whole.take(pa.array(inside)))
+        return pa.concat_tables(parts, promote_options="default")
 
     def every_raw(self) -> Iterator[pa.Table]:
-        for batch in self._decoded(self._every_column):
-            yield self._rows([batch])
+        return self._decoded(self._every_column)
 
     @property
     def _every_column(self) -> list[str]:
-        return [f"add.{name}" for name, there in (("stats", self._json), ("stats_parsed", self._typed)) if there]
+        return [column for column, there in ((_JSON, self._json), (_TYPED, self._typed)) if there]
 
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         typed = ["numRecords", "tightBounds"]
         typed += [f"{side}.{field.name}" for field in fields for side in ("minValues", "maxValues", "nullCount")]
-        columns = [f"add.stats_parsed.{name}" for name in typed] if self._typed else []
+        columns = [f"{_TYPED}.{name}" for name in typed] if self._typed else []
         if self._json and not (self._typed_suffices and self._complete()):
-            columns.append("add.stats")
-        for batch in self._decoded(columns):
-            yield from self._rows([batch]).combine_chunks().to_batches()
+            columns.append(_JSON)
+        for table in self._decoded(columns):
+            yield from table.combine_chunks().to_batches()
 
     def _complete(self) -> bool:
         """Whether every file has its statistics as a struct."""
         if self._all_typed is None:
-            counts = (batch["parsed"] for found in self._decoded(["add.stats_parsed.numRecords"]) for batch in [self._rows([found])])
-            self._all_typed = all(not pc.struct_field(parsed, ["numRecords"]).null_count for parsed in counts)
+            tables = self._decoded([f"{_TYPED}.numRecords"])
+            self._all_typed = all(
+                "parsed" in table.column_names and not pc.struct_field(table["parsed"], ["numRecords"]).null_count for table in tables
+            )
         return self._all_typed
 
-    def _decoded(self, columns: Sequence[str], group: int | None = None) -> Iterator[pa.RecordBatch]:
-        groups = list(range(self._file.metadata.num_row_groups)) if group is None else [group]
-        # A file without any statistics still has to tell how many rows there are.
-        try:
-            yield from self._file.iter_batches(batch_size=_BATCH, row_groups=groups, columns=list(columns) or ["add.path"])
-        except (OSError, pa.ArrowException) as error:
-            raise CorruptLog(self._path, f"it is no whole Parquet file ({error})") from error
+    def _decoded(self, columns: Sequence[str], group: int | None = None) -> Iterator[pa.Table]:
+        """`stats` and `parsed` of the `add` actions, some at a time, as far as these columns of the checkpoint can be read."""
+        for each in range(self._file.metadata.num_row_groups) if group is None else [group]:
+            start = self._starts[each]
+            try:
+                for end, table in self._read(each, columns):
+                    yield table
+                    start = end
+            except _UNREADABLE as error:
+                if not self._is_reported:
+                    logger.warning("Statistics of files in %s cannot be read, and count as absent: %s", self._path, error)
+                    self._is_reported = True
+                yield from self._readable(each, columns, start)
 
-    def _rows(self, batches: Sequence[pa.RecordBatch] | Iterator[pa.RecordBatch]) -> pa.Table:
-        tables = []
-        for batch in batches:
-            adds = batch["add"]
-            adds = adds.filter(pc.is_valid(adds))
-            there = {field.name for field in adds.type}
-            columns = {"stats": pc.struct_field(adds, ["stats"]) if "stats" in there else pa.nulls(len(adds), pa.string())}
-            if "stats_parsed" in there:
-                columns["parsed"] = pc.struct_field(adds, ["stats_parsed"])
-            tables.append(pa.table(columns))
-        return pa.concat_tables(tables) if tables else pa.table({"stats": pa.array([], pa.string())})
+    def _readable(self, group: int, columns: Sequence[str], start: int) -> Iterator[pa.Table]:
+        """The rows of a row group from `start` on, with the one kind of statistics that can be read, or none."""
+        typed = [column for column in columns if column != _JSON]
+        for kind in ([typed] if typed and self._typed_suffices else []) + ([[_JSON]] if self._json else []):
+            try:
+                for _ in self._read(group, kind):
+                    pass
+            except _UNREADABLE:
+                continue
+            for end, table in self._read(group, kind):
+                if end > start:
+                    yield table
+            return
+        yield self._none(pc.sum(self._present[start : self._starts[group + 1]]).as_py() or 0)
+
+    def _read(self, group: int, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
+        """Tables as `_decoded` has them, each with the row of the checkpoint at which it ends. Raises one of _UNREADABLE."""
+        start = self._starts[group]
+        # A file without any statistics still has to tell how many rows there are.
+        for batch in self._file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=list(columns) or ["add.path"]):
+            adds, present = batch["add"], self._present[start : start + batch.num_rows]
+            if not adds.is_valid().equals(present):
+                raise ValueError("they are of other files")
+            adds = adds.filter(present)
+            kinds = {field.name for field in adds.type}
+            table = self._none(len(adds))
+            if "stats" in kinds:
+                texts = pc.struct_field(adds, ["stats"])
+                texts.validate(full=True)  # Arrow does not look at the encoding of texts
+                table = pa.table({"stats": texts})
+            if "stats_parsed" in kinds:
+                table = table.append_column("parsed", pc.struct_field(adds, ["stats_parsed"]))
+            start += batch.num_rows
+            yield start, table
+
+    @staticmethod
+    def _none(length: int) -> pa.Table:
+        return pa.table({"stats": pa.nulls(length, pa.string())})
 
 
 def _key(field: Field) -> tuple[object, ...]:

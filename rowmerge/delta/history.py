@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from rowmerge.delta.actions import Metadata, Protocol, text
 from rowmerge.delta.features import is_on
 from rowmerge.delta.log import LogListing, commit_path, read_documents
 from rowmerge.delta.ndjson import Document, is_drop, other_actions
-from rowmerge.delta.properties import IN_COMMIT_TIMESTAMPS
+from rowmerge.delta.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
 from rowmerge.delta.winners import commit_info
+from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshot import HistoryEntry
 
 _BATCH = 100
+_MAPS = ("operationParameters", "operationMetrics")
+_Field = TypeVar("_Field")
 
 
 def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
@@ -53,8 +56,19 @@ def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
 
 def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: int) -> bool:
     """Whether a version's time stands in its commit (PROTOCOL.md, In-Commit Timestamps)."""
-    enabled_at = int(metadata.configuration.get("delta.inCommitTimestampEnablementVersion", "0"))
-    return protocol.supports("inCommitTimestamp") and is_on(metadata, IN_COMMIT_TIMESTAMPS) and version >= enabled_at
+    if not (protocol.supports("inCommitTimestamp") and is_on(metadata, IN_COMMIT_TIMESTAMPS)):
+        return False
+    return version >= in_commit_timestamps_begin(metadata.configuration)
+
+
+def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any]) -> int | None:
+    """The time in a version's `commitInfo`, None if it has none. Raises CorruptLog for one that is no number."""
+    timestamp = info.get("inCommitTimestamp")
+    if not isinstance(timestamp, int | None):
+        document = read_documents(storage, [commit_path(version)])[0]
+        line = next((number for number, line in enumerate(document.data.split(b"\n"), 1) if b'"commitInfo"' in line), None)
+        raise CorruptLog(document.path, f"inCommitTimestamp of the action commitInfo is no number: {timestamp!r:.80}", line=line)
+    return timestamp
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
@@ -67,7 +81,7 @@ def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metada
     low, high = 0, len(stamped)
     while low < high:
         middle = (low + high) // 2
-        if int(read_commit_info(storage, stamped[middle]).get("inCommitTimestamp", 0)) <= timestamp:
+        if (in_commit_timestamp(storage, stamped[middle], read_commit_info(storage, stamped[middle])) or 0) <= timestamp:
             low = middle + 1
         else:
             high = middle
@@ -82,14 +96,21 @@ def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metada
 
 
 def _entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
+    """What a commit says about itself; a field of another type than Delta's own writers give it is left out."""
+
+    def field(name: str, kind: type[_Field]) -> _Field | None:
+        value = info.get(name)
+        return value if isinstance(value, kind) else None
+
+    parameters, metrics = ({key: text(value) for key, value in (field(name, dict) or {}).items()} for name in _MAPS)
     return HistoryEntry(
         version=version,
-        timestamp=int(info.get("inCommitTimestamp", modified)),
-        operation=str(info.get("operation", "")),
-        parameters={name: text(value) for name, value in (info.get("operationParameters") or {}).items()},
-        metrics={name: text(value) for name, value in (info.get("operationMetrics") or {}).items()},
-        read_version=info.get("readVersion"),
-        isolation_level=info.get("isolationLevel"),
-        is_blind_append=info.get("isBlindAppend"),
-        engine=info.get("engineInfo"),
+        timestamp=field("inCommitTimestamp", int) or modified,
+        operation=field("operation", str) or "",
+        parameters=parameters,
+        metrics=metrics,
+        read_version=field("readVersion", int),
+        isolation_level=field("isolationLevel", str),
+        is_blind_append=field("isBlindAppend", bool),
+        engine=field("engineInfo", str),
     )

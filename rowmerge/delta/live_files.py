@@ -40,7 +40,7 @@ class Block:
         return Block(self.rows.filter(mask), self.source, self.numbers[mask.to_numpy(zero_copy_only=False)])
 
     def table(self) -> pa.Table:
-        """The rows with their statistics as the log has them. Raises CorruptLog."""
+        """The rows with their statistics as the log has them."""
         return _joined(self.rows, self.source.raw(self.numbers))
 
     def repartitioned(self, type_: pa.StructType) -> Block:
@@ -91,7 +91,7 @@ class LiveFiles:
         return replace(self, blocks=tuple(found))
 
     def tables(self) -> Iterator[pa.Table]:
-        """All rows with their statistics as the log has them, some at a time; each source is read once. Raises CorruptLog."""
+        """All rows with their statistics as the log has them, some at a time; each source is read once."""
         at = 0
         while at < len(self.blocks):
             source, end = self.blocks[at].source, at

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from rowmerge.delta.ndjson import Document
-from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
+from rowmerge.errors import CorruptLog, StorageError, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 
 T = TypeVar("T")
@@ -159,11 +159,10 @@ def chosen_version(listing: LogListing, table: str, version: int | None) -> int:
 
 def needed_commits(listing: LogListing, location: str, after: int, to: int) -> list[int]:
     """The versions from `after` + 1 to `to`. Raises CorruptLog naming the first that is missing."""
-    wanted = list(range(after + 1, to + 1))
-    for version in wanted:
+    for version in range(after + 1, to + 1):
         if version not in listing.commits:
             raise CorruptLog(f"{location}/{commit_path(version)}", f"it is missing, although version {to} is there")
-    return wanted
+    return list(range(after + 1, to + 1))
 
 
 def usable_checkpoints(listing: LogListing, version: int) -> Iterator[Checkpoint]:
@@ -190,6 +189,6 @@ def _last_checkpoint(storage: Storage) -> int | None:
     """The hint's version; None when it is missing or makes no sense, for it is never needed."""
     try:
         version = json.loads(storage.get(LAST_CHECKPOINT))["version"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, StorageError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return version if isinstance(version, int) and version >= 0 else None

@@ -150,6 +150,23 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
     return int(value)
 
 
+def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
+    """`delta.inCommitTimestampEnablementVersion`, 0 when it is not set. Raises ConfigurationError."""
+    return _whole_number(properties, "delta.inCommitTimestampEnablementVersion")
+
+
+def highest_column_id(properties: Mapping[str, str]) -> int:
+    """`delta.columnMapping.maxColumnId`, 0 when it is not set. Raises ConfigurationError."""
+    return _whole_number(properties, MAX_ID)
+
+
+def _whole_number(properties: Mapping[str, str], name: str) -> int:
+    value = properties.get(name, "0")
+    if not re.fullmatch(r"\d{1,18}", value.strip()):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number.")
+    return int(value)
+
+
 def serializable(properties: Mapping[str, str]) -> bool:
     """Whether `delta.isolationLevel` is Serializable rather than WriteSerializable, the default. Raises ConfigurationError."""
     value = properties.get("delta.isolationLevel", "WriteSerializable")
@@ -202,9 +219,10 @@ def milliseconds_of_hours(hours: float) -> int:
 
 def milliseconds(name: str, interval: str) -> int:
     """A property like `interval 7 days` or `1 week 12 hours`. Raises ConfigurationError."""
-    text = re.sub(r"^\s*interval\s+", "", interval.strip().lower())
-    parts = re.findall(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)", text)
-    if not parts or re.sub(r"(\d+)\s+([a-z]+?)s?(?:\s+|$)", "", text) or any(unit not in _UNITS for _, unit in parts):
+    words = interval.lower().split()
+    words = words[1:] if words[:1] == ["interval"] else words
+    parts = [(count, unit.removesuffix("s")) for count, unit in zip(words[::2], words[1::2], strict=False)]
+    if not words or len(words) % 2 or not all(re.fullmatch(r"\d{1,18}", count) and unit in _UNITS for count, unit in parts):
         raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
     return sum(int(count) * _UNITS[unit] for count, unit in parts)
 

@@ -42,12 +42,12 @@ def empty_state() -> State:
     return State(-1, LiveFiles((), row_schema(()).empty_table()), tombstone_schema(()).empty_table())
 
 
-def advance(state: State, commits: Sequence[Document], folder: str) -> State:
-    """The state after commits that follow it, one document a version. Raises CorruptLog; `folder` names the log when nothing else does."""
+def advance(state: State, commits: Sequence[Document]) -> State:
+    """The state after commits that follow it, one document a version. Raises CorruptLog."""
     if not commits:
         return state
     small = [other_actions(commit) for commit in commits]
-    changed = with_actions(replace(state, commit_info={}), [action for actions in small for action in actions], folder)
+    changed = with_actions(replace(state, commit_info={}), [action for actions in small for action in actions], commits[0].path)
     assert changed.metadata is not None
     partition = changed.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition), partition)
@@ -55,14 +55,14 @@ def advance(state: State, commits: Sequence[Document], folder: str) -> State:
     return replace(changed, version=state.version + len(commits), files=files, tombstones=tombstones, commit_info=info)
 
 
-def described(actions: Sequence[Action], folder: str) -> State:
-    """What actions say of a table apart from its files. Raises CorruptLog."""
-    return with_actions(empty_state(), actions, folder)
+def described(actions: Sequence[Action], path: str) -> State:
+    """What the actions of a file say of a table apart from its files. Raises CorruptLog."""
+    return with_actions(empty_state(), actions, path)
 
 
-def state_of(version: int, actions: Sequence[Action], files: LiveFiles, removes: pa.Table, folder: str) -> State:
+def state_of(version: int, actions: Sequence[Action], files: LiveFiles, removes: pa.Table, path: str) -> State:
     """The state that a checkpoint holds. Raises CorruptLog."""
-    state = described(actions, folder)
+    state = described(actions, path)
     assert state.metadata is not None
     type_ = partition_type(state.metadata.stored_partition_columns)
     return replace(state, version=version, files=files.repartitioned(type_), tombstones=repartitioned(removes, type_))
@@ -101,26 +101,26 @@ def _replaced(rows: pa.Table, named: pa.Array, new: pa.Table) -> pa.Table:
     return together.combine_chunks() if together["key"].num_chunks > _PIECES else together
 
 
-def with_actions(state: State, actions: Sequence[Action], folder: str) -> State:
-    """The state with the newest protocol, metadata, transactions and domains. Raises CorruptLog."""
+def with_actions(state: State, actions: Sequence[Action], path: str) -> State:
+    """The state with the newest protocol, metadata, transactions and domains of actions that were checked.
+
+    Raises CorruptLog with this path if there is no protocol or metadata yet.
+    """
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)
-    try:
-        for action in actions:
-            if fields := action.get("protocol"):
-                protocol = Protocol.of(fields)
-            elif fields := action.get("metaData"):
-                metadata = Metadata.of(fields)
-            elif fields := action.get("txn"):
-                transactions[fields["appId"]] = Transaction(fields["version"], fields.get("lastUpdated"))
-            elif fields := action.get("domainMetadata"):
-                if fields.get("removed"):
-                    domains.pop(fields["domain"], None)
-                else:
-                    domains[fields["domain"]] = fields["configuration"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CorruptLog(folder, f"an action lacks a field or has a wrong one ({type(error).__name__}: {error})") from error
+    for action in actions:
+        if fields := action.get("protocol"):
+            protocol = Protocol.of(fields)
+        elif fields := action.get("metaData"):
+            metadata = Metadata.of(fields)
+        elif fields := action.get("txn"):
+            transactions[fields["appId"]] = Transaction(fields["version"], fields.get("lastUpdated"))
+        elif fields := action.get("domainMetadata"):
+            if fields.get("removed"):
+                domains.pop(fields["domain"], None)
+            else:
+                domains[fields["domain"]] = fields["configuration"]
     if protocol is None or metadata is None:
-        raise CorruptLog(folder, f"no {'protocol' if protocol is None else 'metaData'} action up to this version")
+        raise CorruptLog(path, f"no {'protocol' if protocol is None else 'metaData'} action up to this version")
     metadata = replace(metadata, mapping_supported=protocol.supports("columnMapping"))
     return replace(state, protocol=protocol, metadata=metadata, transactions=transactions, domains=domains)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from rowmerge.delta.column_mapping import MAX_ID
 from rowmerge.delta.deletion_vectors import vector_path
 from rowmerge.delta.live_files import LiveFiles
 from rowmerge.delta.paths import absolute_paths
-from rowmerge.delta.properties import LOG_PROPERTIES
+from rowmerge.delta.properties import LOG_PROPERTIES, highest_column_id
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import MissingDataFile
 from rowmerge.storage.store import Storage
@@ -27,7 +26,7 @@ def restored_table(protocol: Protocol, metadata: Metadata, wanted: DeltaSnapshot
     configuration = {name: value for name, value in wanted.metadata.configuration.items() if name not in LOG_PROPERTIES}
     configuration |= {name: value for name, value in metadata.configuration.items() if name in LOG_PROPERTIES}
     if MAX_ID in configuration:
-        configuration[MAX_ID] = str(max(_number(configuration), _number(metadata.configuration)))
+        configuration[MAX_ID] = str(max(highest_column_id(configuration), highest_column_id(metadata.configuration)))
     return protocol.with_features(wanted.protocol.features), replace(wanted.metadata, configuration=configuration)
 
 
@@ -44,7 +43,3 @@ def check_files(storage: Storage, table: str, files: LiveFiles) -> None:
         gone = [path for path, is_missing in zip(paths, readers.map(missing, paths), strict=True) if is_missing]
     if gone:
         raise MissingDataFile(table, min(gone))
-
-
-def _number(configuration: Mapping[str, str]) -> int:
-    return int(configuration.get(MAX_ID, "0"))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rowmerge.delta.actions import Action, Metadata, Protocol, compact
 from rowmerge.delta.properties import ROW_TRACKING, ROW_TRACKING_SUSPENDED, is_true
+from rowmerge.delta.statistics import readable_statistics
 from rowmerge.errors import CorruptLog
+from rowmerge.table.metadata_json import parse_json
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -56,20 +57,21 @@ def with_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int
 
 
 def _records(fields: Mapping[str, Any], log: str) -> int:
-    records = json.loads(fields.get("stats") or "{}").get("numRecords")
-    if records is None:
+    records = (readable_statistics(fields.get("stats")) or {}).get("numRecords")
+    if not isinstance(records, int) or records < 0:
         raise CorruptLog(log, f"the file {fields['path']} has no count of its rows, so they cannot get ids")
-    return int(records)
+    return records
 
 
 def high_water_mark(domains: Mapping[str, str], log: str) -> int:
     """The highest id that was ever given, -1 before the first. Raises CorruptLog."""
     if DOMAIN not in domains:
         return -1
-    try:
-        return int(json.loads(domains[DOMAIN])["rowIdHighWaterMark"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise CorruptLog(log, f"the metadata domain {DOMAIN} holds no high water mark ({error})") from error
+    domain = parse_json(domains[DOMAIN], log)
+    mark = domain.get("rowIdHighWaterMark") if isinstance(domain, dict) else None
+    if not isinstance(mark, int):
+        raise CorruptLog(log, f"the metadata domain {DOMAIN} holds no high water mark: {domains[DOMAIN]:.80}")
+    return mark
 
 
 def with_column_names(configuration: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from rowmerge.delta.actions import Metadata, Protocol
 from rowmerge.delta.features import is_on
 from rowmerge.delta.properties import CONSTRAINT_PREFIX
 from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.rules import DEFAULT, Check, Rules, not_null_checks
 from rowmerge.table.schema import Primitive, Struct
 
@@ -53,7 +53,7 @@ def _invariants(table: str, schema: Struct, above: tuple[str, ...]) -> Iterator[
 
 def _invariant(table: str, column: str, text: object) -> str:
     try:
-        return str(json.loads(str(text))["expression"]["expression"])
+        return str(decode_json(str(text))["expression"]["expression"])
     except (ValueError, KeyError, TypeError):
         advice = f"The invariant of its column {column} is none that the protocol knows: {text}. Copy the rows into a table without it."
         raise UnsupportedTableFeature(table, "invariants", action="write to", advice=advice) from None

@@ -13,6 +13,7 @@ from typing import Any
 from rowmerge.delta.text_values import iso_instant
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.files import AddedFile
+from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct
 
 Leaf = tuple[str, ...]
@@ -24,7 +25,7 @@ PREFIX = 32
 """Length of string bounds in UTF-16 units, delta-spark's default."""
 
 _COMPARABLE = frozenset("long integer short byte double float string date timestamp timestamp_ntz".split())
-_NAME = re.compile(r"\s*(`(?:[^`]|``)+`|[^`.,]+)\s*([.,]|$)")
+_NAME = re.compile(r"(`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
 
 
 def has_bounds(type_: DataType) -> bool:
@@ -44,7 +45,7 @@ def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
 def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
     """The columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
     try:
-        return [tuple(column) for column in json.loads(domains["delta.clustering"])["clusteringColumns"]]
+        return [tuple(column) for column in decode_json(domains["delta.clustering"])["clusteringColumns"]]
     except (KeyError, ValueError, TypeError):
         return []
 
@@ -83,10 +84,18 @@ def statistics_json(file: AddedFile, indexed: frozenset[Leaf]) -> str:
     return statistics_text({"numRecords": file.records, "tightBounds": True, "minValues": lower, "maxValues": upper, "nullCount": nulls})
 
 
+def readable_statistics(stats: str | None) -> dict[str, Any] | None:
+    """The JSON object in a `stats` text, its decimals with all digits. None for a text that is none."""
+    try:
+        statistics = json.loads(stats or "{}", parse_float=Number, parse_constant=lambda _: None)
+    except (ArithmeticError, RecursionError, ValueError):
+        return None
+    return statistics if isinstance(statistics, dict) else None
+
+
 def with_wide_bounds(stats: str | None, records: int) -> str:
     """The same statistics after rows were marked deleted: counts stay physical, bounds may be too wide."""
-    known: dict[str, Any] = json.loads(stats, parse_float=Number, parse_constant=lambda _: None) if stats else {}
-    return statistics_text({**known, "numRecords": records, "tightBounds": False})
+    return statistics_text({**(readable_statistics(stats) or {}), "numRecords": records, "tightBounds": False})
 
 
 def statistics_text(value: Any) -> str:
@@ -203,7 +212,7 @@ def _split(text: str) -> Iterator[str]:
 
 def _names(column: str) -> Leaf:
     names: list[str] = []
-    position = 0
+    position, column = 0, column.strip()
     while position < len(column):
         match = _NAME.match(column, position)
         if match is None:

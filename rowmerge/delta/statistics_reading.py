@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal as Number
@@ -15,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from rowmerge.delta.columns import struct_of
-from rowmerge.delta.statistics import has_bounds
+from rowmerge.delta.statistics import has_bounds, readable_statistics
 from rowmerge.delta.text_values import from_text
 from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
 
@@ -38,6 +37,8 @@ class FileStatistics:
     nulls: pa.StructArray
     tight: pa.Array
     """Whether the bounds are those of the live rows; null where the log does not say."""
+    unreadable: pa.Array | None = None
+    """Which texts are no statistics of such columns, None if all are."""
 
 
 def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_written: bool = False) -> FileStatistics:
@@ -47,16 +48,17 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     that do not tell anything are null.
     """
     bounded = [field for field in fields if _bound_type(field.type) is not None]
-    json_ = _parsed_json(batch["stats"], fields, bounded) if "stats" in batch.schema.names else None
+    json_, unreadable = _parsed_json(batch["stats"], fields, bounded) if "stats" in batch.schema.names else (None, None)
     struct = batch["parsed"] if "parsed" in batch.schema.names else None
     records = _first(_child(json_, "numRecords"), _cast(_child(struct, "numRecords"), pa.int64()), pa.nulls(batch.num_rows, pa.int64()))
     tight = _first(_child(json_, "tightBounds"), _cast(_child(struct, "tightBounds"), pa.bool_()), pa.nulls(batch.num_rows, pa.bool_()))
+    records = _not_negative(records)
     sides = [[_child(source, side) for source in (json_, struct)] for side in ("minValues", "maxValues")]
     lower, upper = _bounds(bounded, sides[0], sides[1], batch.num_rows, raw=as_written)
     nulls = _null_counts(fields, [_child(source, "nullCount") for source in (json_, struct)], batch.num_rows)
     if not as_written:
         nulls = _telling(nulls, records, pc.fill_null(tight, True))
-    return FileStatistics(records, lower, upper, nulls, tight)
+    return FileStatistics(records, lower, upper, nulls, tight, unreadable)
 
 
 def read_records(batch: pa.RecordBatch) -> pa.Array:
@@ -104,12 +106,13 @@ def _json_type(type_: DataType) -> pa.DataType:
 # ------------------------------------------------------------------ parsing
 
 
-def _parsed_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Field]) -> pa.StructArray:
+def _parsed_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Field]) -> tuple[pa.StructArray, pa.Array | None]:
+    """The statistics in typed fields, and which texts are none if any are not."""
     sides = pa.struct([(field.name, _json_type(field.type)) for field in bounded])
     counts = [("numRecords", pa.int64()), ("tightBounds", pa.bool_()), ("nullCount", nulls_type(fields))]
     schema = pa.schema([*counts, ("minValues", sides), ("maxValues", sides)])
     if not len(stats):
-        return struct_of([pa.nulls(0, field.type) for field in schema], list(schema), 0)
+        return struct_of([pa.nulls(0, field.type) for field in schema], list(schema), 0), None
     text = pc.coalesce(stats, "{}")
     if any(_has_floats(field.type) for field in bounded):
         text = pc.replace_substring_regex(text, _NOT_FINITE, r"\1null")
@@ -127,9 +130,14 @@ def _parsed_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Fie
         table = None
     if table is None or table.num_rows != len(stats):
         # A writer took another type than ours for some value: what fits is taken, one file after the other.
-        rows = [_tolerant(row, schema) for row in text.to_pylist()]
-        return pa.array(rows, pa.struct(list(schema)))
-    return struct_of([column.combine_chunks() for column in table.columns], list(schema), len(stats))
+        values = [readable_statistics(row) for row in text.to_pylist()]
+        rows = [_fitting(value or {}, pa.struct(list(schema))) for value in values]
+        unreadable = [value is None or not _fits(value, row) for value, row in zip(values, rows, strict=True)]
+        for row, value in zip(rows, values, strict=True):
+            if value and value.get("tightBounds") is not None and row["tightBounds"] is None:
+                row["tightBounds"] = False  # counts of nulls could be those of deleted rows
+        return pa.array(rows, pa.struct(list(schema))), pa.array(unreadable)
+    return struct_of([column.combine_chunks() for column in table.columns], list(schema), len(stats)), None
 
 
 def _characters(text: pa.Array) -> pa.Buffer:
@@ -137,14 +145,6 @@ def _characters(text: pa.Array) -> pa.Buffer:
     offsets, data = text.buffers()[1:]
     ends = np.frombuffer(offsets, np.int32)[text.offset : text.offset + len(text) + 1]
     return data.slice(int(ends[0]), int(ends[-1] - ends[0]))
-
-
-def _tolerant(text: str, schema: pa.Schema) -> dict[str, Any]:
-    try:
-        value = json.loads(text, parse_float=Number)
-    except ValueError:
-        return {}
-    return {field.name: _fitting(value.get(field.name), field.type) for field in schema} if isinstance(value, dict) else {}
 
 
 def _fitting(value: Any, type_: pa.DataType) -> Any:
@@ -158,10 +158,17 @@ def _fitting(value: Any, type_: pa.DataType) -> Any:
             return None
         number = Number(value)
         if pa.types.is_integer(type_):
-            return int(number) if number == int(number) and -(2**63) <= number < 2**63 else None
+            return int(number) if -(2**63) <= number < 2**63 and number == int(number) else None
         return pa.scalar(float(number) if pa.types.is_floating(type_) else number, type_).as_py()
     except (pa.ArrowException, InvalidOperation, OverflowError, UnicodeError, ValueError, TypeError):
         return None
+
+
+def _fits(value: Any, fitting: Any) -> bool:
+    """Whether all of a value that is looked at has the type that it must have; `fitting` is what `_fitting` made of it."""
+    if isinstance(fitting, dict):
+        return all(_fits(value.get(name), part) for name, part in fitting.items())
+    return value is None or fitting is not None
 
 
 def _has_floats(type_: DataType) -> bool:
@@ -225,8 +232,8 @@ def _safe(low: pa.Array, high: pa.Array, type_: DataType, *, raw: bool) -> tuple
             both = pc.and_(pc.is_valid(low), pc.is_valid(high))
             low, high = (pc.if_else(both, side, pa.scalar(None, side.type)) for side in (low, high))
     elif not raw and pa.types.is_timestamp(high.type):
-        millisecond = pa.scalar(1000, pa.duration("us"))
-        high = pc.add(high, millisecond)
+        millisecond, last = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(high.type)
+        high = pc.if_else(pc.less(high, last), pc.add(high, millisecond), pa.scalar(None, high.type))
     return low, high
 
 
@@ -238,10 +245,15 @@ def _null_counts(fields: Iterable[Field], sources: Sequence[pa.Array | None], le
             count: pa.Array = _null_counts(field.type, inner, length)
         else:
             count = _first(*(_cast(source, pa.int64()) for source in inner))
-            count = pa.nulls(length, pa.int64()) if count is None else count
+            count = pa.nulls(length, pa.int64()) if count is None else _not_negative(count)
         names.append(pa.field(field.name, count.type))
         counts.append(count)
     return struct_of(counts, names, length)
+
+
+def _not_negative(counts: pa.Array) -> pa.Array:
+    """Counts that make no sense are unknown."""
+    return pc.if_else(pc.greater_equal(counts, 0), counts, pa.scalar(None, counts.type))
 
 
 def _telling(counts: pa.Array, records: pa.Array, tight: pa.Array) -> pa.Array:

@@ -19,7 +19,14 @@ from rowmerge.delta.commit import Commit, creation, next_commit
 from rowmerge.delta.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.dropping import FORMAT, is_dropped_at
 from rowmerge.delta.features import check_readable
-from rowmerge.delta.history import find_transaction, has_in_commit_timestamps, read_commit_info, read_history, version_at
+from rowmerge.delta.history import (
+    find_transaction,
+    has_in_commit_timestamps,
+    in_commit_timestamp,
+    read_commit_info,
+    read_history,
+    version_at,
+)
 from rowmerge.delta.log import LogListing, chosen_version, list_log, list_newest, read_listed
 from rowmerge.delta.properties import COMPRESSION, target_file_size
 from rowmerge.delta.replay import State
@@ -250,7 +257,7 @@ class DeltaTable:
         timestamp = listing.modified(version)
         if has_in_commit_timestamps(state.protocol, state.metadata, version):
             info = state.commit_info or read_commit_info(self._storage, version)
-            timestamp = int(info.get("inCommitTimestamp", timestamp))
+            timestamp = in_commit_timestamp(self._storage, version, info) or timestamp
         return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
 
     def _read_state(self, listing: LogListing, version: int, before: State | None) -> State:

@@ -7,7 +7,6 @@ be about to commit it.
 
 from __future__ import annotations
 
-import json
 import os
 import posixpath
 import re
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.deletion_vectors import vector_path
 from rowmerge.delta.log import LOG, LogListing, commit_path, read_documents, read_listed
-from rowmerge.delta.ndjson import Document, file_actions, other_actions
+from rowmerge.delta.ndjson import Document, cdc_actions, file_actions, other_actions
 from rowmerge.delta.paths import absolute_paths
 from rowmerge.delta.properties import milliseconds_of_hours, tombstone_retention
 from rowmerge.delta.snapshot import DeltaSnapshot
@@ -193,8 +192,7 @@ def _commits_since(storage: Storage, listing: LogListing, moment: int) -> Iterat
 
 def _change_files(location: str, document: Document) -> set[str]:
     """The change data files of one commit."""
-    lines = [json.loads(line) for line in document.data.split(b"\n") if b'"cdc"' in line]
-    paths = [line["cdc"]["path"] for line in lines if isinstance(line, dict) and line.get("cdc")]
+    paths = [action["cdc"]["path"] for action in cdc_actions(document)]
     plain = absolute_paths(location, pa.chunked_array([pa.array(paths, pa.string())])).to_pylist() if paths else []
     return {name for path in plain if (name := _below(location, path)) is not None} | set(paths)
 

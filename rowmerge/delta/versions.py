@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from rowmerge.delta.checkpoint_reading import read_checkpoint
-from rowmerge.delta.log import LOG, LogListing, commit_path, needed_commits, read_documents, usable_checkpoints
+from rowmerge.delta.log import LogListing, commit_path, needed_commits, read_documents, usable_checkpoints
 from rowmerge.delta.ndjson import Document
 from rowmerge.delta.replay import State, advance, empty_state
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
+
+logger = logging.getLogger(__name__)
 
 
 def read_state(
@@ -27,16 +30,23 @@ def read_state(
     documents = [
         Document(f"{storage.location}/{commit_path(commit)}", known[commit]) if commit in known else next(read) for commit in commits
     ]
-    return advance(state, documents, f"{storage.location}/{LOG}")
+    return advance(state, documents)
 
 
 def _from_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    unreadable: CorruptLog | None = None
+    """The newest checkpoint that can be read, or nothing if version 0 is there. Raises CorruptLog if the commits after it are not."""
+    unreadable: list[CorruptLog] = []
+    state = empty_state()
     for checkpoint in usable_checkpoints(listing, version):
         try:
-            return read_checkpoint(storage, checkpoint)
+            state = read_checkpoint(storage, checkpoint)
+            break
         except CorruptLog as error:
-            unreadable = unreadable or error
-    if unreadable is not None and 0 not in listing.commits:
-        raise unreadable
-    return empty_state()
+            unreadable.append(error)
+    try:
+        needed_commits(listing, storage.location, state.version, version)
+    except CorruptLog as missing:
+        raise (unreadable or [missing])[0] from missing
+    for skipped in unreadable:
+        logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, skipped.message)
+    return state

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import struct
 import zlib
@@ -16,11 +17,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import fastavro
+import zstandard
 from fastavro.schema import SchemaParseException
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.avro_blocks import UnknownType, blocks_of, decoded, many_at_once
 from rowmerge.iceberg.avro_encoding import encoder_of
+from rowmerge.table.metadata_json import decode_json
 
 _HEADER = {
     "type": "record",
@@ -40,13 +43,17 @@ _BROKEN = (
     EOFError,
     LookupError,
     MemoryError,
+    OSError,
+    RecursionError,
     SchemaParseException,
     TypeError,
     ValueError,
+    lzma.LZMAError,
     struct.error,
     zlib.error,
+    zstandard.ZstdError,
 )
-"""What fastavro and zlib raise when the bytes are no Avro file, or not the one that the header says."""
+"""What fastavro and the codecs raise when the bytes are no Avro file, or not the one that the header says."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
         header = fastavro.schemaless_reader(stream, _HEADER, None)
         if not isinstance(header, dict) or header["magic"] != _MAGIC:
             raise CorruptLog(path, "it is no Avro file")
-        schema = json.loads(header["meta"]["avro.schema"])
+        schema = decode_json(header["meta"]["avro.schema"])
         stored = _as_stored(schema, names)
         metadata = {key: value.decode(errors="replace") for key, value in header["meta"].items()}
         reader: Iterator[Any] | None = _side_by_side(data, stream.tell(), stored, header)

@@ -13,6 +13,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import UUIDType
 
+from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.bounds import file_bounds
 from rowmerge.iceberg.content import Entry
 from rowmerge.iceberg.live_files import LiveFiles, ManifestFiles
@@ -46,7 +47,7 @@ def list_files(
         found = [
             *_known(part, "files", partial(_files, part.entries)),
             _deleted(files, part.entries),
-            _known(part, ("partition", spec.spec_id, str(partition)), partial(_partition_values, part.entries, spec, partition)),
+            _known(part, ("partition", spec.spec_id, str(partition)), partial(_partition_values, part, spec, partition)),
             _struct([lower for lower, _, _ in sides], bounds, length),
             _struct([upper for _, upper, _ in sides], bounds, length),
             _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, length),
@@ -93,12 +94,18 @@ def _deleted(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
     return pa.array([files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0) for entry in entries], pa.int64())
 
 
-def _partition_values(entries: Sequence[Entry], spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
+def _partition_values(part: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
+    entries = part.entries
     if not type_.num_fields:
         return _struct([], type_, len(entries))
     known = np.array([entry.file.spec_id == spec.spec_id for entry in entries])
     rows = [entry.file.partition if there else (None,) * type_.num_fields for entry, there in zip(entries, known, strict=True)]
-    children = [_values([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
+    try:
+        children = [_values([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
+    except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
+        raise CorruptLog(
+            part.path or plain_path(entries[0].file.path), f"a partition value has another type than its field ({error})"
+        ) from error
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(~known))
 
 

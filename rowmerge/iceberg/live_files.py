@@ -26,9 +26,10 @@ _Scope = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class ManifestFiles:
-    """The live files of one manifest, which snapshots have in common. `known`: what was made of them before."""
+    """The live files of one manifest, which snapshots have in common. `known`: what was made of them before; `path`: the manifest's."""
 
     entries: tuple[Entry, ...]
+    path: str = ""
     known: dict[Hashable, Any] = field(default_factory=dict)
 
 
@@ -201,7 +202,10 @@ def live_files(
     known = {} if before is None else before.read
     unread = [manifest for manifest in manifests if state_of(manifest) not in known]
     found = zip(unread, read_manifests(storage, unread), strict=True)
-    new = {state_of(manifest): ManifestFiles(tuple(entry for entry in entries if entry.live)) for manifest, entries in found}
+    new = {
+        state_of(manifest): ManifestFiles(tuple(entry for entry in entries if entry.live), plain_path(manifest.path))
+        for manifest, entries in found
+    }
     read = {state_of(manifest): known.get(state_of(manifest)) or new[state_of(manifest)] for manifest in manifests}
     data, deletes = (
         tuple(entry for manifest in manifests if manifest.content is content for entry in read[state_of(manifest)].entries)

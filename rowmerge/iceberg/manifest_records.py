@@ -38,11 +38,14 @@ def _content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, 
     partition = tuple(record["partition"].values())
     if scales:
         partition = tuple(_decimal(value, scales[at]) if at in scales else value for at, value in enumerate(partition))
+    path, records, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
+    if not path or records < 0 or size < 0:
+        raise ValueError(f"the file {path!r} has {records} rows in {size} bytes")
     return ContentFile(
         content=Content(found("content") or 0),
-        path=record["file_path"],
-        records=record["record_count"],
-        size=record["file_size_in_bytes"],
+        path=path,
+        records=records,
+        size=size,
         spec_id=spec_id,
         partition=partition,
         format=record["file_format"].upper(),
@@ -87,10 +90,13 @@ def with_row_ids(entries: list[Entry], manifest: Manifest) -> tuple[Entry, ...]:
 
 def manifest_of(record: Mapping[str, Any]) -> Manifest:
     found = record.get
+    path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
+    if not path or length < 0 or spec_id is None:
+        raise ValueError(f"the manifest {path!r} of the partition spec {spec_id} has {length} bytes")
     return Manifest(
-        path=record["manifest_path"],
-        length=record["manifest_length"],
-        spec_id=record["partition_spec_id"],
+        path=path,
+        length=length,
+        spec_id=spec_id,
         content=ManifestContent(found("content") or 0),
         sequence_number=found("sequence_number") or 0,
         min_sequence_number=found("min_sequence_number") or 0,

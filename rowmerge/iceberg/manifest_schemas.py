@@ -224,3 +224,42 @@ def _names(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
 _NO_PARTITION = {"type": "record", "name": f"r{PARTITION}", "fields": []}
 NAMES: Mapping[int, str] = dict([*_names(_entry(_data_file(_NO_PARTITION, 3))["fields"]), *_names(manifest_list_schema(3)["fields"])])
 """What the fields of manifests and manifest lists are called, by id; older writers spelled some of them otherwise."""
+_FORMS: Mapping[str, frozenset[str]] = {"int": frozenset({"int", "long"}), "long": frozenset({"int", "long"})}
+"""The types of Avro in which a file may hold a field, for those of which there is more than one."""
+
+
+def check_manifest_schema(schema: Mapping[str, Any]) -> None:
+    """Raise ValueError if a manifest of this Avro schema holds a field in another type than the specification says."""
+    _check_fields(schema, _entry(_data_file(_NO_PARTITION, 3)), {})
+
+
+def check_manifest_list_schema(schema: Mapping[str, Any]) -> None:
+    """The same for a manifest list."""
+    _check_fields(schema, manifest_list_schema(3), {})
+
+
+def _check_fields(given: Any, specified: Mapping[str, Any], named: dict[str, Any]) -> None:
+    """`named`: the types that the schema has defined so far, which it may use again by their names."""
+    by_id, by_name = ({field[key]: field for field in specified["fields"]} for key in ("field-id", "name"))
+    for field in given["fields"]:
+        known = by_id.get(field["field-id"]) if "field-id" in field else by_name.get(field["name"])
+        if known is not None:
+            _check_type(_not_null(field["type"]), _not_null(known["type"]), known["name"], named)
+
+
+def _check_type(given: Any, specified: Any, name: str, named: dict[str, Any]) -> None:
+    given = named.get(given, given) if isinstance(given, str) else given
+    form, specified_form = (type_["type"] if isinstance(type_, dict) else type_ for type_ in (given, specified))
+    if not isinstance(form, str) or form not in _FORMS.get(specified_form, {specified_form}):
+        raise ValueError(f"{name} has the type {form!r:.80}, not {specified_form}")
+    if form == "record":
+        named[given.get("name", "")] = given
+        _check_fields(given, specified, named)
+    elif form == "array":
+        _check_type(_not_null(given["items"]), _not_null(specified["items"]), name, named)
+
+
+def _not_null(type_: Any) -> Any:
+    """The one type beside null in a union."""
+    branches = [branch for branch in type_ if branch != "null"] if isinstance(type_, list) else [type_]
+    return branches[0] if len(branches) == 1 else type_

@@ -16,7 +16,15 @@ from rowmerge.iceberg.avro import read_avro, write_avro
 from rowmerge.iceberg.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.locations import located, plain_path
 from rowmerge.iceberg.manifest_records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
-from rowmerge.iceberg.manifest_schemas import NAMES, manifest_list_schema, manifest_schema, partition_names, partition_scales
+from rowmerge.iceberg.manifest_schemas import (
+    NAMES,
+    check_manifest_list_schema,
+    check_manifest_schema,
+    manifest_list_schema,
+    manifest_schema,
+    partition_names,
+    partition_scales,
+)
 from rowmerge.iceberg.partition_summaries import summaries
 from rowmerge.storage.at_once import ahead
 from rowmerge.storage.cache import Cache
@@ -25,6 +33,7 @@ from rowmerge.storage.store import Storage
 _CACHED_VALUES = 4_000_000
 """Counts and bounds that the cache holds, at some 70 bytes each."""
 
+_NO_MANIFEST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _CACHED_BYTES = 64 * 1024 * 1024
 
 _cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
@@ -42,8 +51,9 @@ def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
     plain = plain_path(path)
     file = read_avro(_fetched(storage, plain, "manifest list"), plain, NAMES)
     try:
+        check_manifest_list_schema(file.schema)
         return tuple(manifest_of(record) for record in file.records)
-    except (LookupError, TypeError, ValueError) as error:
+    except _NO_MANIFEST as error:
         raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
 
 
@@ -211,9 +221,10 @@ def _entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
     plain = plain_path(manifest.path)
     file = read_avro(data, plain, NAMES)
     try:
+        check_manifest_schema(file.schema)
         scales = partition_scales(file.schema)
         entries = with_row_ids([entry_of(record, manifest, scales, plain) for record in file.records], manifest)
-    except (LookupError, TypeError, ValueError) as error:
+    except _NO_MANIFEST as error:
         raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
     _cache.put(state_of(manifest), entries, sum(_values(entry.file) for entry in entries))
     return entries

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import re
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -17,6 +17,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import CorruptLog, StorageError, TableNotFound, UnsupportedTableFeature
+from rowmerge.iceberg.metadata_checks import check_metadata, check_required_fields
 from rowmerge.iceberg.metadata_log import DELETE_AFTER_COMMIT, known_log, left_the_log
 from rowmerge.iceberg.metadata_updates import serialized, updated
 from rowmerge.iceberg.unread_features import encryption, unread_feature
@@ -25,6 +26,7 @@ from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commit import put_settled
 from rowmerge.table.drop_markers import delete_markers
+from rowmerge.table.metadata_json import parse_json
 from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
@@ -35,6 +37,8 @@ DROPPED_TABLE = "rowmerge.dropped"
 """The property of the version that ends a dropped table, until a new table continues its version numbers."""
 _NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
+_NO_METADATA = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
+"""What pyiceberg raises when metadata is not what the specification says."""
 _READS = 20
 """How often a version is listed anew that others delete before it is read."""
 
@@ -358,25 +362,38 @@ def check_format_version(table: str, version: int, newest: int) -> None:
 def parsed(data: bytes, path: str, table: str) -> TableMetadata:
     """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3, and for what
     format version 3 has and cannot be read."""
-    content: Any = None
+    plain = _plain(data, path)
+    content = parse_json(plain, path)
+    if not isinstance(content, dict):
+        raise CorruptLog(path, "it is no table metadata, but another JSON value")
+    version = content.get("format-version")
+    if isinstance(version, int) and version > NEWEST_FORMAT:
+        raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ELSEWHERE)
+    if (feature := encryption(content)) is not None:
+        raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE)
     try:
-        plain = _plain(data)
-        content = json.loads(plain)
-        version = content.get("format-version")
-        if isinstance(version, int) and version > NEWEST_FORMAT:
-            raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ELSEWHERE)
-        if (feature := encryption(content)) is not None:
-            raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE)
-        return TableMetadataUtil.parse_raw(plain.decode())
-    except (ValueError, AttributeError, KeyError, OSError, EOFError, zstandard.ZstdError, ValidationError) as error:
+        check_required_fields(content)
+        metadata = TableMetadataUtil.parse_raw(plain.decode())
+        check_metadata(metadata)
+    except _NO_METADATA as error:
         if (feature := unread_feature(content)) is not None:
             raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE) from error
-        raise CorruptLog(path, f"it is no table metadata ({str(error).splitlines()[0]})") from error
+        raise CorruptLog(path, f"it is no table metadata ({_shortened(error)})") from error
+    return metadata
 
 
-def _plain(data: bytes) -> bytes:
-    if data[:2] == b"\x1f\x8b":
-        return gzip.decompress(data)
-    if data[:4] == b"\x28\xb5\x2f\xfd":
-        return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+def _plain(data: bytes, path: str) -> bytes:
+    try:
+        if data[:2] == b"\x1f\x8b":
+            return gzip.decompress(data)
+        if data[:4] == b"\x28\xb5\x2f\xfd":
+            return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
+        raise CorruptLog(path, f"it cannot be decompressed ({error})") from error
     return data
+
+
+def _shortened(error: Exception) -> str:
+    """The lines of an error, of which pydantic writes one for each field, in one."""
+    text = "; ".join(line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line)
+    return text if len(text) <= 300 else f"{text[:300]}…"

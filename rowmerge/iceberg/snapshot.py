@@ -13,10 +13,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.definition import COMMENT, changed_schema
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
+from rowmerge.iceberg.locations import plain_path
+from rowmerge.iceberg.manifests import state_of
 from rowmerge.iceberg.metadata_updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.iceberg.name_mapping import layouts
 from rowmerge.iceberg.operations import Current, check_format_version
@@ -202,7 +204,22 @@ class IcebergSnapshot:
         if self._known is not None:
             return self._known
         before, self._before = self._before, None
-        return live_files(self._storage, self.at, undivided_specs(self.metadata), before)
+        live = live_files(self._storage, self.at, undivided_specs(self.metadata), before)
+        self._check_partitions(live)
+        return live
+
+    def _check_partitions(self, live: LiveFiles) -> None:
+        """Raises CorruptLog for a manifest of a partition spec that the table does not have, or that has other fields."""
+        widths = {spec.spec_id: len(spec.fields) for spec in self.metadata.partition_specs}
+        for manifest in live.manifests:
+            width, entries = widths.get(manifest.spec_id), live.read[state_of(manifest)].entries
+            if width is None:
+                assert self.at is not None
+                reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
+                raise CorruptLog(plain_path(self.at.manifest_list), reason)
+            if entries and len(entries[0].file.partition) != width:
+                reason = f"its files have {len(entries[0].file.partition)} partition values, and its partition spec has {width} fields"
+                raise CorruptLog(plain_path(manifest.path), reason)
 
     @property
     def files_read(self) -> LiveFiles | None:

@@ -13,19 +13,24 @@ def encryption(content: Mapping[str, Any]) -> str | None:
     return "encryption" if content.get("encryption-keys") else None
 
 
-def unread_feature(content: Any) -> str | None:
+def unread_feature(content: Mapping[str, Any]) -> str | None:
     """The first feature for which metadata cannot be parsed, as far as it can be told."""
-    if not isinstance(content, Mapping):
-        return None
-    for schema in content.get("schemas", ()):
+    for schema in _objects(content, "schemas"):
         for column, name in _types(schema, ""):
             if name.startswith(_TYPES):
                 return f"type {name} of the column {column}"
-    fields = [part for spec in content.get("partition-specs", ()) for part in spec.get("fields", ())]
-    fields += [part for order in content.get("sort-orders", ()) for part in order.get("fields", ())]
+    parts = (part for name in ("partition-specs", "sort-orders") for spec in _objects(content, name) for part in _objects(spec, "fields"))
+    sources = ((part, part.get("source-ids")) for part in parts)
     return next(
-        (f"the transform {part.get('transform')} of several columns" for part in fields if len(part.get("source-ids", ())) > 1), None
+        (f"the transform {part.get('transform')} of several columns" for part, ids in sources if isinstance(ids, list) and len(ids) > 1),
+        None,
     )
+
+
+def _objects(value: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    """The objects in a list, which may be anything in metadata that cannot be parsed."""
+    items = value.get(key)
+    return (item for item in items if isinstance(item, Mapping)) if isinstance(items, list) else iter(())
 
 
 def _types(type_: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -33,7 +38,7 @@ def _types(type_: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(type_, str):
         yield path, type_
     elif isinstance(type_, Mapping):
-        for field in type_.get("fields", ()):
+        for field in _objects(type_, "fields"):
             name = str(field.get("name"))
             yield from _types(field.get("type"), f"{path}.{name}" if path else name)
         for part in ("element", "key", "value"):

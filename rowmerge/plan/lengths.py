@@ -42,8 +42,8 @@ def lengths(declared: str) -> Lengths | None:
         return None
     try:
         return _lengths(exp.DataType.build(declared, dialect=DIALECT))
-    except SqlglotError:
-        return None
+    except (SqlglotError, RecursionError):
+        return None  # Spark, or the limit of nested types, rejects it
 
 
 def _lengths(type_: exp.Expr | None) -> Lengths | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -178,8 +179,8 @@ def insert_columns(
         wanted = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
     else:
         wanted = [name for name in schema.names if name not in static]
-    for name in wanted:
-        if name in static or wanted.count(name) > 1:
+    for name, times in Counter(wanted).items():
+        if name in static or times > 1:
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
     if len(wanted) != len(given):
         raise PlanError(

@@ -60,13 +60,21 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
     Lambda variables and the names in `* EXCEPT (…)` are left out.
     """
     found = []
-    for column in tree.find_all(exp.Column):
-        if _lambda_variable(column) or column.find_ancestor(exp.Star):
+    nodes: list[tuple[exp.Expr, bool, frozenset[str]]] = [(tree, False, frozenset())]
+    while nodes:
+        node, in_query, variables = nodes.pop()
+        if isinstance(node, exp.Star):
             continue
-        reference = _reference(column, text)
-        if reference is None:
-            return None
-        found.append(reference)
+        # sqlglot tells the variables of a lambda from columns only in the same case.
+        if isinstance(node, exp.Column) and node.parts[0].name.lower() not in variables:
+            reference = _reference(node, text, in_query)
+            if reference is None:
+                return None
+            found.append(reference)
+        in_query = in_query or isinstance(node, _QUERIES)
+        if isinstance(node, exp.Lambda):
+            variables |= {parameter.name.lower() for parameter in node.expressions}
+        nodes += [(child, in_query, variables) for child in node.iter_expressions()]
     return found
 
 
@@ -130,13 +138,12 @@ def _unit(before: Token | None, previous: Token | None) -> bool:
     return previous.token_type is TokenType.L_PAREN and before.text.lower() in _TAKES_UNIT
 
 
-def _reference(column: exp.Column, text: str) -> Reference | None:
+def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | None:
     identifiers: list[exp.Expr] = list(column.parts)
     node: exp.Expr = column
     while isinstance(node.parent, exp.Dot) and node.parent.this is node and isinstance(node.parent.expression, exp.Identifier):
         node = node.parent
         identifiers.append(node.expression)
-    in_query = column.find_ancestor(*_QUERIES) is not None
     parts: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
@@ -159,14 +166,3 @@ def _unquoted(written: str) -> str:
     if len(written) > 1 and written[0] == written[-1] == "`":
         return written[1:-1].replace("``", "`")
     return written
-
-
-def _lambda_variable(column: exp.Column) -> bool:
-    """Whether the first part is a parameter of a lambda around it (sqlglot tells them apart only in the same case)."""
-    first = column.parts[0].name.lower()
-    node: exp.Expr | None = column.find_ancestor(exp.Lambda)
-    while node is not None:
-        if any(parameter.name.lower() == first for parameter in node.expressions):
-            return True
-        node = node.find_ancestor(exp.Lambda)
-    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -35,9 +36,9 @@ def view_columns(frame: DataFrame) -> Struct:
     Raises PlanError for a name that comes twice, TypeMismatch for a type that has no name.
     """
     schema = schema_of(frame)
-    lower = [field.name.lower() for field in schema]
+    times = Counter(field.name.lower() for field in schema)
     for field in schema:
-        if lower.count(field.name.lower()) > 1:
+        if times[field.name.lower()] > 1:
             raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
     return Struct(tuple(Field(field.name, nullable(field.type)) for field in schema))
 

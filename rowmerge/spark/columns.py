@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -21,9 +22,9 @@ def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struc
 
     Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
     """
-    names = [column.path.lower() for column in columns]
+    times = Counter(column.path.lower() for column in columns)
     for column in columns:
-        if names.count(column.path.lower()) > 1:
+        if times[column.path.lower()] > 1:
             raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
         _refuse(column)
     if not columns:

@@ -14,6 +14,7 @@ from rowmerge.errors import (
     ConstraintViolated,
     FunctionNotFound,
     MissingDataFile,
+    PlanError,
     RowmergeError,
     SparkFailed,
     TableNotFound,
@@ -49,9 +50,21 @@ def unreadable(table: str, path: str, reason: str | None) -> RowmergeError:
 
 
 def _of_java(message: str, table: str) -> RowmergeError:
+    if too_deep := _too_deep(message):
+        return too_deep
     causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", message, re.MULTILINE)
     reason = causes[-1] if causes else message
     return _of_file(message, table) or SparkFailed(f"Spark stopped the statement: {_first_line(reason)} Nothing was written.")
+
+
+def _too_deep(message: str) -> PlanError | None:
+    """The error for a statement that overflowed the stack of Java, if that is what stopped it."""
+    if "java.lang.StackOverflowError" not in message and "FAILED_TO_PARSE_TOO_COMPLEX" not in message:
+        return None
+    return PlanError(
+        "The statement is nested too deeply for Spark, or a chain of operators in it is too long. Nothing was written. Divide it, for "
+        "example with a WITH list, or start Spark with a larger stack: spark_config = {'spark.driver.extraJavaOptions': '-Xss16m'}."
+    )
 
 
 def _of_file(message: str, table: str) -> RowmergeError | None:
@@ -73,8 +86,10 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
     condition = error.getCondition() or ""
     parameters = error.getMessageParameters() or {}
     message = str(error)
-    if isinstance(error, ParseException):
+    if isinstance(error, ParseException) and condition != "FAILED_TO_PARSE_TOO_COMPLEX":
         return _unparsable(error, text)
+    if too_deep := _too_deep(f"{condition} {message}"):
+        return too_deep
     if stopped := re.search(rf"{STOP} ([0-9a-f]+) ([0-9A-F]*)\.", message):
         return _stopped(bytes.fromhex(stopped[1]), bytes.fromhex(stopped[2]))
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from rowmerge.errors import TypeMismatch
 from rowmerge.table.schema import (
+    DEEPEST_TYPE,
     Array,
     DataType,
     Map,
@@ -17,18 +18,23 @@ from rowmerge.table.schema import (
     arrow_schema,
     arrow_type,
     bare,
+    nesting,
     schema_from_json,
     sql_name,
     to_json,
 )
 
+_TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can hold. Make columns of its parts, or keep it as JSON."
 _COLLATIONS = "__COLLATIONS"
 """Where Spark's JSON form of a field says that its strings have collations."""
 
 
 def schema_of(frame: DataFrame) -> Struct:
     """The columns of a DataFrame as ours. Raises TypeMismatch for a type that no table holds (intervals, …)."""
-    return from_spark(frame.schema)
+    try:
+        return from_spark(frame.schema)
+    except RecursionError:
+        raise TypeMismatch(f"A column has a type that {_TOO_DEEP}") from None
 
 
 def from_spark(schema: StructType) -> Struct:
@@ -37,6 +43,8 @@ def from_spark(schema: StructType) -> Struct:
     for spark_field in schema.fields:
         try:
             fields.append(schema_from_json({"fields": [spark_field.jsonValue()]}).fields[0])
+            if nesting(fields[-1].type) > DEEPEST_TYPE:
+                raise TypeMismatch(f"The column `{spark_field.name}` has a type that {_TOO_DEEP}")
         except ValueError as error:
             raise TypeMismatch(
                 f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "

@@ -3,6 +3,7 @@
 from rowmerge.sql.calls import Called, call_of, expression_of
 from rowmerge.sql.default_values import Defaults, find_defaults
 from rowmerge.sql.hints import idempotency_key
+from rowmerge.sql.lexer import split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.references import TableReference, bind, bind_expression, bind_relation, names_of_with, references
 
@@ -23,4 +24,5 @@ __all__ = [
     "parse_partition_field",
     "parse_table_name",
     "references",
+    "split_statements",
 ]

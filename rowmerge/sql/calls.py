@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.commands.names import TableName
 from rowmerge.errors import PlanError
-from rowmerge.sql.cursor import CLOSING, Cursor, closings
+from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import QUERY_WORDS, begins_query
-from rowmerge.sql.lexer import Kind, Token, tokenize
+from rowmerge.sql.lexer import CLOSING, Kind, Token, Tokens, tokenize
 
 Edit = tuple[int, int, str]
 """Offsets from and to, half open, and what stands there instead."""
@@ -73,13 +73,17 @@ def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> l
     Raises PlanError for arguments that do not fit the function, UnsupportedStatement for what cannot be done with an aggregate.
     """
     found = [(call, called) for call in _calls(cursor.tokens) if (called := resolve(call.name)) is not None]
+    before, done = sorted(edits, key=lambda edit: edit[:2]), list[Edit]()
     for call, called in reversed(found):  # those in arguments come first
-        start, end = cursor.tokens[call.first].start, cursor.tokens[call.closing].end
+        start, end = cursor.tokens.starts[call.first], cursor.tokens.ends[call.closing]
+        while before and before[-1][0] >= start:
+            done.append(before.pop())
+        inside: list[Edit] = []
+        while done and done[-1][1] <= end:
+            inside.append(done.pop())
         _check_place(cursor, call, called)
-        arguments = _arguments(cursor, call, called, edits)
-        edits = [edit for edit in edits if not (start <= edit[0] and edit[1] <= end)]
-        edits.append((start, end, call_of(called, arguments)))
-    return edits
+        done.append((start, end, call_of(called, _arguments(cursor, call, called, inside))))
+    return before + done
 
 
 def edited(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
@@ -105,14 +109,12 @@ def inlined(definition: FunctionDefinition, body: str, arguments: Mapping[str, s
 @lru_cache(maxsize=256)
 def expression_of(body: str) -> str:
     """A body as an expression: `SELECT price * 2` says what `price * 2` does, every other query is a subquery of one value."""
-    tokens = tokenize(body)
-    cursor = Cursor(body, tokens)
-    while len(tokens) > 1 and tokens[-2].key == ";":
-        tokens.pop(-2)
-    end = tokens[-2].end if len(tokens) > 1 else 0
+    tokens = tokenize(body).without_semicolons()
+    cursor = Cursor(tokens)
+    end = tokens.ends[-1] if len(tokens) > 1 else 0
     if not begins_query(cursor):
         return body[tokens[0].start : end]
-    outside = {token.key for token in _outside_brackets(tokens[1:-1])}
+    outside = set(_outside_brackets(tokens.keys[1:-1]))
     if cursor.sees("SELECT") and not outside & _ENDS_SELECT_LIST:
         return body[tokens[1].start : end]
     return f"({body[tokens[0].start : end]})"
@@ -122,7 +124,7 @@ def can_be_inlined(definition: FunctionDefinition, body: str) -> bool:
     """Whether putting arguments into the body means what a call means: no name of the body, nor a column of it, can catch another's."""
     if definition.language != "sql" or any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
-    return not any(token.key == "->" or token.key in QUERY_WORDS - {"FROM"} for token in tokenize(expression_of(body)))
+    return not any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokenize(expression_of(body)).keys)
 
 
 def call_of(called: Called, arguments: Mapping[str, str]) -> str:
@@ -142,7 +144,7 @@ def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[s
     return all("(" not in text or mentioned.count(name) < 2 for name, text in arguments.items())
 
 
-def _mentions(tokens: list[Token], names: frozenset[str]) -> Iterator[tuple[int, str]]:
+def _mentions(tokens: Tokens, names: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Where a parameter's value is meant: index of the token, and the parameter in lower case."""
     for at, token in enumerate(tokens):
         if token.is_name and (name := token.name.lower()) in names:
@@ -151,32 +153,30 @@ def _mentions(tokens: list[Token], names: frozenset[str]) -> Iterator[tuple[int,
                 yield at, name
 
 
-def _outside_brackets(tokens: list[Token]) -> Iterator[Token]:
+def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
     depth = 0
-    for token in tokens:
-        depth -= token.key in CLOSING.values()
+    for key in keys:
+        depth -= key in CLOSING.values()
         if not depth:
-            yield token
-        depth += token.key in CLOSING
+            yield key
+        depth += key in CLOSING
 
 
 # ------------------------------------------------------------------ calls
 
 
-def _calls(tokens: list[Token]) -> Iterator[_Call]:
+def _calls(tokens: Tokens) -> Iterator[_Call]:
     """All that may be calls, in the order of the text: a name, and a bracket where an expression may stand."""
-    closing = closings(tokens)
-    for at, token in enumerate(tokens):
-        if not token.is_name or tokens[at + 1].key != "(":
-            continue
-        if token.key in _NO_NAMES and tokens[at - 1].key != ".":
+    keys, end = tokens.keys, len(tokens) - 1
+    for at, key in enumerate(keys[:-1]):
+        if keys[at + 1] != "(" or not tokens.is_name(at) or (key in _NO_NAMES and keys[at - 1] != "."):
             continue
         first = at
-        while first > 1 and tokens[first - 1].key == "." and tokens[first - 2].is_name:
+        while first > 1 and keys[first - 1] == "." and tokens.is_name(first - 2):
             first -= 2
-        if _begins_expression(tokens[first - 1] if first else None) and tokens[closing[at + 1]].kind is not Kind.END:
-            name = TableName(tuple(part.name for part in tokens[first : at + 1 : 2]))
-            yield _Call(name, first, at + 1, closing[at + 1])
+        closing = tokens.closings[at + 1]
+        if closing != end and _begins_expression(tokens[first - 1] if first else None):
+            yield _Call(TableName(tuple(part.name for part in tokens[first : at + 1 : 2])), first, at + 1, closing)
 
 
 def _begins_expression(before: Token | None) -> bool:
@@ -207,11 +207,11 @@ def _arguments(cursor: Cursor, call: _Call, called: Called, edits: list[Edit]) -
     return given
 
 
-def _listed(tokens: list[Token], call: _Call) -> list[tuple[int, int]]:
+def _listed(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
     """First and last token of each argument."""
     found, first, depth = [], call.opening + 1, 0
     for at in range(call.opening + 1, call.closing + 1):
-        key = tokens[at].key
+        key = tokens.keys[at]
         if not depth and at > first - 1 and (key == "," or at == call.closing):
             if at > first:
                 found.append((first, at - 1))

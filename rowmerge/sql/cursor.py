@@ -9,9 +9,8 @@ from typing import TypedDict, TypeVar
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import Unparsable, UnsupportedStatement
-from rowmerge.sql.lexer import Kind, Token, position, string_value
+from rowmerge.sql.lexer import CLOSING, Kind, Token, Tokens, string_value
 
-CLOSING = {"(": ")", "[": "]", "{": "}"}
 _Item = TypeVar("_Item")
 _KEYWORDS = re.compile("[A-Z]{2,}")
 
@@ -25,13 +24,13 @@ class Place(TypedDict):
 
 
 class Cursor:
-    """Reads `tokens` of `text` from left to right; `at` is the index of the next token.
+    """Reads tokens from left to right; `at` is the index of the next one, `text` the text that they are of.
 
     Every rule that does not find what the grammar wants raises Unparsable at the token that stands there instead.
     """
 
-    def __init__(self, text: str, tokens: list[Token]) -> None:
-        self.text, self.tokens, self.at = text, tokens, 0
+    def __init__(self, tokens: Tokens) -> None:
+        self.text, self.tokens, self.at = tokens.text, tokens, 0
 
     # -------------------------------------------------------------- looking
 
@@ -39,11 +38,19 @@ class Cursor:
         return self.tokens[min(max(self.at + ahead, 0), len(self.tokens) - 1)]
 
     def key(self, ahead: int = 0) -> str:
-        return self.token(ahead).key
+        keys = self.tokens.keys
+        return keys[min(max(self.at + ahead, 0), len(keys) - 1)]
 
     @property
     def ended(self) -> bool:
-        return self.token().kind is Kind.END
+        return self.at >= len(self.tokens) - 1
+
+    @property
+    def parentheses(self) -> int:
+        """How many parentheses open here, one behind the other."""
+        if not self.sees("("):
+            return 0
+        return self.tokens.after_parentheses[self.at] - self.at if self.key(1) == "(" else 1
 
     def sees(self, *keys: str) -> bool:
         """Whether the next tokens are these words or symbols."""
@@ -148,7 +155,7 @@ class Cursor:
     def slice(self, start: int, end: int | None = None) -> SqlText:
         """The user's text from token `start` up to, not including, token `end` (the next token when None)."""
         first, last = self.tokens[start], self.tokens[(self.at if end is None else end) - 1]
-        return SqlText(self.text[first.start : last.end], *position(self.text, first.start))
+        return SqlText(self.text[first.start : last.end], *self.tokens.place(first.start))
 
     def rest(self) -> SqlText:
         """The text from here to the end of the statement."""
@@ -173,7 +180,7 @@ class Cursor:
         return self.error(f"Expected {what}, found {found}", token)
 
     def _place(self, token: Token | None) -> Place:
-        line, column = position(self.text, (token or self.token()).start)
+        line, column = self.tokens.place((token or self.token()).start)
         return {"text": self.text, "line": line, "column": column}
 
     def _no_hyphen(self) -> None:
@@ -182,20 +189,10 @@ class Cursor:
             raise self.error(f"A name with a hyphen needs backquotes: `{before.name}-{after.name}`", before)
 
 
-def closings(tokens: list[Token]) -> dict[int, int]:
-    """For each opening bracket the index of its closing one; of the END token where there is none."""
-    closing: dict[int, int] = {}
-    opened: list[int] = []
-    for at, token in enumerate(tokens):
-        if token.key in CLOSING:
-            opened.append(at)
-        elif opened and token.key == CLOSING[tokens[opened[-1]].key]:
-            closing[opened.pop()] = at
-    return closing | {at: len(tokens) - 1 for at in opened}
-
-
 def _misspelled(token: Token, keywords: list[str]) -> bool:
-    return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in keywords)
+    """Whether a word is nearly a keyword; a word that is much longer cannot be one, and would take long to compare."""
+    near = [keyword for keyword in keywords if len(token.key) <= 3 * len(keyword)]
+    return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in near)
 
 
 def _shortened(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rowmerge.sql.cursor import CLOSING, Cursor
-from rowmerge.sql.lexer import Kind, tokenize
+from rowmerge.sql.calls import edited
+from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.lexer import CLOSING, Kind, tokenize
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,12 @@ class Defaults:
 
     def filled(self, text: str, value: Callable[[int], str]) -> str:
         """The query with the value of the column at its position in the place of each DEFAULT."""
-        for position, start, end in sorted(self.places, key=lambda place: place[1], reverse=True):
-            text = text[:start] + value(position) + text[end:]
-        return text
+        return edited(text, [(start, end, value(position)) for position, start, end in self.places])
 
 
 def find_defaults(query: str) -> Defaults:
     """The DEFAULTs that stand for a whole value in `VALUES (…), (…)` and in the list of an outermost `SELECT …`, as Spark takes them."""
-    cursor = Cursor(query, tokenize(query))
+    cursor = Cursor(tokenize(query))
     places: list[tuple[int, int, int]] = []
     rows = 0
     if cursor.accept("VALUES"):

@@ -18,8 +18,9 @@ from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql import functions
 from rowmerge.sql.columns import begins_constraint, column_definition, constraint, options, properties
-from rowmerge.sql.cursor import CLOSING, Cursor
+from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import TimeTravel, begins_query, time_travel
+from rowmerge.sql.lexer import CLOSING
 from rowmerge.sql.partitioning import partition_field
 from rowmerge.table.partitioning import PartitionField
 

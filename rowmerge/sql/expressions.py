@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rowmerge.commands.names import SqlText
-from rowmerge.sql.cursor import CLOSING, Cursor
-from rowmerge.sql.lexer import Kind
+from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.lexer import CLOSING, Kind
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM"})
 # fmt: off
@@ -189,9 +189,7 @@ def _skip_angles(cursor: Cursor) -> None:
 
 def begins_query(cursor: Cursor) -> bool:
     """Whether a query starts here, in parentheses or not."""
-    ahead = 0
-    while cursor.key(ahead) == "(":
-        ahead += 1
+    ahead = cursor.parentheses
     word, after = cursor.key(ahead), cursor.token(ahead + 1)
     if word not in QUERY_WORDS or after.kind is Kind.END:
         return False

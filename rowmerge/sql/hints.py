@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 from rowmerge.errors import Unparsable
-from rowmerge.sql.lexer import Kind, position, string_value, tokenize
+from rowmerge.sql.lexer import HINT, Kind, after_space, position, string_value, tokenize
 
 _NAME = "IDEMPOTENCY_KEY"
-_BETWEEN = r"(?: \s | --(?:\\\n|[^\r\n])* | /\*(?!\+).*?\*/ )*"
-_LEADING = re.compile(rf"{_BETWEEN} (?: \w+ {_BETWEEN} )? /\*\+ (?P<hints>.*?) \*/", re.VERBOSE | re.DOTALL)
 _ANYWHERE = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
+_WORD = re.compile(r"\w*")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
@@ -21,18 +20,29 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
     anywhere = _ANYWHERE.search(text)
     if anywhere is None:
         return None
-    leading = _LEADING.match(text)
-    if leading is None or leading.start("hints") != anywhere.start() + len("/*+"):
+    start = _leading_hint(text)
+    end = text.find("*/", anywhere.end())
+    if start != anywhere.start() or end < 0:
         raise _wrong(text, anywhere.start(), f"{_NAME} stands in a hint behind the first word of the statement, and nowhere else")
-    tokens = tokenize(leading["hints"])
-    at = next(index for index, token in enumerate(tokens) if token.key == _NAME)
+    inside = start + len(HINT)
+    tokens = tokenize(text[inside:end])
+    if _NAME not in tokens.keys:
+        return None  # a text in another hint
+    at = tokens.keys.index(_NAME)
     kinds = [(token.key or token.kind) for token in tokens[at + 1 : at + 6]]
     if kinds[:3] == ["(", Kind.STRING, ")"]:
         return string_value(tokens[at + 2].text)
     if kinds == ["(", Kind.STRING, ",", Kind.NUMBER, ")"] and tokens[at + 4].text.isdigit():
         return string_value(tokens[at + 2].text), int(tokens[at + 4].text)
     reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
-    raise _wrong(text, leading.start("hints") + tokens[at].start, reason)
+    raise _wrong(text, inside + tokens[at].start, reason)
+
+
+def _leading_hint(text: str) -> int:
+    """The offset of what stands before the first word, or else behind it, space and comments left out."""
+    start = after_space(text, over_hints=False)
+    word = _WORD.match(text, start)
+    return start if word is None or not word.group() else after_space(text, word.end(), over_hints=False)
 
 
 def _wrong(text: str, offset: int, reason: str) -> Unparsable:

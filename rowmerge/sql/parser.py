@@ -13,7 +13,7 @@ from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, 
 from rowmerge.errors import Unparsable
 from rowmerge.sql import alter, call, definitions, describe, maintenance, merge, rows
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.lexer import Kind, Token, first_word, tokenize
+from rowmerge.sql.lexer import first_word, tokenize
 from rowmerge.sql.partitioning import partition_field
 from rowmerge.table.partitioning import PartitionField
 
@@ -63,22 +63,19 @@ def parse(text: str) -> Statement:
         if first_word(text) in _RAW:
             return Query(text)
         raise
-    tokens.pop()
-    while tokens and tokens[-1].key == ";":
-        tokens.pop()
-    if not tokens:
+    tokens = tokens.without_semicolons()
+    if len(tokens) == 1:
         raise Unparsable("There is no statement here. Write one", text=text)
-    tokens.append(Token(Kind.END, "", tokens[-1].end, tokens[-1].end))
-    cursor = Cursor(text, tokens)
+    cursor = Cursor(tokens)
     if not cursor.sees("BEGIN"):
         _refuse_second(cursor)
     explained = _explain(cursor)
-    return explained or _command(cursor) or Query(text[: tokens[-1].end])
+    return explained or _command(cursor) or Query(text[: tokens.ends[-1]])
 
 
 def parse_table_name(text: str) -> TableName:
     """The table's name in a text that is nothing else: `orders`, `analytics.orders`, with backquotes where needed. Raises Unparsable."""
-    cursor = Cursor(text, tokenize(text))
+    cursor = Cursor(tokenize(text))
     name = cursor.table_name()
     cursor.finish("the name of a table")
     return name
@@ -86,7 +83,7 @@ def parse_table_name(text: str) -> TableName:
 
 def parse_partition_field(text: str) -> PartitionField:
     """A part of PARTITIONED BY (…): `day`, `bucket(16, id)`, `days(ts)`. Raises Unparsable, UnsupportedStatement."""
-    cursor = Cursor(text, tokenize(text))
+    cursor = Cursor(tokenize(text))
     field = partition_field(cursor)
     cursor.finish("the partition field")
     return field
@@ -105,7 +102,7 @@ def _explain(cursor: Cursor) -> Explain | None:
     if not cursor.accept("EXPLAIN"):
         return None
     mode = cursor.accept_any(*_EXPLAIN_MODES)
-    inner = Cursor(cursor.text, cursor.tokens[cursor.at :])
+    inner = Cursor(cursor.tokens.between(cursor.at, len(cursor.tokens) - 1))
     command = _command(inner) if inner.key() in _EXPLAINED else None
     cursor.at = 0
     if isinstance(command, CreateTable) and command.query is None:
@@ -114,6 +111,6 @@ def _explain(cursor: Cursor) -> Explain | None:
 
 
 def _refuse_second(cursor: Cursor) -> None:
-    for at, token in enumerate(cursor.tokens):
-        if token.key == ";":
-            raise cursor.unsupported("A second statement begins here. Send one statement at a time", cursor.tokens[at + 1])
+    if ";" in cursor.tokens.keys:
+        second = cursor.tokens[cursor.tokens.keys.index(";") + 1]
+        raise cursor.unsupported("A second statement begins here. Send one statement at a time", second)

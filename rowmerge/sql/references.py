@@ -10,7 +10,7 @@ from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.calls import Edit, ResolveFunction, call_edits, edited
 from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.lexer import Token, tokenize
+from rowmerge.sql.lexer import Tokens, tokenize
 from rowmerge.sql.relations import Read, reads, reads_of_expression, reads_of_relation, with_names
 from rowmerge.table.schema import backquote
 
@@ -45,13 +45,13 @@ class TableReference:
 
 def references(text: str) -> list[TableReference]:
     """The tables that a query or another statement reads, in the order of the text."""
-    cursor = Cursor(text, tokenize(text))
+    cursor = Cursor(tokenize(text))
     return [_reference(cursor, read) for read in _found(cursor, reads)]
 
 
 def names_of_with(text: str) -> frozenset[str]:
     """The names that a WITH list gives to its queries, in lower case."""
-    return with_names(Cursor(text, tokenize(text)))
+    return with_names(Cursor(tokenize(text)))
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
@@ -63,7 +63,7 @@ def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) 
     write is left alone. Nothing else of the text changes, and text that Spark would not understand is for Spark to refuse.
     Raises Unparsable for a string, name or comment that is not closed.
     """
-    cursor = Cursor(text, tokenize(text))
+    cursor = Cursor(tokenize(text))
     return _bound(cursor, _found(cursor, reads), resolve, functions)
 
 
@@ -71,7 +71,7 @@ def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | No
     """The same for an expression, whose subqueries may read tables; without a subquery and a call it comes back as it is, unread."""
     if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
-    cursor = Cursor(text, tokenize(text))
+    cursor = Cursor(tokenize(text))
     return _bound(cursor, _found(cursor, reads_of_expression), resolve, functions)
 
 
@@ -80,7 +80,7 @@ def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
 
     `aliased`: the caller puts an alias after it, so a table at the end of the text gets none here.
     """
-    cursor = Cursor(text, tokenize(text))
+    cursor = Cursor(tokenize(text))
     return _bound(cursor, _found(cursor, reads_of_relation), resolve, None, aliased)
 
 
@@ -88,6 +88,7 @@ def _found(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]
     try:
         return finder(cursor)
     except RecursionError:
+        # The caller of the statement has used up most of Python's stack.
         raise cursor.unsupported("Queries are nested too deeply. Name some of them in a WITH list", cursor.tokens[0]) from None
 
 
@@ -119,7 +120,7 @@ def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: Resol
     return edited(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
 
 
-def _cut_qualifiers(tokens: list[Token], found: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+def _cut_qualifiers(tokens: Tokens, found: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[Edit]:
     """Edits that leave only the last part of a replaced table's name before its columns."""
     qualified = [(read, name) for read, name in replaced if len(name.parts) > 1]
     if not qualified:
@@ -135,19 +136,18 @@ def _cut_qualifiers(tokens: list[Token], found: list[Read], replaced: list[tuple
                 break
 
 
-def _chains(tokens: list[Token]) -> Iterator[tuple[int, list[str]]]:
+def _chains(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
     """Dotted names of three parts or more, a star counting as the last: index of the first token, and the parts in lower case."""
-    at = 0
-    while at < len(tokens):
+    at, keys = 0, tokens.keys
+    while at < len(keys):
         first = at
-        parts: list[str] = []
-        while tokens[at].is_name or (parts and tokens[at].key == "*"):
-            parts.append(tokens[at].name.lower())
-            if tokens[at + 1].key != ".":
+        while tokens.is_name(at) or (at > first and keys[at] == "*"):
+            if keys[at + 1] != ".":
                 break
             at += 2
-        if len(parts) > 2 and (not first or tokens[first - 1].key != "."):
-            yield first, parts
+        last = at if tokens.is_name(at) or keys[at] == "*" else at - 2
+        if last - first > 2 and (not first or keys[first - 1] != "."):
+            yield first, [part.name.lower() for part in tokens[first : last + 1 : 2]]
         at += 1
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText
-from rowmerge.sql.cursor import CLOSING, Cursor, closings
+from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import (
     TimeTravel,
     begins_query,
@@ -20,7 +21,7 @@ from rowmerge.sql.expressions import (
     with_group,
     with_list,
 )
-from rowmerge.sql.lexer import Kind, Token
+from rowmerge.sql.lexer import CLOSING
 from rowmerge.sql.read_files import file_source
 
 TABLE_CHANGES = "TABLE_CHANGES"
@@ -35,7 +36,9 @@ _READING = frozenset(
 )
 """What a statement that may hold a query begins with."""
 _NOT_DESCRIBED = frozenset({"FUNCTION", "QUERY", "PROCEDURE", "CATALOG", "SCHEMA", "DATABASE", "NAMESPACE"})
-_Names = frozenset[str]
+DEEPEST = 100
+"""So many levels deep may queries, and relations in parentheses, be nested."""
+_Names = Set[str]
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,7 @@ def reads_of_relation(cursor: Cursor) -> list[Read]:
 
 def with_names(cursor: Cursor) -> frozenset[str]:
     """The names of a WITH list, in lower case."""
-    return _Finder(cursor).with_names(frozenset())
+    return frozenset(_Finder(cursor).with_names(frozenset()))
 
 
 class _Finder:
@@ -94,8 +97,9 @@ class _Finder:
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
         self.size = len(cursor.tokens) - 1
+        self.depth = 0
         self.found: list[Read] = []
-        self.closing = closings(cursor.tokens)
+        self.closing = cursor.tokens.closings
 
     # -------------------------------------------------------------- statements
 
@@ -163,6 +167,7 @@ class _Finder:
 
     def query(self, end: int, names: _Names, block: tuple[int, int], in_from: bool = False) -> None:
         """A query up to token `end`; `in_from` says that its FROM clause is open already."""
+        self._begin_level()
         cursor, start = self.cursor, self.cursor.at
         starting = True
         while cursor.at < end:
@@ -183,6 +188,12 @@ class _Finder:
                 self.skip(names)
             starting = cursor.at == start
         cursor.at = end
+        self.depth -= 1
+
+    def _begin_level(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
 
     def _opens_from(self, key: str) -> bool:
         if key != "FROM" or self.cursor.key(-1) == "DELETE":
@@ -204,16 +215,18 @@ class _Finder:
         after, cursor.at = cursor.at, start + 1
         recursive = cursor.sees("RECURSIVE") and cursor.token(1).is_name and cursor.key(1) != "AS"
         cursor.at += recursive
+        known = set(names)  # a query sees the names before it, which are those that are in the set when it is searched
         while cursor.at < after:
             name = cursor.token().name.lower()
             cursor.at += 1
             with_group(cursor)
-            inside = names | {name} if recursive else names
-            self.group(inside, is_query=True)
-            names = names | {name}
+            if recursive:
+                known.add(name)
+            self.group(known, is_query=True)
+            known.add(name)
             cursor.at += 1
         cursor.at = after
-        return names
+        return known
 
     # -------------------------------------------------------------- relations
 
@@ -227,7 +240,9 @@ class _Finder:
             if self._holds_query(end):
                 self.query(end, names, (cursor.at, end))
             else:
+                self._begin_level()
                 self.relation(names, block)
+                self.depth -= 1
                 self.query(end, names, block, in_from=True)
             cursor.at = min(end + 1, self.size)
         elif cursor.sees("VALUES") and begins_query(cursor):
@@ -351,5 +366,6 @@ class _Finder:
             return False
         if not cursor.sees("("):
             return True
-        after: Token = cursor.tokens[min(self.closing[cursor.at] + 1, end)]
-        return after.key in _ENDS_FROM or after.key in _BY or after.kind is Kind.END or after is cursor.tokens[end]
+        after = min(self.closing[cursor.at] + 1, end)
+        key = cursor.tokens.keys[after]
+        return after in (end, self.size) or key in _ENDS_FROM or key in _BY

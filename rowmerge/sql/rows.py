@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TypedDict
 
@@ -10,7 +11,7 @@ from rowmerge.commands.rows import Assignment, Delete, Insert, Merge, Truncate, 
 from rowmerge.sql.columns import properties
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.expressions import alias, begins_query, expression, last_expression, query_follows, until_comma, with_list
-from rowmerge.sql.lexer import Kind, position
+from rowmerge.sql.lexer import Kind
 from rowmerge.sql.merge import assignment, merge
 
 _NO_JOIN = "{verb} from another table is not supported. Use MERGE INTO … USING the other table ON … WHEN MATCHED THEN {verb}"
@@ -128,9 +129,11 @@ def insert(cursor: Cursor) -> Insert | None:
 
 def from_statement(cursor: Cursor) -> Insert | None:
     """`FROM …` is a query; Hive's `FROM … INSERT …`, which writes one query into several tables, is refused."""
-    for at, token in enumerate(cursor.tokens):
-        if token.key == "INSERT" and cursor.tokens[min(at + 1, len(cursor.tokens) - 1)].key in ("INTO", "OVERWRITE"):
-            raise cursor.unsupported("INSERT after FROM is not supported. Write one INSERT INTO … SELECT … FROM … for each table", token)
+    keys = cursor.tokens.keys
+    for at, (key, following) in enumerate(itertools.pairwise(keys)):
+        if key == "INSERT" and following in ("INTO", "OVERWRITE"):
+            reason = "INSERT after FROM is not supported. Write one INSERT INTO … SELECT … FROM … for each table"
+            raise cursor.unsupported(reason, cursor.tokens[at])
     return None
 
 
@@ -231,7 +234,7 @@ def _query_alias(cursor: Cursor) -> str | None:
         name = cursor.identifier("an alias")
     if name is not None:
         cursor.finish("the query's alias")
-        del cursor.tokens[end:-1]
+        cursor.tokens = cursor.tokens.between(0, end)
     cursor.at = start
     return name
 
@@ -264,4 +267,4 @@ def _query(cursor: Cursor, verb: int) -> SqlText:
             raise cursor.unsupported("WITH RECURSIVE after another WITH list is not supported. Put both into one list", tokens[start])
         body = "," + " " * 3 + body[4:]
     blank = re.sub(r"[^\n\t]", " ", text[header:begin])
-    return SqlText(text[first:header] + blank + body, *position(text, first))
+    return SqlText(text[first:header] + blank + body, *tokens.place(first))

@@ -100,7 +100,7 @@ class Storage:
             return bytes(obstore.get(self._opened, path).bytes())
         except FileNotFoundError:
             raise
-        except BaseError as error:
+        except (BaseError, ValueError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
@@ -111,7 +111,7 @@ class Storage:
             return bytes(obstore.get_range(self._opened, path, start=start, length=length))
         except FileNotFoundError:
             raise
-        except BaseError as error:
+        except (BaseError, ValueError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
 
     def put(self, path: str, data: bytes) -> None:
@@ -150,7 +150,7 @@ class Storage:
             obstore.head(self._opened, path)
         except FileNotFoundError:
             return False
-        except BaseError as error:
+        except (BaseError, ValueError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
         return True
 

@@ -6,10 +6,15 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+_Part = TypeVar("_Part")
+DEEPEST_TYPE = 40
+"""The deepest nesting of a column's type; a level of structs is three levels of JSON, of which delta-rs and DuckDB read 128."""
+WIDEST_DECIMAL = 38
+"""The most digits of a decimal, in Delta, Iceberg and Spark."""
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _ARROW: dict[str, pa.DataType] = {
     "long": pa.int64(),
@@ -144,35 +149,66 @@ DataType = Primitive | Decimal | Fixed | Array | Map | Struct
 UUID = Fixed(16, uuid=True)
 
 
+class UnknownType(ValueError):
+    """A type in a schema is none that this release knows."""
+
+
 def type_from_json(value: Any) -> DataType:
-    """A type from Spark's JSON form (PROTOCOL.md, Schema Serialization Format). Raises ValueError when it is no such form."""
+    """A type from Spark's JSON form (PROTOCOL.md, Schema Serialization Format).
+
+    Raises ValueError if it is no such form, UnknownType if only the type's name is not known.
+    """
     if isinstance(value, str):
         if value == "decimal":
             return Decimal(10, 0)
-        if match := re.fullmatch(r"decimal\(\s*(\d+)\s*,\s*(-?\d+)\s*\)", value):
-            return Decimal(int(match[1]), int(match[2]))
-        if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", value):
+        if match := re.fullmatch(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)", value):
+            if 1 <= int(match[1]) <= WIDEST_DECIMAL and int(match[2]) <= int(match[1]):
+                return Decimal(int(match[1]), int(match[2]))
+        elif re.fullmatch(r"(var)?char\(\s*\d+\s*\)", value):
             return Primitive("string")
-        if value not in _ARROW and value not in ("void", "variant"):
-            raise ValueError(f"unknown type {value!r}")
-        return Primitive(value)
-    match value.get("type"):
+        elif value in _ARROW or value in ("void", "variant"):
+            return Primitive(value)
+        raise UnknownType(f"unknown type {value!r}")
+    match _part(value, "type", str):
         case "struct":
             return schema_from_json(value)
         case "array":
-            return Array(type_from_json(value["elementType"]), value["containsNull"])
+            return Array(type_from_json(value.get("elementType")), _part(value, "containsNull", bool))
         case "map":
-            return Map(type_from_json(value["keyType"]), type_from_json(value["valueType"]), value["valueContainsNull"])
-    raise ValueError(f"unknown type {value!r}")
+            key, held = type_from_json(value.get("keyType")), type_from_json(value.get("valueType"))
+            return Map(key, held, _part(value, "valueContainsNull", bool))
+    raise UnknownType(f"unknown type {value!r}")
 
 
-def schema_from_json(value: Mapping[str, Any]) -> Struct:
-    """A struct from its JSON object (`{"type": "struct", "fields": […]}`)."""
-    return Struct(tuple(_field_from_json(field) for field in value["fields"]))
+def schema_from_json(value: Any) -> Struct:
+    """A struct from its JSON object (`{"type": "struct", "fields": […]}`). Raises what `type_from_json` raises."""
+    return Struct(tuple(_field_from_json(field) for field in _part(value, "fields", list)))
 
 
-def _field_from_json(value: Mapping[str, Any]) -> Field:
-    return Field(value["name"], type_from_json(value["type"]), value.get("nullable", True), value.get("metadata") or {})
+def _field_from_json(value: Any) -> Field:
+    name, type_ = _part(value, "name", str), type_from_json(value.get("type"))
+    options = {"nullable": True, "metadata": {}} | {key: option for key, option in value.items() if option is not None}
+    return Field(name, type_, _part(options, "nullable", bool), _part(options, "metadata", dict))
+
+
+def _part(value: Any, key: str, kind: type[_Part]) -> _Part:
+    """A part of an object in a schema."""
+    part = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(part, kind):
+        raise ValueError(f"it has {part!r:.80} as {key!r} of {value!r:.80}")
+    return part
+
+
+def nesting(type_: DataType) -> int:
+    """How many structs, arrays and maps are inside each other in a type."""
+    match type_:
+        case Struct(fields):
+            return 1 + max((nesting(field.type) for field in fields), default=0)
+        case Array(element, _):
+            return 1 + nesting(element)
+        case Map(key, value, _):
+            return 1 + max(nesting(key), nesting(value))
+    return 0
 
 
 def to_json(type_: DataType) -> Any:

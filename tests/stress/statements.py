@@ -125,7 +125,7 @@ class _Worker:
     def __init__(self, task: Task, connection: Connection) -> None:
         self.task, self.connection, self.random = task, connection, random.Random(task.seed)
         self.rows, self.table_id, self.next_id = dict(task.rows), task.table_id, task.next_id
-        self.is_calm = False
+        self.is_dropping = False
         self.catalog = DirectoryCatalog(_storage_of(self)(task.warehouse))
         for drop in (delta_dropping.Drop, iceberg_dropping.Drop):
             _report_target(drop, connection)
@@ -212,7 +212,11 @@ class _Worker:
 
     def drop(self) -> None:
         self.connection.send(Begin("DROP"))
-        self.catalog.drop_table(SCHEMA, NAME)
+        self.is_dropping = True
+        try:
+            self.catalog.drop_table(SCHEMA, NAME)
+        finally:
+            self.is_dropping = False
 
     def clean_as_delta_rs(self) -> None:
         self.connection.send(Begin("CLEAN"))
@@ -247,8 +251,9 @@ class _Worker:
         chance = self.random.random()
         if chance < (0.004 if matters else 0.0005):
             os.kill(os.getpid(), signal.SIGKILL)
-        if chance > (0.9 if matters else 0.995):
-            self.connection.send(Stop(self.random.choice([0.01, 0.05, 0.2, 1.2])))
+        # A paused DROP meets another table in the place of its own.
+        if chance > (0.5 if self.is_dropping and matters else 0.9 if matters else 0.995):
+            self.connection.send(Stop(self.random.choice([0.01, 0.2, 1.2])))
             os.kill(os.getpid(), signal.SIGSTOP)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.rowmerge import statements
+from rowmerge import split_statements
 
 CANCELLED = "The run was cancelled. The statement was stopped, and nothing of it was committed."
 
@@ -95,7 +95,7 @@ class Cursor:
             raise DbtRuntimeError("rowmerge takes no bindings with a statement. Write the values into the SQL text.")
         self._rows, self._next = None, 0
         with self._handle.cancelable():
-            for statement in statements.split(sql):
+            for statement in split_statements(sql):
                 self.result = self._handle.session.execute(statement)
 
     @property

@@ -1,0 +1,176 @@
+"""Statistics of files that cannot be read count as absent: for reads, for pruning, and for the next checkpoint."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from rowmerge.delta.log import checkpoint_path, commit_path
+from rowmerge.errors import CorruptLog
+from rowmerge.table.files import Positions
+from tests.readers import read_with_delta_rs
+from tests.support.suites import examples
+from tests.unit.delta.small_tables import Lake, committed
+
+IDS = [0, *range(100, 112)]
+
+
+def zero_pages(folder: Path, kinds: Sequence[str], *, write_checksums: bool) -> None:
+    """Fill the pages of statistics in the checkpoint with zeros; `kinds`: `stats`, `stats_parsed`."""
+    path = folder / checkpoint_path(10)
+    if not write_checksums:  # as other engines write checkpoints
+        pq.write_table(pq.read_table(path), path, compression="snappy")
+    content, file = bytearray(path.read_bytes()), pq.ParquetFile(path).metadata
+    for group in range(file.num_row_groups):
+        for index in range(file.num_columns):
+            column = file.row_group(group).column(index)
+            if column.path_in_schema.split(".")[1] in kinds:
+                start = column.dictionary_page_offset or column.data_page_offset
+                content[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
+    path.write_bytes(content)
+
+
+def with_upper_bound(lake: Lake) -> int:
+    """How many files have an upper bound of the ids."""
+    listing = lake.table.snapshot().files(("id",))
+    return listing.num_rows - pc.struct_field(listing["upper"], ["id"]).null_count
+
+
+def add_line(folder: Path, version: int, stats: str) -> None:
+    """Commit a copy of the first file with these statistics."""
+    lines = [json.loads(line) for line in (folder / commit_path(0)).read_text().splitlines()]
+    (own,) = (action["add"] for action in lines if "add" in action)
+    copy = f"copy-{version}.parquet"
+    shutil.copy(folder / own["path"], folder / copy)
+    (folder / commit_path(version)).write_text(json.dumps({"add": {**own, "path": copy, "stats": stats}}) + "\n")
+
+
+def checkpoint_statistics(folder: Path, version: int) -> dict[str, tuple[Any, Any]]:
+    """`stats` and `stats_parsed` by path."""
+    adds = [add for add in pq.read_table(folder / checkpoint_path(version))["add"].to_pylist() if add is not None]
+    return {add["path"]: (add["stats"], add["stats_parsed"]) for add in adds}
+
+
+@pytest.mark.parametrize("write_checksums", [True, False])
+@pytest.mark.parametrize(
+    ("kinds", "bounded"), [(["stats", "stats_parsed"], 2), (["stats"], 13), (["stats_parsed"], 13)], ids=["both", "text", "struct"]
+)
+def test_damaged_statistics_of_a_checkpoint_are_absent(
+    copied_table: Path, kinds: list[str], bounded: int, write_checksums: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    zero_pages(copied_table, kinds, write_checksums=write_checksums)
+    assert Lake(copied_table).ids() == IDS
+    assert with_upper_bound(Lake(copied_table)) == bounded
+    lake = Lake(copied_table)
+    for number in range(12, 20):
+        committed(lake.append([100 + number]))
+    assert len(caplog.records) >= 1
+    caplog.clear()
+    shutil.copy(copied_table / checkpoint_path(20), copied_table / checkpoint_path(20).replace("checkpoint", "copy"))
+    for version in range(20):
+        (copied_table / commit_path(version)).unlink()
+    (copied_table / checkpoint_path(10)).unlink()
+    assert Lake(copied_table).ids() == [*IDS, *range(112, 120)]
+    assert with_upper_bound(Lake(copied_table)) == bounded + 8
+    assert read_with_delta_rs(str(copied_table), "id")["id"].to_pylist() == [*IDS, *range(112, 120)]
+    assert not caplog.records
+
+
+def test_rows_of_a_file_with_damaged_statistics_are_deleted(copied_table: Path) -> None:
+    zero_pages(copied_table, ["stats", "stats_parsed"], write_checksums=True)
+    lake = Lake(copied_table)
+    committed(lake.append([1000, 1001, 1002]))
+    (path,) = (file["path"] for file in lake.table.snapshot().files().to_pylist() if file["records"] == 3)
+    first = sorted(set(lake.table.snapshot().files()["path"].to_pylist()) - {path})[0]
+    committed(lake.commit("DELETE", deleted={path: Positions([1])}))
+    committed(lake.commit("DELETE", removed=(first,)))
+    assert len(Lake(copied_table).ids()) == len(IDS) + 1
+
+
+BAD = {
+    "no JSON": "{{{",
+    "a list": "[1]",
+    "nested deeply": '{"a":' * 50_000,
+    "a huge number": '{"numRecords":' + "9" * 5000 + "}",
+    "a huge exponent": '{"numRecords":1e999999999,"minValues":{"id":1e-999999999}}',
+    "a negative count": '{"numRecords":-1,"nullCount":{"id":-1}}',
+    "other types": '{"numRecords":"1","minValues":{"id":"a"},"maxValues":[],"nullCount":{"id":true},"tightBounds":"no"}',
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: str) -> None:
+    add_line(copied_table, 13, BAD[case])
+    lake = Lake(copied_table)
+    assert lake.ids() == [0, *IDS]
+    (row,) = (row for row in lake.table.snapshot().files(("id",)).to_pylist() if row["path"].endswith("copy-13.parquet"))
+    assert (row["records"], row["lower"]["id"], row["upper"]["id"], row["nulls"]["id"]) == (None, None, None, None)
+    path = row["path"]
+    for number in range(12, 19):
+        committed(lake.append([100 + number]))
+    text, struct = checkpoint_statistics(copied_table, 20)["copy-13.parquet"]
+    assert struct["minValues"]["id"] is None and struct["maxValues"]["id"] is None
+    assert text is None or isinstance(json.loads(text), dict)
+    assert len(read_with_delta_rs(str(copied_table), "id")) == len(IDS) + 8
+    lake = Lake(copied_table)
+    committed(lake.commit("DELETE", deleted={path: Positions([0])}))
+    assert len(Lake(copied_table).ids()) == len(IDS) + 7
+
+
+@pytest.mark.parametrize("parsed", [True, False])
+def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path, parsed: bool) -> None:
+    lake = Lake(copied_table)
+    add_line(copied_table, 13, "{{{")
+    from rowmerge.table.snapshot import Change, TableDefinition
+
+    properties = {"delta.checkpoint.writeStatsAsStruct": str(parsed).lower()}
+    committed(lake.table.commit(lake.table.snapshot(), Change("SET", definition=TableDefinition(properties=properties))))
+    for number in range(12, 18):
+        committed(lake.append([100 + number]))
+    adds = [add for add in pq.read_table(copied_table / checkpoint_path(20))["add"].to_pylist() if add is not None]
+    texts = {add["path"]: add["stats"] for add in adds}
+    assert texts.pop("copy-13.parquet") is None
+    assert all(json.loads(text)["numRecords"] == 1 for text in texts.values())
+
+
+def test_a_maximum_at_the_end_of_time_is_no_bound() -> None:
+    from rowmerge.delta.statistics_reading import read_statistics
+    from rowmerge.table.schema import Field, Primitive
+
+    stats = '{"numRecords":1,"minValues":{"t":"2020-01-01T00:00:00Z"},"maxValues":{"t":"%s"}}'
+    batch = pa.record_batch({"stats": pa.array([stats % "294247-01-10T04:00:54.775Z", stats % "2021-01-01T00:00:00Z"])})
+    upper = read_statistics(batch, [Field("t", Primitive("timestamp"))]).upper.field("t").cast(pa.int64()).to_pylist()
+    assert upper[0] is None or upper[0] > upper[1]
+    assert upper[1] == 1609459200001000
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except CorruptLog as error:
+        return error.path
+
+
+def test_a_checkpoint_with_any_bytes_changed_is_read_right_or_skipped(copied_table: Path) -> None:
+    """Checksums of pages tell damaged values from others; damaged lengths and headers must not crash the reader."""
+    path = copied_table / checkpoint_path(10)
+    content, random_ = path.read_bytes(), random.Random(7)
+    for _ in range(examples(gate=60, full=600)):
+        damaged = bytearray(content)
+        start = random_.randrange(len(content))
+        for at in range(start, min(start + random_.choice([1, 4, 64]), len(content))):
+            damaged[at] = random_.randrange(256)
+        path.write_bytes(damaged)
+        lake = Lake(copied_table)
+        assert lake.ids() == IDS
+        assert 2 <= with_upper_bound(lake) <= 13
+        assert len(list(lake.table.snapshot().state.files.tables())) >= 1

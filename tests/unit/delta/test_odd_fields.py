@@ -1,0 +1,117 @@
+"""A field of an action that is missing, or has another value or type, ends in a result or in an error of the engine."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rowmerge.delta.checkpoints import write_checkpoint
+from rowmerge.delta.log import LAST_CHECKPOINT, commit_path
+from rowmerge.errors import CorruptLog, RowmergeError
+from rowmerge.storage.store import Storage
+from tests.support.suites import examples
+from tests.unit.delta.small_tables import Lake, committed
+from tests.unit.delta.test_odd_logs import VECTOR, add, commit, metadata
+
+MAP = {"type": "map", "keyType": "long", "valueType": "string", "valueContainsNull": True}
+ODD_VALUES: tuple[Any, ...] = (None, "odd", "", "7", 7, -1, 10**30, 1.5, True, [], {}, [None], [[1]], {"a": {"b": 1}}, "\ud800", "%zz/../x")
+ACTIONS: tuple[dict[str, Any], ...] = (
+    {"commitInfo": {"operation": "WRITE", "operationParameters": {"a": "b"}, "operationMetrics": {"n": "1"}, "inCommitTimestamp": 5}},
+    {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["columnMapping"], "writerFeatures": ["columnMapping"]}},
+    metadata(configuration={"delta.columnMapping.mode": "none", "delta.appendOnly": "false"}, description="d", name="n", createdTime=1),
+    metadata(
+        schemaString=json.dumps(
+            {
+                "type": "struct",
+                "fields": [
+                    {
+                        "name": "id",
+                        "type": {"type": "array", "elementType": MAP, "containsNull": True},
+                        "nullable": True,
+                        "metadata": {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "id", "comment": "c"},
+                    }
+                ],
+            }
+        ),
+        configuration={"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": "1"},
+    ),
+    {"txn": {"appId": "a", "version": 1, "lastUpdated": 2}},
+    {"domainMetadata": {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}},
+    {"domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":5}', "removed": False}},
+    add(stats='{"numRecords":1}', tags={"a": "b"}, deletionVector={**VECTOR}, baseRowId=1, clusteringProvider="c"),
+    {"remove": {"path": "x", "deletionTimestamp": 1, "dataChange": True, "extendedFileMetadata": True, "partitionValues": {}, "size": 1}},
+    {"cdc": {"path": "x", "partitionValues": {}, "size": 1, "dataChange": False}},
+)
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all fields and items, also of those in a schema's text."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*above, key)
+        yield from places(json.loads(inner) if key == "schemaString" else inner, (*above, key))
+
+
+def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    """A copy with another value in a place; `...` takes the field out."""
+    key, *inner = place
+    copied = dict(value) if isinstance(value, dict) else list(value)
+    if inner:
+        text = key == "schemaString"
+        part = changed(json.loads(value[key]) if text else value[key], tuple(inner), new)
+        copied[key] = json.dumps(part) if text else part
+    elif new is ...:
+        del copied[key]
+    else:
+        copied[key] = new
+    return copied
+
+
+def use(lake: Lake) -> None:
+    """Everything that looks at the log, without the data files."""
+    table = lake.table
+    snapshot = table.snapshot()
+    files = snapshot.files(snapshot.schema.names)
+    assert snapshot.stored_schema is not None and snapshot.rules is not None and snapshot.clustered_by is not None
+    assert len(table.history()) == 14
+    snapshot.check_writable()
+    committed(lake.append([999]))
+    write_checkpoint(Storage(str(lake.folder)), table.snapshot().state)
+    with suppress(CorruptLog):
+        snapshot.deleted_positions(files["path"].to_pylist())
+
+
+def problem_of(lake: Lake) -> Exception | None:
+    try:
+        use(lake)
+    except Exception as error:  # noqa: BLE001 - an error of another kind is what the test looks for
+        return error
+    return None
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: next(iter(action)))
+def test_the_actions_themselves_are_read(copied_table: Path, action: dict[str, Any]) -> None:
+    commit(13, {"commitInfo": {}}, action)(copied_table)
+    use(Lake(copied_table))
+
+
+def test_odd_fields_of_a_commit_are_a_result_or_an_error(copied_table: Path) -> None:
+    cases = [(action, place, new) for action in ACTIONS for place in places(action) for new in (..., *ODD_VALUES)]
+    random.Random(3).shuffle(cases)
+    kept = {path: path.read_bytes() for path in (copied_table / "_delta_log").iterdir() if path.is_file()}
+    for action, place, new in cases[: examples(gate=300, full=len(cases))]:
+        for path in (copied_table / "_delta_log").iterdir():
+            if path not in kept:
+                path.unlink()
+        (copied_table / LAST_CHECKPOINT).write_bytes(kept[copied_table / LAST_CHECKPOINT])
+        commit(13, {"commitInfo": {}}, changed(action, place, new))(copied_table)
+        problem = problem_of(Lake(copied_table))
+        assert problem is None or isinstance(problem, RowmergeError), f"{place} = {new!r}: {problem!r}"
+        if isinstance(problem, CorruptLog):
+            assert (problem.path, problem.line) == (f"file://{copied_table / commit_path(13)}", 2), f"{place} = {new!r}: {problem!r}"

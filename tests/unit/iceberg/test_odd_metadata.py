@@ -1,0 +1,337 @@
+"""Odd and damaged metadata of Iceberg ends in a result, or in an error that names the file."""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import io
+import json
+import random
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pytest
+
+from rowmerge.errors import CorruptLog, RowmergeError
+from rowmerge.iceberg import manifests
+from rowmerge.storage.cache import Cache
+from tests.support.suites import examples
+from tests.unit.delta.small_tables import live_rows
+from tests.unit.iceberg.lake import Lake
+
+IDS = [1, 2, 3, 5]
+HUGE = 10**30
+DEEP = "[" * 100_000 + "]" * 100_000
+ODD_VALUES: tuple[Any, ...] = (None, "odd", 7, -1, HUGE, 1.5, True, [], {}, [None], [[1]], {"type": {"type": "struct", "fields": 5}})
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of three snapshots with a deleted row."""
+    lake = Lake(tmp_path_factory.mktemp("template") / "t")
+    lake.create()
+    lake.append([1, 2, 3])
+    lake.append([4, 5])
+    lake.delete(4)
+    return lake.folder
+
+
+@pytest.fixture
+def folder(template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of it in its place, whose manifests nobody has read."""
+    moved = template.with_name("moved")
+    template.rename(moved)
+    shutil.copytree(moved, template)
+    monkeypatch.setattr(manifests, "_cache", Cache(1_000_000))
+    monkeypatch.setattr(manifests, "_written", Cache(1_000_000))
+    yield template
+    shutil.rmtree(template)
+    moved.rename(template)
+
+
+def metadata_file(folder: Path) -> Path:
+    return folder / "metadata" / "v4.metadata.json"
+
+
+def manifest_list(folder: Path) -> Path:
+    snapshot = json.loads(metadata_file(folder).read_text())["snapshots"][-1]
+    return Path(snapshot["manifest-list"].removeprefix("file://"))
+
+
+def manifest(folder: Path) -> Path:
+    """A manifest of data files of the newest snapshot."""
+    with manifest_list(folder).open("rb") as file:
+        entries = [entry for entry in fastavro.reader(file) if entry["content"] == 0]
+    return Path(entries[0]["manifest_path"].removeprefix("file://"))
+
+
+def delete_manifest(folder: Path) -> Path:
+    with manifest_list(folder).open("rb") as file:
+        entries = [entry for entry in fastavro.reader(file) if entry["content"] == 1]
+    return Path(entries[0]["manifest_path"].removeprefix("file://"))
+
+
+def read_everything(folder: Path) -> list[int]:
+    """The ids of the newest version, after everything that reads metadata was called."""
+    lake = Lake(folder)
+    snapshot = lake.table.snapshot()
+    assert len(snapshot.schema) >= 0
+    assert snapshot.stored_schema is not None
+    assert snapshot.partitioning is not None and snapshot.ordering is not None and snapshot.partition_columns is not None
+    assert snapshot.rules is not None
+    assert snapshot.files(snapshot.schema.names).num_rows >= 0
+    assert len(lake.table.history()) >= 0
+    return sorted(live_rows(snapshot)["id"].to_pylist(), key=str) if "id" in snapshot.schema.names else []
+
+
+def outcome(folder: Path) -> list[int] | RowmergeError:
+    try:
+        return read_everything(folder)
+    except RowmergeError as error:
+        return error
+
+
+# ------------------------------------------------------------------ bytes
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda content: b"",
+    "truncated": lambda content: content[: len(content) // 2],
+    "zeros": lambda content: bytes(len(content)),
+    "another kind of file": lambda content: b"PAR1" + content,
+    "no UTF-8": lambda content: b"\xff\xfe" + content,
+    "half a gzip": lambda content: gzip.compress(content)[:-9],
+    "a damaged gzip": lambda content: gzip.compress(content)[:20] + bytes(30) + gzip.compress(content)[50:],
+    "a damaged zstd": lambda content: b"\x28\xb5\x2f\xfd" + content,
+    "deep": lambda content: DEEP.encode(),
+    "null": lambda content: b"null",
+    "a list": lambda content: b"[]",
+    "a number of 5000 digits": lambda content: b"1" * 5000,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("file", [metadata_file, manifest_list, manifest, delete_manifest])
+def test_a_damaged_file_is_named(folder: Path, file: Callable[[Path], Path], damage: str) -> None:
+    path = file(folder)
+    path.write_bytes(DAMAGES[damage](path.read_bytes()))
+    with pytest.raises(CorruptLog) as raised:
+        read_everything(folder)
+    assert raised.value.path == f"file://{path}"
+
+
+@pytest.mark.parametrize("file", [manifest_list, manifest])
+def test_any_bytes_changed_are_a_result_or_an_error_that_names_the_file(folder: Path, file: Callable[[Path], Path]) -> None:
+    path, random_ = file(folder), random.Random(11)
+    content = path.read_bytes()
+    for _ in range(examples(gate=60, full=1000)):
+        damaged = bytearray(content)
+        for _ in range(random_.choice([1, 1, 2, 8])):
+            damaged[random_.randrange(len(damaged))] = random_.randrange(256)
+        path.write_bytes(damaged)
+        manifests._cache = Cache(1_000_000)
+        assert isinstance(outcome(folder), list | RowmergeError)
+
+
+# ------------------------------------------------------------------ fields of metadata
+
+
+def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths of all fields and items."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*above, key)
+        yield from places(inner, (*above, key))
+
+
+def changed(value: Any, place: tuple[Any, ...], new: Any) -> Any:
+    """A copy with another value in a place; `...` takes the field out."""
+    copied = copy.deepcopy(value)
+    holder = copied
+    for key in place[:-1]:
+        holder = holder[key]
+    if new is ...:
+        del holder[place[-1]]
+    else:
+        holder[place[-1]] = new
+    return copied
+
+
+def test_odd_fields_of_metadata_are_a_result_or_an_error_that_names_the_file(folder: Path) -> None:
+    path = metadata_file(folder)
+    content = json.loads(path.read_text())
+    cases = [(place, new) for place in places(content) for new in (..., *ODD_VALUES)]
+    random.Random(5).shuffle(cases)
+    for place, new in cases[: examples(gate=400, full=len(cases))]:
+        path.write_text(json.dumps(changed(content, place, new)))
+        try:
+            found = outcome(folder)
+        except Exception as error:
+            raise AssertionError(f"{place} = {new!r}") from error
+        if isinstance(found, CorruptLog):
+            assert found.path.startswith(f"file://{folder}")
+
+
+NEEDED = ["format-version", "table-uuid", "location", "last-column-id", "schemas", "current-schema-id", "partition-specs", "sort-orders"]
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_field_that_is_missing_is_an_error_that_names_the_file(folder: Path, name: str) -> None:
+    path = metadata_file(folder)
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), (name,), ...)))
+    with pytest.raises(CorruptLog) as raised:
+        read_everything(folder)
+    assert raised.value.path == f"file://{path}"
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("snapshots", -1, "snapshot-id"), HUGE),
+        (("snapshots", -1, "timestamp-ms"), HUGE),
+        (("snapshots", -1, "sequence-number"), -HUGE),
+        (("last-sequence-number",), HUGE),
+        (("refs", "main", "snapshot-id"), 1),
+        (("current-schema-id",), 99),
+        (("default-spec-id",), 99),
+        (("default-sort-order-id",), 99),
+        (("schemas", 0, "fields", 0, "type"), "money"),
+        (("schemas", 0, "fields", 0, "type"), "decimal(99,0)"),
+        (("schemas", 0, "fields", 0, "name"), None),
+        (("schemas",), json.loads("[" * 100 + "]" * 100)),
+    ],
+)
+def test_values_that_make_no_sense_are_an_error_that_names_the_file(folder: Path, place: tuple[Any, ...], value: Any) -> None:
+    path = metadata_file(folder)
+    path.write_text(json.dumps(changed(json.loads(path.read_text()), place, value)))
+    with pytest.raises(CorruptLog) as raised:
+        read_everything(folder)
+    assert raised.value.path == f"file://{path}"
+
+
+def test_fields_that_nobody_knows_and_keys_that_occur_twice_are_read(folder: Path) -> None:
+    path = metadata_file(folder)
+    content = json.loads(path.read_text())
+    text = json.dumps({**content, "later": {"a": [1]}})
+    path.write_text('{"table-uuid":"x",' + text[1:])
+    assert read_everything(folder) == IDS
+
+
+# ------------------------------------------------------------------ records of manifests and manifest lists
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any], list[dict[str, Any]]], None]) -> None:
+    """Write an Avro file again, after a change of its schema and its records."""
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        schema, records, metadata = copy.deepcopy(reader.writer_schema), list(reader), reader.metadata
+    change(schema, records)
+    stream = io.BytesIO()
+    fastavro.writer(stream, fastavro.parse_schema(schema), records, metadata={k: v for k, v in metadata.items() if "avro" not in k})
+    path.write_bytes(stream.getvalue())
+
+
+def field(schema: dict[str, Any], name: str) -> dict[str, Any]:
+    """A field of the schema, or of its data file."""
+    inner = [part for part in schema["fields"] if part["name"] == "data_file"]
+    (chosen,) = (part for part in [*schema["fields"], *(inner[0]["type"]["fields"] if inner else [])] if part["name"] == name)
+    return chosen
+
+
+def record_of(record: dict[str, Any], name: str) -> dict[str, Any]:
+    return record if name in record else record["data_file"]
+
+
+def dropped(name: str) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]:
+    def change(schema: dict[str, Any], records: list[dict[str, Any]]) -> None:
+        chosen = field(schema, name)
+        for fields in (schema["fields"], *(part["type"]["fields"] for part in schema["fields"] if part["name"] == "data_file")):
+            fields[:] = [part for part in fields if part is not chosen]
+
+    return change
+
+
+def retyped(name: str, type_: Any, value: Any) -> Callable[[dict[str, Any], list[dict[str, Any]]], None]:
+    def change(schema: dict[str, Any], records: list[dict[str, Any]]) -> None:
+        field(schema, name)["type"] = type_
+        field(schema, name).pop("default", None)
+        for record in records:
+            record_of(record, name)[name] = value
+
+    return change
+
+
+LIST_FIELDS = ["manifest_path", "manifest_length", "partition_spec_id", "added_snapshot_id"]
+ENTRY_FIELDS = ["status", "file_path", "file_format", "record_count", "file_size_in_bytes"]
+
+
+@pytest.mark.parametrize(("file", "name"), [*((manifest_list, n) for n in LIST_FIELDS), *((manifest, n) for n in ENTRY_FIELDS)])
+@pytest.mark.parametrize("change", ["missing", "null", "another type"])
+def test_a_field_of_avro_that_cannot_be_read_is_an_error_that_names_the_file(
+    folder: Path, file: Callable[[Path], Path], name: str, change: str
+) -> None:
+    path = file(folder)
+    changes = {
+        "missing": dropped(name),
+        "null": retyped(name, ["null", "string"], None),
+        "another type": retyped(name, "double", 1.5),
+    }
+    rewrite(path, changes[change])
+    with pytest.raises(CorruptLog) as raised:
+        read_everything(folder)
+    assert raised.value.path == f"file://{path}"
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "type_", "value"),
+    [
+        (manifest_list, "manifest_length", "long", -1),
+        (manifest_list, "partition_spec_id", "int", 99),
+        (manifest_list, "content", "int", 7),
+        (manifest_list, "added_files_count", "string", "many"),
+        (manifest_list, "partitions", ["null", "string"], "odd"),
+        (manifest, "status", "int", 9),
+        (manifest, "content", "int", 9),
+        (manifest, "record_count", "long", -5),
+        (manifest, "file_size_in_bytes", "long", -(2**63)),
+        (manifest, "sequence_number", ["null", "string"], "first"),
+        (manifest, "lower_bounds", {"type": "map", "values": "bytes"}, {"1": b"1"}),
+        (manifest, "null_value_counts", ["null", "long"], 5),
+        (manifest, "partition", {"type": "record", "name": "r102", "fields": [{"name": "p", "type": "int"}]}, {"p": 1}),
+    ],
+)
+def test_odd_values_of_avro_are_an_error_that_names_the_file(
+    folder: Path, file: Callable[[Path], Path], name: str, type_: Any, value: Any
+) -> None:
+    path = file(folder)
+    rewrite(path, retyped(name, type_, value))
+    with pytest.raises(CorruptLog) as raised:
+        read_everything(folder)
+    assert raised.value.path == f"file://{path}"
+
+
+def test_an_avro_schema_that_is_nested_deeply_is_an_error_that_names_the_file(folder: Path) -> None:
+    path = manifest(folder)
+    content = path.read_bytes()
+    deep = b'{"type":"array","items":' * 5000 + b'"int"' + b"}" * 5000
+    header = {"magic": b"Obj\x01", "meta": {"avro.schema": deep, "avro.codec": b"null"}, "sync": bytes(16)}
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.schema.parse_schema(_HEADER), header)
+    path.write_bytes(stream.getvalue() + content[-50:])
+    with pytest.raises(CorruptLog) as raised:
+        read_everything(folder)
+    assert raised.value.path == f"file://{path}"
+
+
+_HEADER = {
+    "type": "record",
+    "name": "header",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "magic", "size": 4}},
+        {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+        {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": 16}},
+    ],
+}
