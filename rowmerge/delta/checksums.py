@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from rowmerge.delta.actions import Action, Metadata, Protocol, compact
+from rowmerge.delta.actions import Action, Metadata, Protocol
 from rowmerge.delta.history import read_commit_info
 from rowmerge.delta.live_files import Block, LiveFiles
 from rowmerge.delta.log import checksum_path
@@ -75,7 +75,8 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
             {"appId": name, "version": transaction.version, "lastUpdated": transaction.last_updated}
             for name, transaction in sorted(after.transactions.items())
         ]
-    return compact(fields).encode() + b"\n"
+    # In ASCII, because names in a foreign log may be no UTF-8.
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
 def totals_of(files: LiveFiles) -> FileTotals:
