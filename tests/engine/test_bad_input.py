@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.delta import deletion_vectors
 from rowmerge.errors import (
+    ChecksumMismatch,
     ConfigurationError,
     CorruptLog,
     MissingDataFile,
@@ -55,6 +56,24 @@ def test_a_gap_in_the_log_is_named(spark: SparkSession, orders: Path) -> None:
     (orders / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(CorruptLog, match=f"{1:020d}"):
         reopened(spark, orders).sql("select * from orders")
+
+
+def test_a_log_that_lost_an_action_is_an_error_or_a_warning(spark: SparkSession, orders: Path, caplog: pytest.LogCaptureFixture) -> None:
+    commit = orders / "_delta_log" / f"{2:020d}.json"
+    commit.write_text("".join(line + "\n" for line in commit.read_text().splitlines() if '"add"' not in line))
+    session = reopened(spark, orders)
+    with pytest.raises(ChecksumMismatch, match=f"{2:020d}.crc does not fit version 2"):
+        session.sql("select * from orders")
+    with pytest.raises(CorruptLog, match="checksum.mismatch.fatal = false"):
+        session.sql(f"select * from read_files('{orders}', format => 'delta')")
+    session.sql("set spark.databricks.delta.checksum.mismatch.fatal = false")
+    try:
+        assert session.sql("select id from orders").collect() == [(1,)]
+        assert session.sql(f"select id from read_files('{orders}', format => 'delta')").collect() == [(1,)]
+        assert sum("does not fit version 2" in record.getMessage() for record in caplog.records) == 2
+    finally:
+        session.sql("reset spark.databricks.delta.checksum.mismatch.fatal")
+    assert reopened(spark, orders).sql("select id from orders version as of 1").collect() == [(1,)]
 
 
 def test_a_missing_data_file_is_named(spark: SparkSession, orders: Path) -> None:

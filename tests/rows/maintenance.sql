@@ -25,6 +25,30 @@ alter table t set tblproperties ('delta.deletedFileRetentionDuration' = 'interva
 vacuum t retain 1 hours dry run;
 => -
 
+--- delta: a checkpoint is followed by a cleanup of the log, as the table's properties say
+create table t (id int) using delta tblproperties ('delta.checkpointInterval' = '2', 'delta.enableExpiredLogCleanup' = 'false',
+    'delta.logRetentionDuration' = 'interval 0 seconds');
+insert into t values (1);
+insert into t values (2);
+insert into t values (3);
+insert into t values (4);
+select count(*) from t version as of 1;
+=> 1
+alter table t set tblproperties ('delta.enableExpiredLogCleanup' = 'true');
+insert into t values (5);
+select count(*) from t;
+=> 5
+select count(*) from t version as of 6;
+=> 5
+select count(*) from t version as of 5;
+!> VersionNotFound: versions 6 to 6 can be read
+alter table t set tblproperties ('delta.logRetentionDuration' = '2 months');
+!> ConfigurationError: without months or years
+alter table t set tblproperties ('delta.requireCheckpointProtectionBeforeVersion' = '1');
+!> ConfigurationError: is kept by the log itself
+merge into t using (values (1), (9)) s (id) on t.id = s.id when matched then delete when not matched then insert *;
+=> 2 | 0 | 1 | 1
+
 --- vacuum of what is no table
 create view v as select 1 as x;
 vacuum missing;

@@ -16,8 +16,8 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.checkpoints import checkpoint_tables, write_checkpoint
 from rowmerge.delta.cleanup import clean_log
-from rowmerge.delta.log import commit_path, list_log
-from rowmerge.errors import StorageError, VersionNotFound
+from rowmerge.delta.log import checkpoint_path, commit_path, list_log
+from rowmerge.errors import ConfigurationError, StorageError, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.changes import Bound
 from rowmerge.table.files import FileChanges, Positions
@@ -317,6 +317,40 @@ def test_protected_checkpoints_leave_together_or_not_at_all(tmp_path: Path, prot
     assert_rows(lake, list(range(14)))
 
 
+PROTECTED = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
+    """It is not changed by users, and no statement that defines the table anew loses it."""
+    lake = made(tmp_path, 12, **{"delta.feature.checkpointProtection": "supported"})
+    metadata = lake.table.snapshot().metadata.action()["metaData"]
+    metadata["configuration"][PROTECTED] = "13"
+    (lake.folder / commit_path(13)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
+    table = Lake(lake.folder).table
+    kept = dict(table.snapshot().properties)
+    for properties in ({**kept, PROTECTED: "5"}, {name: value for name, value in kept.items() if name != PROTECTED}):
+        change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))
+        with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t is kept by the log itself"):
+            table.commit(table.snapshot(), change)
+    definition = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100"}, None)
+    other = made(tmp_path / "other", 1)
+    changes = [
+        Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**kept, "delta.checkpointInterval": "100"})),
+        Change("CREATE OR REPLACE TABLE", definition=definition, replace=True),
+        Change("RESTORE", restored=table.snapshot_at(version=3)),
+        Change("CLONE", cloned=other.table.snapshot(), replace=True, definition=TableDefinition()),
+    ]
+    for change in changes:
+        committed(table.commit(table.snapshot(), change))
+        assert table.snapshot().properties[PROTECTED] == "13", change.operation
+    clone = Lake(tmp_path / "clone")
+    committed(clone.table.create(TableDefinition(lake.schema), Change("CLONE", cloned=table.snapshot())))
+    assert PROTECTED not in clone.table.snapshot().properties
+    for value in ("1", "-1", "x"):
+        with pytest.raises(ConfigurationError, match=PROTECTED):
+            Lake(tmp_path / "new").create(properties={PROTECTED: value})
+
+
 def test_without_the_feature_the_property_protects_nothing(tmp_path: Path) -> None:
     lake = made(tmp_path, 12)
     metadata = lake.table.snapshot().metadata.action()["metaData"]
@@ -360,6 +394,8 @@ def test_wherever_a_cleanup_stops_the_log_is_readable(tmp_path: Path) -> None:
         assert len(storage.order) == min(deletions, 21)
         numbers = [int(path.rpartition("/")[2][:20]) for path in storage.order]
         assert numbers == sorted(numbers)
+        if deletions > 12:
+            assert storage.order[11:13] == [commit_path(5), checkpoint_path(5)]
         again = Lake(lake.folder).table
         oldest = list_log(storage).oldest_readable
         assert oldest == (0 if deletions < 2 else 5 if deletions < 13 else 10)
