@@ -47,6 +47,6 @@ def _from_checkpoint(storage: Storage, listing: LogListing, version: int) -> Sta
         needed_commits(listing, storage.location, state.version, version)
     except CorruptLog as missing:
         raise (unreadable or [missing])[0] from missing
-    for error in unreadable:
-        logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)
+    for skipped in unreadable:
+        logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, skipped.message)
     return state
