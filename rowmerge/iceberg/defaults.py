@@ -16,7 +16,7 @@ from rowmerge.table.schema import string_literal
 _CAST = re.compile(r"\s*cast\s*\(\s*(?P<text>'.*')\s+as\s+[a-z_]+(?:\s*\([\d\s,]+\))?\s*\)\s*", re.IGNORECASE | re.DOTALL)
 _TYPED = re.compile(r"\s*(?:date|timestamp(?:_ntz|_ltz)?)\s*(?P<text>'[^']*')\s*", re.IGNORECASE)
 _TEXT = re.compile(r"\s*'((?:[^'\\]|\\['\\])*)'\s*", re.DOTALL)
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*(?:l|s|y|f|d|bd)?\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(?:l|s|y|f|d|bd)?\s*", re.IGNORECASE)
 _SQL: Mapping[type[t.IcebergType], str] = {
     t.BooleanType: "BOOLEAN",
     t.IntegerType: "INT",
@@ -32,9 +32,14 @@ _BITS = {t.IntegerType: 31, t.LongType: 63}
 
 
 def default_text(value: Any, type_: t.IcebergType) -> str | None:
-    """SQL text of a default's value, which means the same in every session; None for a type of which there is none."""
+    """SQL text of a default's value, which means the same in every session; None for a type of which there is none.
+
+    Raises an error for a value of another type.
+    """
     if isinstance(type_, t.StringType):
         return string_literal(value)
+    if isinstance(type_, t.IntegerType | t.LongType) and not (isinstance(value, int) and _fits(value, type_)):
+        raise ValueError(f"{value!r:.80} is no {type_}")
     if isinstance(type_, t.DecimalType):
         return f"CAST('{value:f}' AS DECIMAL({type_.precision}, {type_.scale}))"
     name = _SQL.get(type(type_))
@@ -65,8 +70,7 @@ def _value(plain: str, type_: t.IcebergType) -> Any:
         case t.BooleanType():
             return {"true": True, "false": False}[plain.lower()] if plain.lower() in ("true", "false") else _none(plain)
         case t.IntegerType() | t.LongType():
-            value, bits = int(plain), _BITS[type(type_)]
-            return value if -(1 << bits) <= value < 1 << bits else _none(plain)
+            return int(plain) if _fits(int(plain), type_) else _none(plain)
         case t.FloatType() | t.DoubleType():
             number = float(plain)
             return number if number - number == 0 else _none(plain)
@@ -81,6 +85,11 @@ def _value(plain: str, type_: t.IcebergType) -> Any:
                 return _none(plain)
             return moment if moment.tzinfo is None else moment.astimezone(timezone.utc)
     return _none(plain)
+
+
+def _fits(value: int, type_: t.PrimitiveType) -> bool:
+    bits = _BITS[type(type_)]
+    return -(1 << bits) <= value < 1 << bits
 
 
 def _unquoted(text: str) -> str:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from rowmerge.storage.store import Storage, absolute_location
 
 
+def is_absolute(path: str) -> bool:
+    """Whether a path of Iceberg's metadata names a file wherever it is read: it begins with a slash or a scheme."""
+    return path.startswith("/") or ":/" in path
+
+
 def plain_path(path: str) -> str:
     """An absolute path of Iceberg's metadata as the engine spells it, with its scheme: `/x`, `file:/x` and `file:///x` are one file.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
+from rowmerge.iceberg.locations import is_absolute
 
 _EXACT = Context(prec=100)
 
@@ -39,7 +40,7 @@ def _content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, 
     if scales:
         partition = tuple(_decimal(value, scales[at]) if at in scales else value for at, value in enumerate(partition))
     path, records, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
-    if not path or records < 0 or size < 0:
+    if not is_absolute(path) or records < 0 or size < 0:
         raise ValueError(f"the file {path!r} has {records} rows in {size} bytes")
     return ContentFile(
         content=Content(found("content") or 0),
@@ -91,7 +92,7 @@ def with_row_ids(entries: list[Entry], manifest: Manifest) -> tuple[Entry, ...]:
 def manifest_of(record: Mapping[str, Any]) -> Manifest:
     found = record.get
     path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
-    if not path or length < 0 or spec_id is None:
+    if not is_absolute(path) or length < 0 or spec_id is None:
         raise ValueError(f"the manifest {path!r} of the partition spec {spec_id} has {length} bytes")
     return Manifest(
         path=path,

@@ -8,6 +8,9 @@ from typing import Any
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import IcebergType, ListType, MapType, StructType
 
+from rowmerge.iceberg.defaults import default_text
+from rowmerge.iceberg.locations import is_absolute
+
 _LONG = range(-(2**63), 2**63)
 _FIELD_IDS = range(1, 2**31)
 _REQUIRED = (
@@ -36,7 +39,10 @@ def check_required_fields(content: Mapping[str, Any]) -> None:
 
 
 def check_metadata(metadata: TableMetadata) -> None:
-    """Raise ValueError for a number that is out of range, and for an id that names nothing, or two things."""
+    """Raise an error for a number that is out of range, an id that names nothing or two things, and a default of another type.
+
+    It is a ValueError, or what Python raises for a value of another type.
+    """
     for name, number in _numbers(metadata):
         if number is not None and number not in _LONG:
             raise ValueError(f"{name} has more than 64 bits")
@@ -44,13 +50,26 @@ def check_metadata(metadata: TableMetadata) -> None:
     for name, reference in metadata.refs.items():
         if reference.snapshot_id not in snapshots:
             raise ValueError(f"the reference {name} names the snapshot {reference.snapshot_id}, which is not there")
+    for snapshot in metadata.snapshots:
+        if not is_absolute(snapshot.manifest_list):
+            raise ValueError(f"the manifest list {snapshot.manifest_list!r:.80} of the snapshot {snapshot.snapshot_id} is no absolute path")
+    currents = {"current-schema-id": metadata.schema, "default-spec-id": metadata.spec, "default-sort-order-id": metadata.sort_order}
+    for name, current in currents.items():
+        try:
+            current()
+        except StopIteration:
+            raise ValueError(f"{name} names nothing") from None
     for schema in metadata.schemas:
         _check_fields(schema.as_struct(), set())
+        for field in schema.fields:
+            for default in (field.initial_default, field.write_default):
+                if default is not None:
+                    default_text(default, field.field_type)
 
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
     yield "last-updated-ms", metadata.last_updated_ms
-    yield "last-sequence-number", metadata.last_sequence_number
+    yield "last-sequence-number", getattr(metadata, "last_sequence_number", None)  # which version 1 does not have
     for snapshot in metadata.snapshots:
         yield "snapshot-id", snapshot.snapshot_id
         yield "parent-snapshot-id", snapshot.parent_snapshot_id

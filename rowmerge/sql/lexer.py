@@ -90,7 +90,7 @@ class Tokens(Sequence[Token]):
 
     def between(self, first: int, last: int) -> Tokens:
         """The tokens from `first` up to, not including, `last`, and an END token after them."""
-        return Tokens(self.text, *(items[first:last] for items in (self.keys, self.kinds, self.starts, self.ends)))
+        return Tokens(self.text, self.keys[first:last], self.kinds[first:last], self.starts[first:last], self.ends[first:last])
 
     def without_semicolons(self) -> Tokens:
         """The tokens before the semicolons at the end."""

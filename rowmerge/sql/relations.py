@@ -350,14 +350,17 @@ class _Finder:
             self.cursor.at += 1
 
     def group(self, names: _Names, is_query: bool = False) -> None:
-        """Step over a bracket."""
+        """Step over a bracket; parentheses that hold nothing but others are one."""
         cursor = self.cursor
-        end = self.closing[cursor.at]
+        end = inner = self.closing[cursor.at]
         cursor.at += 1
-        if is_query or self._holds_query(end):
-            self.query(end, names, (cursor.at, end))
+        while cursor.sees("(") and self.closing[cursor.at] == inner - 1:
+            inner -= 1
+            cursor.at += 1
+        if is_query or self._holds_query(inner):
+            self.query(inner, names, (cursor.at, inner))
         else:
-            self.expression(end, names)
+            self.expression(inner, names)
         cursor.at = min(end + 1, self.size)
 
     def _holds_query(self, end: int) -> bool:

@@ -16,8 +16,11 @@ import fastavro
 import pytest
 
 from rowmerge.errors import CorruptLog, RowmergeError
-from rowmerge.iceberg import manifests
+from rowmerge.iceberg import DirectoryOperations, IcebergTable, manifests
+from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.storage.cache import Cache
+from rowmerge.storage.store import Storage
+from tests.golden.iceberg.tables import NAMES, copied
 from tests.support.suites import examples
 from tests.unit.delta.small_tables import live_rows
 from tests.unit.iceberg.lake import Lake
@@ -77,21 +80,27 @@ def delete_manifest(folder: Path) -> Path:
 def read_everything(folder: Path) -> list[int]:
     """The ids of the newest version, after everything that reads metadata was called."""
     lake = Lake(folder)
-    snapshot = lake.table.snapshot()
-    assert len(snapshot.schema) >= 0
-    assert snapshot.stored_schema is not None
-    assert snapshot.partitioning is not None and snapshot.ordering is not None and snapshot.partition_columns is not None
-    assert snapshot.rules is not None
-    assert snapshot.files(snapshot.schema.names).num_rows >= 0
-    assert len(lake.table.history()) >= 0
+    snapshot = read_metadata(lake.table)
     return sorted(live_rows(snapshot)["id"].to_pylist(), key=str) if "id" in snapshot.schema.names else []
 
 
-def outcome(folder: Path) -> list[int] | RowmergeError:
+def read_metadata(table: IcebergTable) -> IcebergSnapshot:
+    """The newest version, after everything that reads metadata was called."""
+    snapshot = table.snapshot()
+    assert snapshot.stored_schema is not None and snapshot.rules is not None
+    assert snapshot.partitioning is not None and snapshot.ordering is not None and snapshot.partition_columns is not None
+    files = snapshot.files(snapshot.schema.names)
+    assert len(snapshot.row_origins(files["path"].to_pylist())) == files.num_rows
+    assert len(table.history()) >= 0
+    return snapshot
+
+
+def problem_of(read: Callable[[], object]) -> Exception | None:
     try:
-        return read_everything(folder)
-    except RowmergeError as error:
+        read()
+    except Exception as error:  # noqa: BLE001 - an error of another kind is what the tests look for
         return error
+    return None
 
 
 # ------------------------------------------------------------------ bytes
@@ -133,7 +142,8 @@ def test_any_bytes_changed_are_a_result_or_an_error_that_names_the_file(folder: 
             damaged[random_.randrange(len(damaged))] = random_.randrange(256)
         path.write_bytes(damaged)
         manifests._cache = Cache(1_000_000)
-        assert isinstance(outcome(folder), list | RowmergeError)
+        problem = problem_of(lambda: read_everything(folder))
+        assert problem is None or isinstance(problem, RowmergeError), repr(problem)
 
 
 # ------------------------------------------------------------------ fields of metadata
@@ -167,12 +177,28 @@ def test_odd_fields_of_metadata_are_a_result_or_an_error_that_names_the_file(fol
     random.Random(5).shuffle(cases)
     for place, new in cases[: examples(gate=400, full=len(cases))]:
         path.write_text(json.dumps(changed(content, place, new)))
-        try:
-            found = outcome(folder)
-        except Exception as error:
-            raise AssertionError(f"{place} = {new!r}") from error
-        if isinstance(found, CorruptLog):
-            assert found.path.startswith(f"file://{folder}")
+        check(problem_of(lambda: read_everything(folder)), folder, f"{place} = {new!r}")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_odd_fields_of_other_writers_metadata_are_a_result_or_an_error_that_names_the_file(name: str, tmp_path: Path) -> None:
+    path = Path(copied(name, tmp_path))
+    is_compressed = ".gz." in path.name
+    content = json.loads(gzip.decompress(path.read_bytes()) if is_compressed else path.read_bytes())
+    cases = [(place, new) for place in places(content) for new in (..., *ODD_VALUES)]
+    random.Random(name).shuffle(cases)
+    table = IcebergTable(DirectoryOperations(Storage(str(tmp_path)), "s.t"), "s.t")
+    assert read_metadata(table) is not None
+    for place, new in cases[: examples(gate=8, full=200)]:
+        text = json.dumps(changed(content, place, new)).encode()
+        path.write_bytes(gzip.compress(text) if is_compressed else text)
+        check(problem_of(lambda: read_metadata(table)), tmp_path, f"{place} = {new!r}")
+
+
+def check(problem: Exception | None, folder: Path, case: str) -> None:
+    assert problem is None or isinstance(problem, RowmergeError), f"{case}: {problem!r}"
+    if isinstance(problem, CorruptLog):
+        assert problem.path.startswith(f"file://{folder}"), f"{case}: {problem!r}"
 
 
 NEEDED = ["format-version", "table-uuid", "location", "last-column-id", "schemas", "current-schema-id", "partition-specs", "sort-orders"]

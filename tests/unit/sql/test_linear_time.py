@@ -166,7 +166,7 @@ def test_expressions_may_be_nested_as_deep_as_spark_takes_them(name: str) -> Non
         ("select (", ")"),
         ("select * from t where a in (", ")"),
         ("with a as (", ") select 1"),
-        ("select f((", "))"),
+        ("select f((((", "))))"),
     ],
 )
 def test_queries_are_nested_up_to_a_stated_depth(opening: str, closing: str) -> None:
@@ -175,7 +175,7 @@ def test_queries_are_nested_up_to_a_stated_depth(opening: str, closing: str) -> 
 
     assert "`v`" in bind(nested(DEEPEST - 1), lambda reference: "`v`")
     with pytest.raises(UnsupportedStatement, match=f"nested more than {DEEPEST} levels deep"):
-        bind(nested(DEEPEST), lambda reference: "`v`")
+        bind(nested(DEEPEST + 1), lambda reference: "`v`")
 
 
 def test_relations_in_parentheses_are_nested_up_to_a_stated_depth() -> None:
