@@ -1,4 +1,7 @@
-"""Every error the engine raises: one tree, each with its fields and a sentence that ends with what to do."""
+"""Every error the engine raises: one tree, each with its fields and a sentence that ends with what to do.
+
+The docstrings make docs/errors.md: the cause, a paragraph `Remedy: …`, and the fields.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ from difflib import get_close_matches
 
 
 class RowmergeError(Exception):
-    """Anything the engine raises on purpose.
+    """Raised when the engine rejects or cannot complete a statement: the base class of all its errors.
 
-    `message` is the whole sentence for a person; subclasses add the fields a program needs.
+    Remedy: Follow the last sentence of the message, which says what to do.
+
+    `message` is the whole text for a person. Subclasses add the fields that a program needs.
     """
 
     def __init__(self, message: str) -> None:
@@ -21,7 +26,12 @@ class RowmergeError(Exception):
 
 
 class StatementError(RowmergeError):
-    """The text of a statement is at fault. `line` and `column` count from 1."""
+    """Raised when the text of a statement is at fault.
+
+    Remedy: Correct the text at the position that the message marks.
+
+    `line` and `column` give the position, counted from 1.
+    """
 
     def __init__(self, reason: str, *, text: str = "", line: int = 1, column: int = 1) -> None:
         self.reason, self.text, self.line, self.column = reason, text, line, column
@@ -29,22 +39,36 @@ class StatementError(RowmergeError):
 
 
 class Unparsable(StatementError):
-    """The statement does not follow the grammar."""
+    """Raised when a statement does not follow the grammar.
+
+    Remedy: Correct the statement at the marked position. docs/sql.md lists every form.
+    """
 
 
 class UnsupportedStatement(StatementError):
-    """The statement is understood and refused by name."""
+    """Raised when the engine understands a statement but does not support it.
+
+    Remedy: Write the statement without the construct that the message names.
+    """
 
 
 # ------------------------------------------------------------------ planning
 
 
 class PlanError(RowmergeError):
-    """The statement is well formed, but does not fit the tables it names."""
+    """Raised when a well-formed statement does not fit the tables that it names.
+
+    Remedy: Correct the statement or change the table, as the message says.
+    """
 
 
 class UnknownColumn(PlanError):
-    """A name that is no column where it stands; `candidates` are the columns there are, `advice` a sentence on what else may be meant."""
+    """Raised when a statement names a column that does not exist in that place.
+
+    Remedy: Use one of the columns that the message lists, or add the column to the table.
+
+    `candidates` are the columns that exist. `where` names the place.
+    """
 
     def __init__(self, name: str, candidates: Sequence[str], *, where: str = "", advice: str = "") -> None:
         self.name, self.candidates, self.where = name, tuple(candidates), where
@@ -53,7 +77,12 @@ class UnknownColumn(PlanError):
 
 
 class AmbiguousColumn(PlanError):
-    """A name that more than one table of the statement has."""
+    """Raised when more than one table of the statement has a column of this name.
+
+    Remedy: Put the alias of the table before the column.
+
+    `choices` are the columns that the name may mean.
+    """
 
     def __init__(self, name: str, choices: Sequence[str]) -> None:
         self.name, self.choices = name, tuple(choices)
@@ -62,18 +91,29 @@ class AmbiguousColumn(PlanError):
 
 
 class TypeMismatch(PlanError):
-    """A value cannot be stored in its column, or an expression mixes types that do not go together."""
+    """Raised when a value cannot be stored in its column, or when an expression combines incompatible types.
+
+    Remedy: Cast the value to a type that the message names, or change the type of the column.
+    """
 
 
 # ------------------------------------------------------------------ rows
 
 
 class RowError(RowmergeError):
-    """The rows of one run of a statement break a rule; nothing was written."""
+    """Raised when rows of a statement violate a rule. Nothing is written.
+
+    Remedy: Correct or filter these rows in the source, and run the statement again.
+    """
 
 
 class MultipleSourceRowsMatch(RowError):
-    """Two source rows would change one target row (`keys`: some of the offending key values, as text)."""
+    """Raised when more than one source row of a MERGE matches the same target row.
+
+    Remedy: Make the source unique on the ON condition, for example with `row_number()`. In dbt, set `merge_deduplicate_by`.
+
+    `keys` are some of the duplicate key values, as text. `duplicates` is the number of affected target rows.
+    """
 
     def __init__(self, table: str, keys: Sequence[str], duplicates: int) -> None:
         self.table, self.keys, self.duplicates = table, tuple(keys), duplicates
@@ -86,9 +126,12 @@ class MultipleSourceRowsMatch(RowError):
 
 
 class ConstraintViolated(RowError):
-    """A row breaks a constraint of the table (`constraint`: its name and expression; `sample`: one such row, shortened).
+    """Raised when rows violate a constraint of the table. Nothing is written.
 
-    `existing`: so many rows of the table break a constraint that it was about to get.
+    Remedy: Correct or filter the rows. Before a new constraint is added, correct or delete the rows in the table that violate it.
+
+    `constraint` is the name and expression, `sample` one such row, shortened. `existing` counts the rows in the table that violate a
+    constraint that the statement adds.
     """
 
     def __init__(self, table: str, constraint: str, sample: str = "", *, existing: int = 0) -> None:
@@ -100,7 +143,12 @@ class ConstraintViolated(RowError):
 
 
 class ConstraintNotFound(PlanError):
-    """A constraint that the table does not have; `candidates` are those it has."""
+    """Raised when a statement drops a constraint that the table does not have.
+
+    Remedy: Name one of the constraints that the message lists, or add IF EXISTS.
+
+    `candidates` are the constraints of the table.
+    """
 
     def __init__(self, table: str, constraint: str, candidates: Sequence[str]) -> None:
         self.table, self.constraint, self.candidates = table, constraint, tuple(candidates)
@@ -109,18 +157,29 @@ class ConstraintNotFound(PlanError):
 
 
 class ValueOutOfRange(RowError):
-    """A value does not fit its column's type (ANSI store assignment)."""
+    """Raised when a value does not fit the type of its column (ANSI store assignment). Nothing is written.
+
+    Remedy: Correct the value in the source, or widen the type of the column.
+    """
 
 
 # ------------------------------------------------------------------ tables
 
 
 class TableError(RowmergeError):
-    """Something about a table, a view or a schema, rather than about the statement."""
+    """Raised when a table, a view, a function or a schema prevents a statement, rather than its text.
+
+    Remedy: Follow the message, which names the object and the next step.
+    """
 
 
 class TableNotFound(TableError):
-    """No table or view of this name; `candidates` are names that exist."""
+    """Raised when no table or view has this name.
+
+    Remedy: Check the name with SHOW TABLES, or create the table first.
+
+    `candidates` are names that exist.
+    """
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
         self.name, self.candidates = name, tuple(candidates)
@@ -128,7 +187,12 @@ class TableNotFound(TableError):
 
 
 class FunctionNotFound(TableError):
-    """No function of this name, neither Spark's nor the warehouse's; `candidates` are those of its schema."""
+    """Raised when neither Spark nor the warehouse has a function of this name.
+
+    Remedy: Check the name with SHOW USER FUNCTIONS. CHECK, DEFAULT and GENERATED expressions accept only functions of Spark.
+
+    `candidates` are the functions of the schema.
+    """
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
         self.name, self.candidates = name, tuple(candidates)
@@ -137,7 +201,12 @@ class FunctionNotFound(TableError):
 
 
 class SchemaNotFound(TableError):
-    """No schema of this name."""
+    """Raised when no schema has this name.
+
+    Remedy: Check the name, or create the schema with CREATE SCHEMA.
+
+    `candidates` are the schemas that exist.
+    """
 
     def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
         self.name, self.candidates = name, tuple(candidates)
@@ -145,11 +214,19 @@ class SchemaNotFound(TableError):
 
 
 class AlreadyExists(TableError):
-    """A table, view or schema of this name exists already."""
+    """Raised when a table, view, function or schema of this name exists already.
+
+    Remedy: Choose another name, add IF NOT EXISTS or OR REPLACE, or drop the existing object first.
+    """
 
 
 class AppendOnly(TableError):
-    """The table takes new rows only (`operation`: what would have removed or changed rows)."""
+    """Raised when a statement would remove or change rows of an append-only table.
+
+    Remedy: Only insert, or set the table property `delta.appendOnly` to `false` first.
+
+    `operation` is the rejected operation.
+    """
 
     def __init__(self, table: str, operation: str) -> None:
         self.table, self.operation = table, operation
@@ -160,11 +237,19 @@ class AppendOnly(TableError):
 
 
 class VersionNotFound(TableError):
-    """A version or a time that the table's history does not hold."""
+    """Raised when the history of a table has no such version, time, branch or tag.
+
+    Remedy: Choose a version that DESCRIBE HISTORY lists, or a branch or tag that the message lists.
+    """
 
 
 class ChangesNotRecorded(TableError):
-    """The change rows of a version (`version`) that the table did not keep."""
+    """Raised when a query asks for change rows of a version that did not record them.
+
+    Remedy: Begin at a later version. Set `delta.enableChangeDataFeed` to `true` to record the changes of future versions.
+
+    `version` is the first version without change rows.
+    """
 
     def __init__(self, table: str, version: int, advice: str) -> None:
         self.table, self.version = table, version
@@ -172,7 +257,12 @@ class ChangesNotRecorded(TableError):
 
 
 class IncompatibleSchemaChange(TableError):
-    """The columns of an older version (`version`) cannot be read as the newer ones."""
+    """Raised when rows of an older version do not fit the current columns of the table.
+
+    Remedy: Choose a range of versions that begins later.
+
+    `version` is the version whose rows do not fit, `reason` names the columns.
+    """
 
     def __init__(self, table: str, version: int, reason: str, advice: str) -> None:
         self.table, self.version, self.reason = table, version, reason
@@ -180,7 +270,12 @@ class IncompatibleSchemaChange(TableError):
 
 
 class UnsupportedTableFeature(TableError):
-    """The table needs something that this release does not honour; `feature` is the format's own name for it."""
+    """Raised when a table needs a feature that this release does not support.
+
+    Remedy: Switch the feature off for the table, as the message says, or use an engine that supports it.
+
+    `feature` is the name of the feature in the table format, `action` what was rejected.
+    """
 
     def __init__(self, table: str, feature: str, *, action: str, advice: str) -> None:
         self.table, self.feature, self.action = table, feature, action
@@ -188,7 +283,10 @@ class UnsupportedTableFeature(TableError):
 
 
 class RowsMustStay(UnsupportedTableFeature):
-    """A statement would write rows again that must stay in the file that holds them."""
+    """Raised when a statement would rewrite rows whose ids depend on the file that contains them.
+
+    Remedy: Switch the feature off for this table, or use an engine that preserves the ids.
+    """
 
     def __init__(self, table: str, feature: str, action: str) -> None:
         advice = "Rows would lose their ids. Switch the feature off for this table, or use an engine that keeps the ids."
@@ -196,7 +294,12 @@ class RowsMustStay(UnsupportedTableFeature):
 
 
 class CorruptLog(TableError):
-    """A metadata file of a table is unreadable; `path` is the file, `line` counts from 1 in a file with one JSON value per line."""
+    """Raised when a metadata file of a table is unreadable.
+
+    Remedy: Restore the file from a backup, or read an older version.
+
+    `path` is the file. `line` counts from 1 in a file with one JSON value per line.
+    """
 
     def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
         self.path, self.reason, self.line = path, reason, line
@@ -207,7 +310,12 @@ class CorruptLog(TableError):
 
 
 class ChecksumMismatch(CorruptLog):
-    """A version that the log gives is not the one that its checksum file records; `path` is the checksum file."""
+    """Raised when a version that is read in full is not the one that its checksum file records.
+
+    Remedy: Restore the log from a backup. `SET spark.databricks.delta.checksum.mismatch.fatal = false` makes it a warning.
+
+    `path` is the checksum file.
+    """
 
     def __init__(self, path: str, version: int, differences: Sequence[str]) -> None:
         self.version, self.differences = version, tuple(differences)
@@ -220,7 +328,12 @@ class ChecksumMismatch(CorruptLog):
 
 
 class MissingDataFile(TableError):
-    """A file that the table's current version lists is gone; `path` is the file."""
+    """Raised when a data file of the table's current version is missing.
+
+    Remedy: Restore the file, or read a version that does not need it (VERSION AS OF).
+
+    `path` is the file.
+    """
 
     def __init__(self, table: str, path: str) -> None:
         self.table, self.path = table, path
@@ -231,7 +344,12 @@ class MissingDataFile(TableError):
 
 
 class LiveFileProtected(TableError):
-    """A deletion would have removed a file that the table needs; nothing was deleted. `path` is the file."""
+    """Raised when a deletion would remove a file that the table needs. Nothing is deleted.
+
+    Remedy: Check whether two paths of the metadata name this file, by a symbolic link or percent-encoding. Report the statement.
+
+    `path` is the file.
+    """
 
     def __init__(self, location: str, path: str) -> None:
         self.location, self.path = location, path
@@ -242,7 +360,12 @@ class LiveFileProtected(TableError):
 
 
 class FilesNotFound(TableError):
-    """Where a query reads files without a table, there are none; `source` is what the query calls them, `wanted` what should be there."""
+    """Raised when a query reads files or a table by path, and the path has none.
+
+    Remedy: Check the path and the format.
+
+    `source` is the name of the files in the query, `wanted` what is missing there.
+    """
 
     def __init__(self, source: str, wanted: str, advice: str) -> None:
         self.source, self.wanted = source, wanted
@@ -250,7 +373,12 @@ class FilesNotFound(TableError):
 
 
 class UnreadableDataFile(TableError):
-    """A file that the table's current version lists is damaged; `path` is the file."""
+    """Raised when a data file of the table's current version is damaged.
+
+    Remedy: Restore the file from a backup, or read a version that does not need it (VERSION AS OF).
+
+    `path` is the file.
+    """
 
     def __init__(self, table: str, path: str, reason: str) -> None:
         self.table, self.path, self.reason = table, path, reason
@@ -264,9 +392,12 @@ class UnreadableDataFile(TableError):
 
 
 class CommitConflict(RowmergeError):
-    """Another commit won the race and cannot go together with this one. Cleanable: nothing of ours is visible.
+    """Raised when another commit came first and both cannot stand. Nothing of the statement is visible.
 
-    `version` and `operation` tell the winner; `earlier` are the conflicts of the attempts before this one, oldest first.
+    Remedy: Run the statement again. If conflicts are frequent, raise the table property `rowmerge.commit.retry.num-retries`, or let
+    concurrent statements change different partitions. docs/conflicts.md shows which statements conflict.
+
+    `version` and `operation` describe the other commit. `earlier` are the conflicts of earlier attempts, oldest first.
     """
 
     rule = "conflicts with this one"
@@ -291,38 +422,77 @@ class CommitConflict(RowmergeError):
 
 
 class ConcurrentAppend(CommitConflict):
+    """Raised when the other commit added rows that the statement would have read.
+
+    Remedy: Run the statement again. It then reads these rows.
+    """
+
     rule = "added files that this statement would have read"
 
 
 class ConcurrentDeleteRead(CommitConflict):
+    """Raised when the other commit removed rows or files that the statement read.
+
+    Remedy: Run the statement again. It then reads the table without them.
+    """
+
     rule = "removed files that this statement read"
 
 
 class ConcurrentDeleteDelete(CommitConflict):
+    """Raised when the other commit removed rows or files that the statement removes or changes, too.
+
+    Remedy: Run the statement again. It then changes only what is left.
+    """
+
     rule = "removed files that this statement removes too"
 
 
 class MetadataChanged(CommitConflict):
+    """Raised when the table's schema or properties changed, or when the table was dropped or created anew.
+
+    Remedy: Check that the statement fits the table as it is now, and run it again.
+    """
+
     rule = "changed the table's schema or properties"
 
 
 class ProtocolChanged(CommitConflict):
+    """Raised when the other commit changed the table's protocol.
+
+    Remedy: Run the statement again.
+    """
+
     rule = "changed the table's protocol"
 
 
 class ConcurrentTransaction(CommitConflict):
+    """Raised when the other commit wrote the same application transaction.
+
+    Remedy: Run the statement again with the same idempotency key. It then returns the result of the other commit.
+    """
+
     rule = "wrote the same application transaction"
 
 
 class CommitStateUnknown(RowmergeError):
-    """A put failed in a way that leaves open whether it happened. Never clean up after it."""
+    """Raised when a failure of storage or of a catalog leaves open whether a commit happened. Files of the statement stay.
+
+    Remedy: Look at DESCRIBE HISTORY, or at SHOW TABLES after a CREATE, before you run the statement again. A statement with an idempotency
+    key can be run again at once. Delete no files by hand, because the commit may need them: VACUUM deletes those that no version needs.
+    """
 
 
 # ------------------------------------------------------------------ surroundings
 
 
 class StorageError(RowmergeError):
-    """Storage refused or failed; `path` is where."""
+    """Raised when storage rejected a request or failed.
+
+    Remedy: Check that the path exists, that you may write there, and that `storage_options` are right. Then run the statement again.
+
+    `path` is the location of the failure.
+    """
 
     def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
         self.path, self.reason = path, reason
@@ -330,7 +500,12 @@ class StorageError(RowmergeError):
 
 
 class CatalogFailed(StorageError):
-    """A catalog refused or could not be reached (`path`: its name); what it was asked for did not happen."""
+    """Raised when a catalog rejected a request or could not be reached. The request had no effect.
+
+    Remedy: Check that the catalog runs, and check its configuration and your permissions.
+
+    `path` is the name of the catalog.
+    """
 
     def __init__(self, catalog: str, doing: str, reason: str) -> None:
         self.path, self.reason = catalog, reason
@@ -339,11 +514,19 @@ class CatalogFailed(StorageError):
 
 
 class ConfigurationError(RowmergeError):
-    """An argument of `connect`, a table property or an environment is wrong."""
+    """Raised when an argument of `connect`, a table property or the environment is wrong.
+
+    Remedy: Correct the setting that the message names.
+    """
 
 
 class SparkTooOld(ConfigurationError):
-    """Report that a feature needs a newer version of PySpark, or of the session's Spark, than the one that runs."""
+    """Raised when a feature needs a newer version of PySpark, or of the session's Spark, than the one that runs.
+
+    Remedy: Install the version that the message names.
+
+    `component` is what is too old, `oldest` the version that it needs.
+    """
 
     def __init__(self, component: str, version: str, oldest: str, feature: str, advice: str) -> None:
         self.component, self.version, self.oldest, self.feature = component, version, oldest, feature
@@ -351,7 +534,10 @@ class SparkTooOld(ConfigurationError):
 
 
 class SparkFailed(RowmergeError):
-    """Spark stopped a statement for a reason that is not one of the errors above; the message is Spark's."""
+    """Raised when Spark stops a statement for a reason that no other error covers. The message is Spark's.
+
+    Remedy: Correct what the message of Spark names. Nothing is written.
+    """
 
 
 def _near(name: str, candidates: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ _PACKAGES: Mapping[str, ModuleType] = {
     "iceberg": duckdb_extension_iceberg,
 }
 _DELTA = ("delta",)
+_VERSION = re.compile(r"v(\d+)\..*metadata\.json(\.gz)?")
 _ICEBERG = ("parquet", "avro", "iceberg")
 
 
@@ -75,7 +76,7 @@ def newest_metadata(location: str) -> str:
     """
     if location.endswith(".json"):
         return location
-    files = {int(m[1]): f for f in (Path(_folder(location)) / "metadata").iterdir() if (m := re.match(r"v(\d+)\..*metadata\.json", f.name))}
+    files = {int(m[1]): f for f in (Path(_folder(location)) / "metadata").iterdir() if (m := _VERSION.fullmatch(f.name))}
     return str(files[max(files)])
 
 

@@ -31,7 +31,10 @@ _SHIFTS = (7 * _BYTES).astype(np.uint64)
 
 
 class UnknownType(Exception):
-    """A type of Avro's that manifests have no use for."""
+    """Raised when a manifest has a codec or a type that the decoder of blocks does not support.
+
+    Remedy: None is needed. The engine decodes the manifest with fastavro instead.
+    """
 
 
 @dataclass(frozen=True)

@@ -191,7 +191,10 @@ def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Str
 
 
 class TooManyRows(Exception):
-    """More than FOUND_ROWS rows have a key of the source, or they take more than FOUND_BYTES."""
+    """Raised when more than FOUND_ROWS rows have a key of the source, or when they take more than FOUND_BYTES.
+
+    Remedy: None is needed. Spark joins the whole table instead.
+    """
 
 
 @dataclass(frozen=True)

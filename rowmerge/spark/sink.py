@@ -31,7 +31,12 @@ _HANDING_TASKS, _HANDED_OVER = 64, 1024 * 1024
 
 
 class UnreadableFile(Exception):
-    """A data file that cannot be read, and why; None for one that is missing. The text finds its way through Spark to the driver."""
+    """Raised when an executor cannot read a data file.
+
+    Remedy: None is needed. The text travels through Spark to the driver, which raises `MissingDataFile` or `UnreadableDataFile`.
+
+    `reason` is None for a missing file.
+    """
 
     def __init__(self, path: str, reason: str | None) -> None:
         self.path, self.reason = path, reason

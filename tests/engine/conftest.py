@@ -50,11 +50,11 @@ def bare_session(spark: SparkSession, tmp_path: Path) -> Iterator[rowmerge.Sessi
             spark.catalog.dropTempView(view["viewName"])
 
 
-def assert_independent_readers_agree(session: rowmerge.Session) -> None:
-    """Every table of the warehouse holds the same rows for us, for delta-rs or pyiceberg, and for DuckDB."""
+def assert_independent_readers_agree(session: rowmerge.Session, only: str | None = None) -> None:
+    """Every table of the warehouse holds the same rows for us, for delta-rs or pyiceberg, and for DuckDB; with `only`, tables of a name."""
     for schema in session.schemas():
         for relation in session.relations(schema):
-            if relation.kind == "table":
+            if relation.kind == "table" and only in (None, relation.name):
                 described = session.describe(schema, relation.name)
                 name = f"{backquote(schema)}.{backquote(relation.name)}"
                 ours = session.table(name).toArrow()

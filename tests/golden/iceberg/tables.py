@@ -130,7 +130,7 @@ def _relocated(record: Any, moved: Callable[[str], str]) -> Any:
     """A manifest list's entry, or a manifest's: partition values and bounds are no paths, except for the bounds of position deletes."""
     if "manifest_path" in record:
         path = moved(record["manifest_path"])
-        return {**record, "manifest_path": path, "manifest_length": Path(path).stat().st_size}
+        return {**record, "manifest_path": path, "manifest_length": Path(path.removeprefix("file://")).stat().st_size}
     data = {**record["data_file"], "file_path": moved(record["data_file"]["file_path"])}
     if data.get("referenced_data_file"):
         data["referenced_data_file"] = moved(data["referenced_data_file"])

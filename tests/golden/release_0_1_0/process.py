@@ -1,0 +1,238 @@
+"""A process of release 0.1.0 beside the tests: it runs commands on a warehouse, and stops at storage calls to let others act.
+
+This file is the program of both sides. `OldProcess` starts it with the code of the commit of 0.1.0, which it takes from the history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.changes.commit import Attempt, commit_with_retry
+from rowmerge.changes.result import RowChanges, Timings
+from rowmerge.errors import RowmergeError
+from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition
+from tests.unit.changes.operations import written
+from tests.unit.delta.small_tables import ID_NAME, live_rows
+
+COMMIT = "7d3484c"
+"""The commit of release 0.1.0."""
+ROOT = Path(__file__).parents[3]
+SPARK = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1", "spark.ui.enabled": "false"}
+
+
+class Commands:
+    """What a process does to tables with columns `id` and `name` in a schema `s`. Only `sql` needs Spark."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.catalog = DirectoryCatalog(storage)
+        self.catalog.create_schema("s", if_not_exists=True)
+        self._session: Any = None
+
+    def create(self, name: str, format_: str, properties: dict[str, str]) -> str:
+        table = self.catalog.table_at("s", name, format_)
+        return _text(table.create(TableDefinition(ID_NAME, (), properties, None), Change("CREATE TABLE")))
+
+    def append(self, name: str, ids: Sequence[int]) -> str:
+        """Append a file in one attempt."""
+        return self._attempt(name, lambda base: Change("WRITE", files=FileChanges(written(base, ids)), reads=Reads()))
+
+    def append_each(self, name: str, ids: Sequence[int]) -> str:
+        """Append a file for each id, planned again after a conflict, as a statement is."""
+        table = self.catalog.open("s", name)
+        for id_ in ids:
+            commit_with_retry(table, lambda id_=id_: _attempt(table, id_), Timings())  # type: ignore[misc]
+        return "done"
+
+    def remove(self, name: str) -> str:
+        """Delete all rows that the table has now, with their files."""
+
+        def change(base: Snapshot) -> Change:
+            paths = tuple(base.files()["path"].to_pylist())
+            return Change("DELETE", files=FileChanges((), paths), reads=Reads(frozenset(paths)))
+
+        return self._attempt(name, change)
+
+    def define(self, name: str) -> str:
+        """Set a property."""
+        return self._attempt(name, lambda base: Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"owner": "tests"})))
+
+    def drop(self, name: str) -> str:
+        self.catalog.drop_table("s", name)
+        return "dropped"
+
+    def ids(self, name: str) -> list[int]:
+        return sorted(live_rows(self.catalog.open("s", name).snapshot())["id"].to_pylist())
+
+    def relations(self) -> list[str]:
+        return [relation.name for relation in self.catalog.relations("s")]
+
+    def sql(self, text: str) -> list[list[Any]]:
+        """Run a statement on a Spark of this process, and return its rows as text."""
+        if self._session is None:
+            from rowmerge.session.embedded import start_spark
+            from rowmerge.session.session import Session
+
+            self._session = Session(self.catalog, start_spark(SPARK), "s", "delta", owns_spark=True)
+        return [[str(value) for value in row] for row in self._session.sql(text).collect()]
+
+    def _attempt(self, name: str, change: Callable[[Snapshot], Change]) -> str:
+        table = self.catalog.open("s", name)
+        base = table.snapshot()
+        return _text(table.commit(base, change(base)))
+
+
+def _attempt(table: Table, id_: int) -> Attempt:
+    base = table.snapshot()
+    change = Change("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
+    return Attempt(base, change, RowChanges(), change.files.added)
+
+
+def _text(outcome: Outcome) -> str:
+    """Return `Committed` or `Unknown`, or the class and the text of a conflict."""
+    if isinstance(outcome, Conflicted):
+        return f"{type(outcome.conflict).__name__}: {outcome.conflict.message}"
+    return type(outcome).__name__
+
+
+class PausingStorage(Storage):
+    """Storage that stops once, before the next call of a name on a path that contains a text, until a line names the next stop."""
+
+    pause: ClassVar[Sequence[str] | None] = None
+
+    def child(self, path: str) -> Storage:
+        return PausingStorage(f"{self.location}/{path}")
+
+    def at(self, location: str) -> Storage:
+        return PausingStorage(location)
+
+    def get(self, path: str) -> bytes:
+        self._stop("get", path)
+        return super().get(path)
+
+    def put(self, path: str, data: bytes) -> None:
+        self._stop("put", path)
+        super().put(path, data)
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        self._stop("put_if_absent", path)
+        return super().put_if_absent(path, data)
+
+    def exists(self, path: str) -> bool:
+        self._stop("exists", path)
+        return super().exists(path)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._stop("delete", path)
+            super().delete([path])
+
+    def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        self._stop("list", prefix)
+        return super().list(prefix, after=after)
+
+    @classmethod
+    def _stop(cls, call: str, path: str) -> None:
+        if cls.pause is not None and cls.pause[0] == call and cls.pause[1] in path:
+            cls.pause = None
+            _send({"paused": f"{call} {path}"})
+            cls.pause = json.loads(sys.stdin.readline())
+
+
+def _send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+class OldProcess:
+    """A process that runs `Commands` with the code of 0.1.0."""
+
+    def __init__(self, checkout: Path, warehouse: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(checkout / Path(__file__).relative_to(ROOT)), warehouse],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *(path for path in sys.path if path and Path(path) != ROOT)])},
+        )
+        assert self._receive() == {"ready": str(checkout / "rowmerge")}
+
+    def run(self, command: str, *arguments: object) -> Any:
+        self.start(command, *arguments)
+        return self.result()
+
+    def start(self, command: str, *arguments: object, pause: tuple[str, str] | None = None) -> None:
+        """Begin a command. With `pause` (storage call, text in its path), return when the process has stopped there."""
+        self._write({"command": command, "arguments": arguments, "pause": pause})
+        if pause is not None:
+            self._await_pause()
+
+    def resume(self) -> Any:
+        """Let a command that has stopped go on. Return its result."""
+        self._write(None)
+        return self.result()
+
+    def kill_at(self, call: str, text: str) -> None:
+        """Let a command that has stopped go on, up to another storage call, and kill the process there."""
+        self._write((call, text))
+        self._await_pause()
+        self.kill()
+
+    def result(self) -> Any:
+        """Return the result of a command, or the class of the error that it raised."""
+        return self._receive()["result"]
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _await_pause(self) -> None:
+        message = self._receive()
+        assert "paused" in message, message
+
+    def _write(self, message: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(message) + "\n")
+        self._process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        message: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return message
+
+
+def check_out(folder: Path) -> Path:
+    """Put the code of 0.1.0 into a folder, with this file. Raises CalledProcessError where the history does not have the commit."""
+    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT, "rowmerge", "tests/unit"], check=True, capture_output=True).stdout
+    subprocess.run(["tar", "--extract", "--directory", str(folder)], input=archive, check=True)
+    copy = folder / Path(__file__).relative_to(ROOT)
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(Path(__file__).read_bytes())
+    return folder
+
+
+def main(warehouse: str) -> None:
+    import rowmerge
+
+    commands = Commands(PausingStorage(warehouse))
+    _send({"ready": str(Path(rowmerge.__file__).parent)})
+    for line in sys.stdin:
+        request = json.loads(line)
+        PausingStorage.pause = request["pause"]
+        try:
+            result = getattr(commands, request["command"])(*request["arguments"])
+        except RowmergeError as error:
+            result = type(error).__name__
+        _send({"result": result})
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

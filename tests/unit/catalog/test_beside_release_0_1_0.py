@@ -1,0 +1,263 @@
+"""A process of release 0.1.0 beside this one loses no rows and adds none to other tables, or its own checks reject its commit."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import deltalake
+import pytest
+
+from rowmerge.errors import TableNotFound
+from rowmerge.storage.store import Put, Storage
+from tests.golden.release_0_1_0.process import Commands, OldProcess, check_out
+from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+
+FORMATS = ("delta", "iceberg")
+CLEANED = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}
+PUT = {"delta": ("put_if_absent", "_delta_log/0"), "iceberg": ("put_if_absent", "metadata.json")}
+"""The storage call that makes a commit visible, by table format."""
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    try:
+        return check_out(tmp_path_factory.mktemp("release"))
+    except (subprocess.CalledProcessError, FileNotFoundError) as error:
+        pytest.skip(f"the code of release 0.1.0 is not in the history of this copy ({error})")
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> str:
+    return str(tmp_path / "warehouse")
+
+
+@pytest.fixture
+def old(checkout: Path, warehouse: str) -> Iterator[OldProcess]:
+    process = OldProcess(checkout, warehouse)
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def new(warehouse: str) -> Commands:
+    return Commands(Storage(warehouse))
+
+
+def made(new: Commands, format_: str, *ids: int, properties: dict[str, str] | None = None) -> None:
+    """Create the table `t` with a file for each id."""
+    assert new.create("t", format_, properties or {}) == "Committed"
+    new.append_each("t", ids)
+
+
+def assert_rows(warehouse: str, format_: str, ids: list[int]) -> None:
+    """A new process, and other readers, read these rows."""
+    assert Commands(Storage(warehouse)).ids("t") == ids
+    folder = f"{warehouse}/s/t"
+    readers = (read_with_delta_rs, read_with_duckdb) if format_ == "delta" else (read_with_pyiceberg, read_with_duckdb_iceberg)
+    for read in readers:
+        assert sorted(read(folder)["id"].to_pylist()) == ids, read.__name__
+
+
+# ------------------------------------------------------------------ commits on one table
+
+
+@pytest.mark.parametrize(("format_", "properties"), [("delta", {"delta.checkpointInterval": "5"}), ("iceberg", {}), ("iceberg", CLEANED)])
+def test_concurrent_commits_of_both_releases_are_all_there_once(
+    old: OldProcess, new: Commands, warehouse: str, format_: str, properties: dict[str, str]
+) -> None:
+    made(new, format_, 1, properties=properties)
+    old.start("append_each", "t", list(range(100, 125)))
+    new.append_each("t", list(range(200, 225)))
+    assert old.result() == "done"
+    ids = [1, *range(100, 125), *range(200, 225)]
+    assert_rows(warehouse, format_, ids)
+    assert old.run("ids", "t") == ids
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_each_release_finds_conflicts_with_commits_of_the_other(old: OldProcess, new: Commands, warehouse: str, format_: str) -> None:
+    made(new, format_, 1, 2)
+    old.start("remove", "t", pause=PUT[format_])
+    assert new.remove("t") == "Committed"
+    assert old.resume().startswith(("ConcurrentDeleteRead", "ConcurrentDeleteDelete"))
+    new.append_each("t", [3])
+    paused = Commands(ActingStorage(warehouse, PUT[format_][1], lambda: old.run("remove", "t")))
+    assert paused.remove("t").startswith(("ConcurrentDeleteRead", "ConcurrentDeleteDelete"))
+    assert_rows(warehouse, format_, [])
+
+
+class ActingStorage(Storage):
+    """Storage that lets others act once, before a conditional put of a path that contains a text."""
+
+    def __init__(self, location: str, text: str, act: Callable[[], object]) -> None:
+        super().__init__(location)
+        self._text, self._acts = text, [act]
+
+    def child(self, path: str) -> Storage:
+        child = ActingStorage(f"{self.location}/{path}", self._text, lambda: None)
+        child._acts = self._acts
+        return child
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        if self._acts and self._text in path:
+            self._acts.pop()()
+        return super().put_if_absent(path, data)
+
+
+# ------------------------------------------------------------------ cleanup of old metadata
+
+
+def test_a_commit_of_0_1_0_after_the_cleanup_of_iceberg_metadata_follows_the_newest_version(
+    old: OldProcess, new: Commands, warehouse: str
+) -> None:
+    made(new, "iceberg", 1, properties=CLEANED)
+    old.start("append", "t", [999], pause=PUT["iceberg"])
+    new.append_each("t", range(100, 106))
+    assert old.resume() == "Committed"
+    assert_rows(warehouse, "iceberg", [1, *range(100, 106), 999])
+
+
+def test_a_version_that_0_1_0_put_after_the_cleanup_of_iceberg_metadata_is_never_current(
+    old: OldProcess, new: Commands, warehouse: str
+) -> None:
+    made(new, "iceberg", 1, properties=CLEANED)
+    old.start("append", "t", [999], pause=PUT["iceberg"])
+    new.append_each("t", range(100, 106))
+    old.kill_at("exists", "_dropped.json")
+    assert list(Path(warehouse, "s/t/metadata").glob("v3.metadata.json"))
+    assert_rows(warehouse, "iceberg", [1, *range(100, 106)])
+    new.append_each("t", [200])
+    assert_rows(warehouse, "iceberg", [1, *range(100, 106), 200])
+
+
+def test_a_commit_of_0_1_0_below_a_checkpoint_of_a_cleaned_log_is_no_part_of_the_table(
+    old: OldProcess, new: Commands, warehouse: str
+) -> None:
+    """0.1.0 has no check for this. It reports a success, and no reader takes the rows for part of the table."""
+    made(new, "delta", 1, properties={"delta.logRetentionDuration": "interval 1 seconds"})
+    old.start("append", "t", [999], pause=PUT["delta"])
+    new.append_each("t", range(100, 110))
+    time.sleep(1.2)
+    theirs = deltalake.DeltaTable(f"{warehouse}/s/t")
+    theirs.create_checkpoint()
+    theirs.cleanup_metadata()
+    assert old.resume() == "Committed"
+    assert_rows(warehouse, "delta", [1, *range(100, 110)])
+    new.append_each("t", [200])
+    assert_rows(warehouse, "delta", [1, *range(100, 110), 200])
+
+
+# ------------------------------------------------------------------ DROP and CREATE of this release
+
+
+KINDS = {"append": ("append", "t", [999]), "remove": ("remove", "t"), "define": ("define", "t")}
+REJECTIONS = ("ProtocolChanged", "MetadataChanged", "TableNotFound")
+
+
+@pytest.mark.one_of("format_", "kind", keep=2)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_0_1_0_rejects_its_commit_on_a_table_that_this_release_dropped(
+    old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str
+) -> None:
+    made(new, format_, 1, 2)
+    old.start(*KINDS[kind], pause=PUT[format_])
+    new.drop("t")
+    assert old.resume().startswith(REJECTIONS)
+    assert Commands(Storage(warehouse)).relations() == []
+    made(Commands(Storage(warehouse)), format_, 7)
+    assert_rows(warehouse, format_, [7])
+
+
+@pytest.mark.one_of("format_", "kind", keep=2)
+@pytest.mark.parametrize("later", [0, 3])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_0_1_0_rejects_its_commit_on_a_table_that_this_release_created_anew(
+    old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str, later: int
+) -> None:
+    """The new table has more commits than the old one, or fewer."""
+    made(new, format_, 1, 2)
+    old.start(*KINDS[kind], pause=PUT[format_])
+    new.drop("t")
+    ids = list(range(10, 11 + later))
+    made(new, format_, *ids)
+    assert old.resume().startswith(REJECTIONS)
+    assert_rows(warehouse, format_, ids)
+    new.append_each("t", [50])
+    assert_rows(warehouse, format_, [*ids, 50])
+
+
+@pytest.mark.one_of("format_", "kind", keep=2)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_commit_of_0_1_0_from_long_before_the_drop_is_no_part_of_the_new_table(
+    old: OldProcess, new: Commands, warehouse: str, format_: str, kind: str
+) -> None:
+    """The drop deletes the versions after the base, so that their names are free again."""
+    made(new, format_, 1, 2)
+    old.start(*KINDS[kind], pause=PUT[format_])
+    new.append_each("t", [3, 4, 5])
+    new.drop("t")
+    made(new, format_, 7)
+    result = old.resume()
+    # A Delta commit below the version of the drop counts as done before the drop, which deleted its rows.
+    assert result == "Committed" if format_ == "delta" else result.startswith(REJECTIONS)
+    assert_rows(warehouse, format_, [7])
+    new.append_each("t", [8])
+    assert_rows(warehouse, format_, [7, 8])
+
+
+def test_an_iceberg_version_that_0_1_0_put_before_it_was_killed_is_no_part_of_the_new_table(
+    old: OldProcess, new: Commands, warehouse: str
+) -> None:
+    made(new, "iceberg", 1, 2)
+    old.start("append", "t", [999], pause=PUT["iceberg"])
+    new.append_each("t", [3, 4, 5])
+    new.drop("t")
+    made(new, "iceberg", 7)
+    old.kill_at("exists", "_dropped.json")
+    assert_rows(warehouse, "iceberg", [7])
+    new.append_each("t", [8])
+    assert_rows(warehouse, "iceberg", [7, 8])
+
+
+# ------------------------------------------------------------------ DROP and CREATE of 0.1.0
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_this_release_rejects_its_commit_on_a_table_that_0_1_0_dropped(
+    old: OldProcess, new: Commands, warehouse: str, format_: str, recreated: bool
+) -> None:
+    made(new, format_, 1, 2)
+
+    def drop() -> None:
+        old.run("drop", "t")
+        if recreated:
+            old.run("create", "t", format_, {})
+            old.run("append_each", "t", [10, 11])
+
+    late = Commands(ActingStorage(warehouse, PUT[format_][1], drop))
+    with pytest.raises(TableNotFound) if format_ == "iceberg" and not recreated else nullcontext():
+        assert not late.append("t", [999]).startswith("Committed")
+    if recreated:
+        assert_rows(warehouse, format_, [10, 11])
+    else:
+        assert Commands(Storage(warehouse)).relations() == []
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_a_drop_of_0_1_0_that_stops_is_finished_by_this_release_and_deletes_nothing_afterwards(
+    old: OldProcess, new: Commands, warehouse: str, format_: str
+) -> None:
+    made(new, format_, 1, 2)
+    old.start("drop", "t", pause=("delete", ".parquet"))
+    assert new.relations() == []
+    made(new, format_, 7, 8)
+    assert old.resume() == "dropped"
+    assert_rows(warehouse, format_, [7, 8])
