@@ -168,7 +168,10 @@ class Metadata:
 @lru_cache(maxsize=256)
 def _schema_of(text: str) -> Struct:
     try:
-        return schema_from_json(decode_json(text))
+        content = decode_json(text)
+        # A name with half of a surrogate pair is no UTF-8, which is an error of the same class.
+        compact(content).encode()
+        return schema_from_json(content)
     except UnknownType:
         raise
     except ValueError as error:

@@ -150,7 +150,10 @@ UUID = Fixed(16, uuid=True)
 
 
 class UnknownType(ValueError):
-    """A type in a schema is none that this release knows."""
+    """Raised when a schema has a type that this release does not know.
+
+    Remedy: Read the table with a newer release, or with the engine that wrote it.
+    """
 
 
 def type_from_json(value: Any) -> DataType:

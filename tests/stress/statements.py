@@ -251,10 +251,15 @@ class _Worker:
         chance = self.random.random()
         if chance < (0.004 if matters else 0.0005):
             os.kill(os.getpid(), signal.SIGKILL)
-        # A paused DROP meets another table in the place of its own.
-        if chance > (0.5 if self.is_dropping and matters else 0.9 if matters else 0.995):
-            self.connection.send(Stop(self.random.choice([0.01, 0.2, 1.2])))
-            os.kill(os.getpid(), signal.SIGSTOP)
+        if self.is_dropping and name == "put_if_absent" and chance > 0.5:
+            # A paused DROP meets another table in the place of its own.
+            self.stop(1.2)
+        elif chance > (0.9 if matters else 0.995):
+            self.stop(self.random.choice([0.01, 0.2, 1.2]))
+
+    def stop(self, seconds: float) -> None:
+        self.connection.send(Stop(seconds))
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def _storage_of(worker: _Worker) -> type[Storage]:
