@@ -151,12 +151,14 @@ def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
     """Return the checksum of a version, None without one. An unreadable one counts as missing, because a crash can leave a part of one."""
     try:
         checksum = json.loads(storage.get(checksum_path(version)))
+        if not isinstance(checksum, dict):
+            raise ValueError("it is no JSON object")
     except FileNotFoundError:
         return None
     except (StorageError, ValueError, RecursionError) as error:
         logger.warning("The checksum %s/%s is unreadable, and not compared: %s", storage.location, checksum_path(version), error)
         return None
-    return checksum if isinstance(checksum, dict) else None
+    return checksum
 
 
 def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_fatal: Callable[[], bool]) -> None:
@@ -178,7 +180,7 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
 
 
 def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what the checksum and the state do not agree in. Fields that the checksum lacks are not compared."""
+    """Yield what the state and the checksum do not agree in. Fields that the checksum lacks are not compared."""
     assert state.protocol is not None
     assert state.metadata is not None
     totals = totals_of(state.files)
@@ -200,26 +202,28 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
         if (fields := checksum.get("metadata")) is not None:
             yield from _metadata_differences(Metadata.of(fields), state.metadata)
         if (domains := checksum.get("domainMetadata")) is not None:
-            recorded = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
-            if recorded != state.domains:
-                yield f"domainMetadata has the domains {sorted(recorded)}, the log has {sorted(state.domains)} or other values"
+            configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
+            if configurations != state.domains:
+                yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"
         for fields in checksum.get("setTransactions") or ():
             # A transaction may have expired in the checkpoint that the state was read from.
-            known = state.transactions.get(fields["appId"])
-            if known is not None and known.version != fields["version"]:
-                yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {known.version}"
+            transaction = state.transactions.get(fields["appId"])
+            if transaction is not None and transaction.version != fields["version"]:
+                yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         yield f"a field has a wrong type ({type(error).__name__}: {error})"
 
 
-def _metadata_differences(recorded: Metadata, metadata: Metadata) -> Iterable[str]:
-    for name in ("id", "partition_columns", "configuration", "provider"):
-        if getattr(recorded, name) != getattr(metadata, name):
-            yield f"metadata.{name} is {getattr(recorded, name)!r}, the log has {getattr(metadata, name)!r}"
-    for name in ("name", "description"):
-        if (getattr(recorded, name) or None) != (getattr(metadata, name) or None):
-            yield f"metadata.{name} is {getattr(recorded, name)!r}, the log has {getattr(metadata, name)!r}"
-    if recorded.schema_string != metadata.schema_string and json.loads(recorded.schema_string) != json.loads(metadata.schema_string):
+def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
+    """Yield what two definitions of a table do not agree in. An empty name or description is as good as none."""
+    for name in ("id", "name", "description", "provider", "partition_columns"):
+        values = getattr(checksum, name) or None, getattr(state, name) or None
+        if values[0] != values[1]:
+            yield f"metadata.{name} is {values[0]!r}, the log has {values[1]!r}"
+    properties = checksum.configuration.items() ^ state.configuration.items()
+    if properties:
+        yield f"metadata.configuration has other properties or values: {', '.join(sorted({name for name, _ in properties}))}"
+    if checksum.schema_string != state.schema_string and json.loads(checksum.schema_string) != json.loads(state.schema_string):
         yield "metadata.schemaString is another schema"
 
 
@@ -232,5 +236,5 @@ def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str,
         commit_info = state.commit_info or read_commit_info(storage, state.version)
     except RowmergeError:
         return False
-    recorded, committed = checksum.get("txnId"), commit_info.get("txnId")
-    return recorded is not None and committed is not None and recorded != committed
+    ids = checksum.get("txnId"), commit_info.get("txnId")
+    return None not in ids and ids[0] != ids[1]

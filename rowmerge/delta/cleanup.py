@@ -76,7 +76,9 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
             break
         newest = version
     oldest = listing.continuous_commits.start - 1
-    checkpoints = [each for each in listing.checkpoints if oldest <= each.version <= newest and _may_clean(state, each)]
+    checkpoints = [
+        checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest and _may_clean(state, checkpoint)
+    ]
     return checkpoints if checkpoints and _entries_before(checkpoints[0], listing, cut_off) else []
 
 
@@ -103,8 +105,8 @@ def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, 
     assert state.metadata is not None
     if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
         return state.version
-    stamped = version_at(storage, listing, state.protocol, state.metadata, cut_off)
-    return -1 if stamped is None else stamped
+    version = version_at(storage, listing, state.protocol, state.metadata, cut_off)
+    return -1 if version is None else version
 
 
 def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
@@ -136,21 +138,21 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired: list[Stored
 
     A younger one may belong to a checkpoint that is being written. Without an expired checkpoint, none is unused.
     """
-    paths = {file.path for file in expired}
-    files = {file.path: file for file in listing.files}
+    expired_paths = {file.path for file in expired}
     last_midnight = now - now % _DAY
-    old = {path: file for path, file in files.items() if path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY}
-    if not old or all(paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
+    old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
+    if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
         return []
-    remaining = [checkpoint for checkpoint in listing.checkpoints if not paths.issuperset(checkpoint.paths)]
+    files = {file.path: file for file in listing.files}
+    checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
     try:
-        named = [path for checkpoint in remaining for path in sidecar_paths(storage, [files[path] for path in checkpoint.paths])]
+        sidecars = [path for checkpoint in checkpoints for path in sidecar_paths(storage, [files[path] for path in checkpoint.paths])]
     except CorruptLog as error:
         logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
         return []
     # Names of sidecars are unique. Their paths may be spelled in several ways.
-    used = {_name(path) for path in named}
-    return [file for path, file in old.items() if _name(path) not in used]
+    used_names = {_name(path) for path in sidecars}
+    return [file for file in old_sidecars if _name(file.path) not in used_names]
 
 
 def _name(path: str) -> str:

@@ -88,8 +88,8 @@ class LogListing:
         if oldest == 0:
             return 0
         versions = [checkpoint.version for checkpoint in self.checkpoints]
-        if connected := [version for version in versions if version >= oldest - 1]:
-            return min(connected)
+        if connected_versions := [version for version in versions if version >= oldest - 1]:
+            return min(connected_versions)
         # The log has a gap without a checkpoint after it. The error that a reader gets names the missing commit.
         return 0 if 0 in self.commits else min(versions, default=0)
 

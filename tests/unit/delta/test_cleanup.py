@@ -333,10 +333,12 @@ def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t is kept by the log itself"):
             table.commit(table.snapshot(), change)
     definition = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100"}, None)
+    untimed = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100", "delta.enableInCommitTimestamps": "false"}, None)
     other = made(tmp_path / "other", 1)
     changes = [
         Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**kept, "delta.checkpointInterval": "100"})),
         Change("CREATE OR REPLACE TABLE", definition=definition, replace=True),
+        Change("CREATE OR REPLACE TABLE", definition=untimed, replace=True),
         Change("RESTORE", restored=table.snapshot_at(version=3)),
         Change("CLONE", cloned=other.table.snapshot(), replace=True, definition=TableDefinition()),
     ]
