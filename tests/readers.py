@@ -75,7 +75,11 @@ def newest_metadata(location: str) -> str:
     """
     if location.endswith(".json"):
         return location
-    files = {int(m[1]): f for f in (Path(_folder(location)) / "metadata").iterdir() if (m := re.match(r"v(\d+)\..*metadata\.json", f.name))}
+    files = {
+        int(m[1]): f
+        for f in (Path(_folder(location)) / "metadata").iterdir()
+        if (m := re.fullmatch(r"v(\d+)\..*metadata\.json(\.gz)?", f.name))
+    }
     return str(files[max(files)])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
 
 from rowmerge.catalog.layout import DeltaFolder, IcebergFolder, look, plain_location
 from rowmerge.delta import DeltaTable
@@ -16,8 +15,9 @@ from rowmerge.table.snapshot import Table
 class TablesByPath:
     """The same table for the same path each time, so that its snapshots are used again."""
 
-    def __init__(self, storage_options: Mapping[str, Any] | None) -> None:
-        self._options = storage_options
+    def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
+        """`open_storage` makes the storage of a location."""
+        self._open_storage = open_storage
         self._tables: dict[tuple[str, str], Table] = {}
 
     def open(self, path: str, format_: str, told: str) -> Table:
@@ -26,7 +26,7 @@ class TablesByPath:
         Raises FilesNotFound when there is none, UnsupportedTableFeature for Iceberg metadata that another catalog keeps, ConfigurationError
         for a location that carries credentials, StorageError.
         """
-        folder = Storage(plain_location(path), self._options)
+        folder = self._open_storage(plain_location(path))
         key = (format_, folder.location)
         if key not in self._tables:
             found = look(folder)

@@ -10,6 +10,7 @@ from rowmerge.iceberg.operations import DROPPED
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Storage
+from rowmerge.table.commit import put_once
 
 LOG, METADATA = "_delta_log", "metadata"
 """The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
@@ -24,7 +25,7 @@ def is_dropped(folder: Storage) -> bool:
 
 def remove_table(folder: Storage, log: str) -> None:
     """Delete a table with its log or metadata in a folder: mark it as dropped, then finish."""
-    folder.put_if_absent(f"{log}/{DROPPED}", json.dumps({"id": str(uuid4())}).encode())
+    put_once(folder, f"{log}/{DROPPED}", json.dumps({"id": str(uuid4())}).encode(), f"the mark that drops the table at {folder.location}")
     finish_removal(folder)
 
 

@@ -18,7 +18,7 @@ from rowmerge.delta.definition import changed_table, cloned_table, new_table, re
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, read_commit_info
-from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
+from rowmerge.delta.log import LOG, LogListing, commit_path, list_log
 from rowmerge.delta.ndjson import Document, other_actions
 from rowmerge.delta.properties import DELETION_VECTORS, isolation_level, serializable, tombstone_retention
 from rowmerge.delta.replay import State, advance, empty_state
@@ -28,10 +28,10 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.versions import read_state
 from rowmerge.delta.winners import commit_info, winner_of
-from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commit import WAITS, commit, put_settled
+from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
@@ -61,13 +61,14 @@ class Commit:
         self._fixed: list[Action] | None = None
         self._file_actions: list[Action] = []
         self._ours: Ours | None = None
+        self._winner: Document | None = None
 
     def run(self) -> Outcome:
         """Write the deletion vectors and put the commit, behind others' commits where they do not conflict.
 
         Raises what `FileWriter` raises, CorruptLog, StorageError when it is certain that nothing was committed.
         """
-        return commit(self)
+        return commit(self, self.storage, self.change.files)
 
     # ------------------------------------------------------------------ steps of the protocol
 
@@ -81,18 +82,16 @@ class Commit:
         self._file_actions = [*self._fixed, *self._writer.replacement_of(state)]
         actions = self._with_row_ids(self._file_actions, state, self.version)
         self.written = serialize([*self._small(state, self.version), *actions])
-        put = put_settled(self.storage, commit_path(self.version), self.written, self._is_own)
+        path = commit_path(self.version)
+        put = put_settled(self.storage, path, self.written)
+        if isinstance(put, Existing):
+            self._winner = Document(f"{self.storage.location}/{path}", put.data)
+            return Put.EXISTED
         return self._continued() if put is Put.CREATED else put
 
-    def follow(self) -> int | Unknown | CommitConflict | None:
-        version = self.version
-        try:
-            document = self._winner(version)
-        except RowmergeError as error:
-            # A store may repeat a put by itself and find what its first try wrote.
-            return Unknown(error.message)
-        if self._is_own(document.data):
-            return None
+    def follow(self) -> int | CommitConflict:
+        version, document = self.version, self._winner
+        assert document is not None
         if self.base is None:
             operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
             return MetadataChanged(self.table, version, operation, "the table exists now")
@@ -259,18 +258,6 @@ class Commit:
         if state.version >= 0 and "inCommitTimestamp" not in info:
             info = read_commit_info(self.storage, state.version)
         return max(self.now, int(info.get("inCommitTimestamp", -1)) + 1)
-
-    def _winner(self, version: int) -> Document:
-        """The commit that has the version. Raises StorageError when the store fails for long, CorruptLog."""
-        for wait in WAITS:
-            try:
-                return read_documents(self.storage, [commit_path(version)])[0]
-            except StorageError:
-                time.sleep(wait)
-        return read_documents(self.storage, [commit_path(version)])[0]
-
-    def _is_own(self, data: bytes) -> bool:
-        return self.transaction_id.encode() in data
 
 
 def creation(storage: Storage, table: str, definition: TableDefinition, change: Change) -> Commit:
