@@ -499,6 +499,25 @@ class StorageError(RowmergeError):
         super().__init__(f"Storage failed at {path}: {reason}. {advice}")
 
 
+class ConditionalPutsUnsupported(StorageError):
+    """An object store does not honour conditional puts (`If-None-Match: *`), on which every commit rests. Nothing was written."""
+
+    def __init__(self, store: str, reason: str) -> None:
+        advice = (
+            "Use a store that supports conditional writes (Amazon S3, Google Cloud Storage, Azure Blob Storage, Cloudflare R2), a disk, "
+            "or Iceberg tables in a catalog."
+        )
+        super().__init__(store, f"conditional puts do not work here: {reason}", advice)
+
+
+class NotDurable(StorageError):
+    """A file has its name, but the disk failed before the name was durable: a power cut may take it away. Readers see it until then."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        advice = "Check the disk. Look whether the statement took effect before you run it again."
+        super().__init__(path, f"the file is written, but its folder cannot be synced ({reason})", advice)
+
+
 class CatalogFailed(StorageError):
     """Raised when a catalog rejected a request or could not be reached. The request had no effect.
 

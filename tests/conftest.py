@@ -7,6 +7,8 @@ import pytest
 from tests.support import suites
 from tests.support.soak import SoakPlugin
 
+pytest_plugins = ["tests.faulty_s3"]
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--suite", choices=suites.SUITES, default="gate", help="gate (default), full, or soak: docs/testing.md")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from rowmerge.catalog.layout import DeltaFolder, IcebergFolder, look, plain_location
 from rowmerge.delta import DeltaTable
@@ -17,8 +16,9 @@ from rowmerge.table.snapshot import Table
 class TablesByPath:
     """The same table for the same path each time, so that its snapshots are used again."""
 
-    def __init__(self, storage_options: Mapping[str, Any] | None) -> None:
-        self._options = storage_options
+    def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
+        """`open_storage` makes the storage of a location."""
+        self._open_storage = open_storage
         self._tables: dict[tuple[str, str], Table] = {}
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """As `DeltaTable` says."""
@@ -29,7 +29,7 @@ class TablesByPath:
         Raises FilesNotFound when there is none, UnsupportedTableFeature for Iceberg metadata that another catalog keeps, ConfigurationError
         for a location that carries credentials, StorageError.
         """
-        folder = Storage(plain_location(path), self._options)
+        folder = self._open_storage(plain_location(path))
         key = (format_, folder.location)
         if key not in self._tables:
             found = look(folder)

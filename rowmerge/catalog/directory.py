@@ -33,7 +33,8 @@ from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableEr
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.storage.store import Storage, local_path
+from rowmerge.table.commit import put_once
 from rowmerge.table.drop_markers import marked_versions
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.snapshot import Table
@@ -86,13 +87,13 @@ class DirectoryCatalog:
     ) -> None:
         """Make an empty schema. Raises AlreadyExists without `if_not_exists`."""
         existed = self.schema_exists(name)
-        marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now()}
+        marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
         if existed and not if_not_exists:
             raise AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
         # A schema that is there only because of its tables gets its marker too: it then outlives them.
-        put = self._storage.put_if_absent(path, json.dumps(marker, ensure_ascii=False).encode())
-        if put is Put.EXISTED and not if_not_exists:
+        created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
+        if not created and not if_not_exists:
             raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
@@ -183,7 +184,8 @@ class DirectoryCatalog:
         if isinstance(look(folder), DeltaFolder | IcebergFolder | ViewFolder):
             raise _exists(schema, name)
         table = ExternalTable(location, format_)
-        if folder.put_if_absent(POINTER, pointer_to(table)) is Put.EXISTED and read_pointer(folder) != table:
+        created = put_once(folder, POINTER, pointer_to(table), f"the name {_shown(schema, name)} of the table at {location}")
+        if not created and read_pointer(folder) != table:
             raise _exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
@@ -236,7 +238,8 @@ class DirectoryCatalog:
                 # After the last version of an Iceberg table that was dropped in the folder.
                 version = 1 + max(_dropped_versions(folder), default=0)
                 content = first_metadata(folder.location, text, _now())
-            if folder.put_if_absent(file_of(version), json.dumps(content, ensure_ascii=False, indent=2).encode()) is Put.CREATED:
+            data = json.dumps(content, ensure_ascii=False, indent=2).encode()
+            if put_once(folder, file_of(version), data, f"the view {_shown(schema, name)}"):
                 _forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation(fold(schema), fold(name), "view", None), content, version, f"{folder.location}/{file_of(version)}")
             if not or_replace:

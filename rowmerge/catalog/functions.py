@@ -6,11 +6,13 @@ import json
 import time
 from dataclasses import asdict, dataclass
 from typing import Any
+from uuid import uuid4
 
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
-from rowmerge.storage.store import Put, Storage
+from rowmerge.storage.store import Storage
+from rowmerge.table.commit import put_once
 from rowmerge.table.schema import quote
 
 _FOLDER = ".functions"
@@ -59,9 +61,11 @@ class FunctionFiles:
         return _parsed(fold(schema), fold(name), data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Keep a function. Raises AlreadyExists without `or_replace`."""
+        """Keep a function. Raises AlreadyExists without `or_replace`, CommitStateUnknown."""
+        shown = f"{quote(fold(schema))}.{quote(fold(name))}"
         content = {
             "format-version": _VERSION,
+            "writer": str(uuid4()),
             "default-schema": default_schema,
             "modified-ms": time.time_ns() // 1_000_000,
             "definition": asdict(definition),
@@ -69,8 +73,8 @@ class FunctionFiles:
         data = json.dumps(content, ensure_ascii=False, indent=2).encode()
         if or_replace:
             self._storage.put(_path(schema, name), data)
-        elif self._storage.put_if_absent(_path(schema, name), data) is Put.EXISTED:
-            raise AlreadyExists(f"The function {quote(fold(schema))}.{quote(fold(name))} exists already. Add OR REPLACE or IF NOT EXISTS.")
+        elif not put_once(self._storage, _path(schema, name), data, f"the function {shown}"):
+            raise AlreadyExists(f"The function {shown} exists already. Add OR REPLACE or IF NOT EXISTS.")
 
     def drop(self, schema: str, name: str) -> None:
         """Raises FunctionNotFound."""

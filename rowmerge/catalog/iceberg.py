@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -33,15 +33,16 @@ class IcebergCatalog:
         self,
         configuration: Mapping[str, Any],
         warehouse: str | None,
-        storage_options: Mapping[str, Any] | None = None,
+        open_storage: Callable[[str], Storage] = Storage,
     ) -> None:
         """`configuration`: what pyiceberg's `load_catalog` takes, with the catalog's `name` among it (`default` without).
         `warehouse`: the folder below which new tables are put, as `<schema>/<table>`; None: where the catalog says.
+        `open_storage` makes the storage of a table's location.
 
         Raises ConfigurationError, CatalogFailed.
         """
         self._warehouse = None if warehouse is None else plain_location(warehouse)
-        self._options = storage_options
+        self._open_storage = open_storage
         self._client = CatalogClient(_with_warehouse(configuration, self._warehouse))
         self._spelled: dict[str, str] = {}
         self._tables: dict[tuple[str, str], IcebergTable] = {}
@@ -134,7 +135,7 @@ class IcebergCatalog:
                 raise TableError(f"{_shown(schema, name)} is a view, not a table. Drop it with DROP VIEW.")
             raise self._not_found(schema, name)
         spelled, location = found
-        operations = CatalogOperations(self._client, namespace, spelled, Storage(location, self._options))
+        operations = CatalogOperations(self._client, namespace, spelled, self._open_storage(location))
         newest = operations.current()
         self._tables.pop((fold(schema), fold(name)), None)
         # The name first: a deletion of files that stops in the middle leaves no table without some of its files.
@@ -240,7 +241,7 @@ class IcebergCatalog:
         key, shown = (fold(schema), fold(name)), f"{fold(schema)}.{fold(name)}"
         kept = self._tables.get(key)
         if kept is None or kept.location != location:
-            operations = CatalogOperations(self._client, namespace, spelled, Storage(location, self._options))
+            operations = CatalogOperations(self._client, namespace, spelled, self._open_storage(location))
             kept = self._tables[key] = IcebergTable(operations, shown)
         return kept
 

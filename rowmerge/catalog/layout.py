@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, parse, version_of
@@ -132,8 +133,8 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
 
 
 def pointer_to(table: ExternalTable) -> bytes:
-    """The content of a pointer file."""
-    return json.dumps({"location": table.location, "format": table.format}, ensure_ascii=False).encode()
+    """The content of a new pointer file. It names its writer."""
+    return json.dumps({"location": table.location, "format": table.format, "writer": str(uuid4())}, ensure_ascii=False).encode()
 
 
 def plain_location(location: str) -> str:

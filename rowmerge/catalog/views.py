@@ -61,7 +61,7 @@ def next_metadata(old: Mapping[str, Any], version: int, text: ViewText, now: int
         "version-id": version,
         "timestamp-ms": now,
         "schema-id": schema_id,
-        "summary": {"engine-name": "rowmerge"},
+        "summary": {"engine-name": "rowmerge", "writer": str(uuid4())},
         "representations": [{"type": "sql", "sql": text.sql, "dialect": "spark"}],
         "default-namespace": [text.default_schema],
     }

@@ -19,7 +19,7 @@ from rowmerge.delta.definition import changed_table, cloned_table, new_table, re
 from rowmerge.delta.features import check_writable, is_on
 from rowmerge.delta.file_changes import FileWriter
 from rowmerge.delta.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info
-from rowmerge.delta.log import LOG, LogListing, commit_path, list_log, read_documents
+from rowmerge.delta.log import LOG, LogListing, commit_path, list_log
 from rowmerge.delta.ndjson import Document, is_drop, other_actions
 from rowmerge.delta.properties import (
     DELETION_VECTORS,
@@ -36,10 +36,10 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.versions import read_state
 from rowmerge.delta.winners import commit_info, winner_of
-from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commit import WAITS, commit, put_settled
+from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 from rowmerge.version import __version__
@@ -75,13 +75,14 @@ class Commit:
         self._file_actions: list[Action] = []
         self._actions: list[Action] = []
         self._ours: Ours | None = None
+        self._winner: Document | None = None
 
     def run(self) -> Outcome:
         """Write the deletion vectors and put the commit, behind others' commits where they do not conflict.
 
         Raises what `FileWriter` raises, CorruptLog, StorageError when it is certain that nothing was committed.
         """
-        return commit(self)
+        return commit(self, self.storage, self.change.files)
 
     def checksum(self) -> bytes:
         """The checksum of the version, after Committed. Raises CorruptLog."""
@@ -100,17 +101,16 @@ class Commit:
         actions = self._with_row_ids(self._file_actions, state, self.version)
         self._actions = [*self._small(state, self.version), *actions]
         self.written = serialize(self._actions)
-        put = put_settled(self.storage, commit_path(self.version), self.written, self._is_own)
+        path = commit_path(self.version)
+        put = put_settled(self.storage, path, self.written)
+        if isinstance(put, Existing):
+            self._winner = Document(f"{self.storage.location}/{path}", put.data)
+            return Put.EXISTED
         return self._continued() if put is Put.CREATED else put
 
-    def follow(self) -> int | Unknown | CommitConflict | None:
-        version = self.version
-        try:
-            document = self._winner(version)
-        except RowmergeError as error:
-            return self._without_winner(error.message)
-        if self._is_own(document.data):
-            return None
+    def follow(self) -> int | CommitConflict:
+        version, document = self.version, self._winner
+        assert document is not None
         if self.base is None:
             operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
             return MetadataChanged(self.table, version, operation, "the table exists now")
@@ -159,20 +159,6 @@ class Commit:
             return Unknown("another table was created in the folder, and others have committed to it")
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-
-    def _without_winner(self, reason: str) -> Unknown | CommitConflict | None:
-        """Say how the commit ended if the commit that has its version cannot be read, by a newer checkpoint.
-
-        None means that it was committed: a store may repeat a put by itself and find what its first try wrote.
-        """
-        try:
-            newer = list_log(self.storage, since=self.version).checkpoints
-            included = self._is_included(read_checkpoint(self.storage, newer[0])) if newer else None
-        except (StorageError, CorruptLog) as failure:
-            return Unknown(failure.message)
-        if included is None:
-            return Unknown(reason)
-        return None if included else MetadataChanged(self.table, self.version, "another commit", _CLEANED)
 
     def _is_included(self, state: State) -> bool | None:
         """Whether a checkpoint that is not older than this commit contains it, None if nothing tells.
@@ -294,18 +280,6 @@ class Commit:
         if state.version >= 0 and "inCommitTimestamp" not in info:
             info = read_commit_info(self.storage, state.version)
         return max(self.now, (in_commit_timestamp(self.storage, state.version, info) or -1) + 1)
-
-    def _winner(self, version: int) -> Document:
-        """The commit that has the version. Raises StorageError when the store fails for long, CorruptLog."""
-        for wait in WAITS:
-            try:
-                return read_documents(self.storage, [commit_path(version)])[0]
-            except StorageError:
-                time.sleep(wait)
-        return read_documents(self.storage, [commit_path(version)])[0]
-
-    def _is_own(self, data: bytes) -> bool:
-        return self.transaction_id.encode() in data
 
 
 def creation(storage: Storage, table: str, definition: TableDefinition, change: Change, dropped: int = -1) -> Commit:

@@ -21,8 +21,9 @@ from rowmerge.delta.versions import read_state
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, StorageError
 from rowmerge.storage.deletion import Origin, clean_up, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commit import commit, put_settled
+from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.drop_markers import MARKERS, delete_marker, has_markers, marked_versions, put_marker
+from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Change, Unknown
 from rowmerge.version import __version__
 
@@ -39,7 +40,7 @@ def drop_table(storage: Storage, table: str) -> None:
     If others drop the table first, it does nothing to a table that they create in its place.
     Raises StorageError if the table is certainly still there, CommitStateUnknown.
     """
-    outcome = commit(Drop(storage, table))
+    outcome = commit(Drop(storage, table), storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
@@ -107,18 +108,13 @@ class Drop:
         if self._state is not None and self._state.metadata is not None and self._state.metadata.is_dropped:
             return self._superseded()
         put_marker(self.storage, FORMAT, self.version)
-        put = put_settled(self.storage, commit_path(self.version), serialize(self._actions()), self._is_own)
+        put = put_settled(self.storage, commit_path(self.version), serialize(self._actions()))
+        if isinstance(put, Existing):
+            return Put.EXISTED
         return self._continued() if put is Put.CREATED else put
 
-    def follow(self) -> int | Unknown | CommitConflict | None:
-        try:
-            if self._is_own(self.storage.get(commit_path(self.version))):
-                return None
-            self._read()
-        except FileNotFoundError:
-            self._read()
-        except StorageError as failure:
-            return Unknown(failure.message)
+    def follow(self) -> int | CommitConflict:
+        self._read()
         if self._dropped_id is not None and self._id is not None and self._id != self._dropped_id:
             return self._superseded()
         return 0
@@ -147,9 +143,6 @@ class Drop:
 
     def _superseded(self) -> CommitConflict:
         return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
-
-    def _is_own(self, data: bytes) -> bool:
-        return self.id.encode() in data
 
     def _continued(self) -> Put | Unknown | CommitConflict:
         """Say whether the commit that was put drops the table. Its name may have been freed by a cleanup, as `Commit` explains."""

@@ -24,6 +24,7 @@ from rowmerge.delta.properties import milliseconds_of_hours, tombstone_retention
 from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.drop_markers import has_markers
 from rowmerge.table.snapshot import Change, Committed, Outcome, Unknown, Vacuumed, VacuumOptions
@@ -198,7 +199,10 @@ def _change_files(location: str, document: Document) -> set[str]:
 
 
 def _collectable(found: Sequence[StoredObject], old: Sequence[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
-    """Those that are the table's to delete: hidden files are not, nor the files of a table in a folder below."""
+    """Those that are the table's to delete: hidden files are not, nor the files of a table in a folder below.
+
+    Temporary files in the log are, which a killed process leaves.
+    """
     inner = {o.path.split(f"/{LOG}/", 1)[0] + "/" for o in found if f"/{LOG}/" in o.path}
     if has_markers(list(found), "iceberg"):
         # The last metadata of an Iceberg table that was dropped here.
@@ -207,7 +211,8 @@ def _collectable(found: Sequence[StoredObject], old: Sequence[StoredObject], sna
     checksums = {o.path: o for o in found if o.path.endswith(".crc")}
     for candidate in old:
         hidden = any(_is_hidden(part, partition) for part in candidate.path.split("/"))
-        if hidden or any(candidate.path.startswith(folder) for folder in inner):
+        left_by_put = candidate.path.startswith(f"{LOG}/") and is_temporary(candidate.path)
+        if (hidden and not left_by_put) or any(candidate.path.startswith(folder) for folder in inner):
             continue
         yield candidate
         # What Hadoop's local file system writes beside each file goes with it.

@@ -58,7 +58,7 @@ class Commit:
 
         Raises StorageError, CorruptLog and what the definition raises when it is certain that nothing was committed.
         """
-        return commit(self)
+        return commit(self, self.operations.storage, self.change.files)
 
     # ------------------------------------------------------------------ steps of the protocol
 

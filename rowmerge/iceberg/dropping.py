@@ -22,6 +22,7 @@ from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import commit
 from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
+from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Unknown
 
 FORMAT = "iceberg"
@@ -36,7 +37,7 @@ def drop_table(storage: Storage, table: str) -> None:
     If others drop the table first, it does nothing to a table that they create in its place.
     Raises StorageError if the table is certainly still there, CommitStateUnknown.
     """
-    outcome = commit(Drop(DirectoryOperations(storage, table), table))
+    outcome = commit(Drop(DirectoryOperations(storage, table), table), storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."

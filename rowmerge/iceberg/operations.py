@@ -24,7 +24,7 @@ from rowmerge.iceberg.unread_features import encryption, unread_feature
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
-from rowmerge.table.commit import put_settled
+from rowmerge.table.commit import Existing, put_settled
 from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.metadata_json import parse_json
 from rowmerge.table.snapshot import Unknown
@@ -253,10 +253,9 @@ class DirectoryOperations:
     # ------------------------------------------------------------------ writing
 
     def _put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Put a version if it is absent. A version that has the same bytes is this writer's own: a store may repeat a put by itself."""
-        path, data = _path(version), serialized(metadata)
-        put = put_settled(self._storage, path, data, data.__eq__)
-        return Put.CREATED if put is Put.EXISTED and self._bytes(path) == data else put
+        """Put a version if it is absent."""
+        put = put_settled(self._storage, _path(version), serialized(metadata))
+        return Put.EXISTED if isinstance(put, Existing) else put
 
     def _verified(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Say whether a version that was put follows `base` (None: is the first), or is a ghost that no reader takes for current.

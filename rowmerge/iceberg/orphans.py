@@ -11,6 +11,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.iceberg.operations import FOLDER, HINT, Current
 from rowmerge.iceberg.reachable import file_key
+from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
 
 _NUMBERED = re.compile(rf"{FOLDER}/v(\d+)\.")
@@ -97,8 +98,8 @@ def _is_hidden(path: str, prefixes: tuple[str, ...]) -> bool:
 
 
 def _is_newer(path: str, current: Current) -> bool:
-    """Whether this is metadata that follows the version that was looked at."""
-    return current.version is not None and _number(path) >= current.version
+    """Whether this is metadata that follows the version that was looked at. A temporary file is none."""
+    return not is_temporary(path) and current.version is not None and _number(path) >= current.version
 
 
 def _number(path: str) -> int:

@@ -44,7 +44,7 @@ class Binder:
     ) -> None:
         self.spark = spark
         self._catalog_names = CATALOGS if catalog_name is None else (catalog_name.lower(), *CATALOGS)
-        self._by_path = by_path or TablesByPath(None)
+        self._by_path = by_path or TablesByPath()
         self._numbers = itertools.count()
         self._catalog = catalog
         self.schema = schema

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -41,7 +41,7 @@ from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
 from rowmerge.sql import Statement, parse, references
 from rowmerge.sql import idempotency_key as hinted_key
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Snapshot, TableDefinition
 
@@ -63,6 +63,7 @@ def connect(
     default_format: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     commit_retries: int | None = None,
+    durability: str = "full",
 ) -> Session:
     """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
 
@@ -73,6 +74,7 @@ def connect(
     `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
     unqualified names are looked up. `storage_options` go to obstore. `commit_retries`: how often a statement begins again after it lost a
     race for a table's next version, 0 for never; without it the tables' properties say.
+    `durability` says what a commit on a local disk survives: `full` a power cut, `process` the death of the process, which saves the syncs.
     Raises StorageError for a location that is a file or not writable, ConfigurationError for wrong arguments or a missing Java.
     """
     if spark is not None and spark_config:
@@ -83,11 +85,14 @@ def connect(
         raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
-    opened = _open(location, catalog, default_format, storage_options)
+    if durability not in (levels := [level.value for level in Durability]):
+        raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
+    open_storage = partial(Storage, options=storage_options, durability=Durability(durability))
+    opened = _open(location, catalog, default_format, open_storage)
     if spark is not None:
         check_session(spark)
     owned = spark is None
-    by_path, started = TablesByPath(storage_options), spark or start_spark(spark_config)
+    by_path, started = TablesByPath(open_storage), spark or start_spark(spark_config)
     return Session(
         opened,
         started,
@@ -101,15 +106,15 @@ def connect(
 
 
 def _open(
-    location: str | None, configuration: Mapping[str, Any] | None, default_format: str, storage_options: Mapping[str, Any] | None
+    location: str | None, configuration: Mapping[str, Any] | None, default_format: str, open_storage: Callable[[str], Storage]
 ) -> Catalog:
     if configuration is not None:
         if default_format != "iceberg":
             raise ConfigurationError(f"default_format {default_format!r} is not what the catalog holds. Leave it out, or give 'iceberg'.")
-        return IcebergCatalog(configuration, location, storage_options)
+        return IcebergCatalog(configuration, location, open_storage)
     if location is None:
         raise ConfigurationError("There is no location and no catalog. Give the folder or URL of a warehouse, or a catalog.")
-    return DirectoryCatalog(Storage(location, storage_options))
+    return DirectoryCatalog(open_storage(location))
 
 
 class Session:

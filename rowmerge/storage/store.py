@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
-from rowmerge.errors import StorageError
+from rowmerge.errors import ConditionalPutsUnsupported, StorageError
+from rowmerge.storage.at_once import at_once
+from rowmerge.storage.disk import sync_file, sync_folder, write_file
 
 DELETED_AT_ONCE = 1000
 """What S3's DeleteObjects takes; of other stores obstore makes as many calls as they need."""
+
+_PROBES = 2
+"""Another process may delete a probe object as part of a table that it drops. So one overwritten object proves nothing."""
+_NOT_IMPLEMENTED = "501 Not Implemented"
+
+_probed_buckets: set[tuple[str, str]] = set()
+"""Bucket and options of the stores that honour conditional puts."""
+_probing = threading.Lock()
 
 
 class Put(Enum):
@@ -26,6 +40,15 @@ class Put(Enum):
 
     CREATED = "created"
     EXISTED = "existed"
+
+
+class Durability(Enum):
+    """What an acknowledged write to a local disk survives. An object store decides that for itself."""
+
+    FULL = "full"
+    """A power cut: files and folders are synced before the write is acknowledged."""
+    PROCESS = "process"
+    """The death of the process. The operating system writes files to the disk when it sees fit."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +83,20 @@ class Storage:
     Every method raises StorageError; reading what is not there raises FileNotFoundError.
     """
 
-    def __init__(self, location: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, location: str, options: Mapping[str, Any] | None = None, durability: Durability = Durability.PROCESS) -> None:
         self.location = absolute_location(location)
         self._options = dict(options or {})
+        self._durability = durability
         self._local = local_path(self.location)
         self._store: Any = None
 
     def child(self, path: str) -> Storage:
         """The storage of a folder below this one."""
-        return Storage(f"{self.location}/{path}", self._options)
+        return Storage(f"{self.location}/{path}", self._options, self._durability)
 
     def at(self, location: str) -> Storage:
         """The storage of another location, with the same options."""
-        return Storage(location, self._options)
+        return Storage(location, self._options, self._durability)
 
     @property
     def is_distant(self) -> bool:
@@ -117,19 +141,82 @@ class Storage:
     def put(self, path: str, data: bytes) -> None:
         """Write or replace, atomically."""
         try:
-            obstore.put(self._opened, path, data)
+            if self._local is not None:
+                write_file(self._local / path, data, replace=True, durable=self._syncs)
+            else:
+                obstore.put(self._opened, path, data)
         except (BaseError, OSError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
-        """Create, or find that it exists: the whole concurrency control. StorageError means that it is not known which."""
+        """Create an object, or learn that it exists: the whole concurrency control.
+
+        `put_settled` in `rowmerge/table/commit.py` calls it, because neither answer is final: an object store answers EXISTED, too, to a
+        put that it or the client has repeated, and to one that meets another put in progress. StorageError means that the outcome is open.
+        """
         try:
+            if self._local is not None:
+                created = write_file(self._local / path, data, replace=False, durable=self._syncs)
+                return Put.CREATED if created else Put.EXISTED
             obstore.put(self._opened, path, data, mode="create")
         except AlreadyExistsError:
             return Put.EXISTED
         except (BaseError, OSError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
         return Put.CREATED
+
+    def check_conditional_puts(self) -> None:
+        """Verify, once per bucket and process, that a store honours conditional puts. Local disks do.
+
+        Raises ConditionalPutsUnsupported, StorageError if the store cannot be written to.
+        """
+        if self._local is not None:
+            return
+        key = (urlsplit(self.location).netloc, repr(sorted(self._options.items())))
+        with _probing:
+            if key in _probed_buckets:
+                return
+            if all(self._overwrites() for _ in range(_PROBES)):
+                raise ConditionalPutsUnsupported(self._address, "it ignores them, so two writers could overwrite each other's commits")
+            _probed_buckets.add(key)
+
+    def _overwrites(self) -> bool:
+        """Whether the second of two conditional puts replaces what the first one wrote. Raises ConditionalPutsUnsupported, StorageError."""
+        probe = f".rowmerge-probe-{uuid4()}"
+        try:
+            self.put_if_absent(probe, b"1")
+            return self.put_if_absent(probe, b"2") is Put.CREATED
+        except NotImplementedError as error:
+            raise ConditionalPutsUnsupported(self._address, f"the storage options disable them ({_short(error)})") from error
+        except StorageError as error:
+            if _NOT_IMPLEMENTED in error.reason:
+                raise ConditionalPutsUnsupported(self._address, f"it refuses them ({error.reason})") from error
+            raise
+        finally:
+            with suppress(StorageError):  # without permission to delete, the probe stays
+                self.delete([probe])
+
+    @property
+    def _address(self) -> str:
+        """The location, and the endpoint of a store that is not its provider's own."""
+        endpoint = getattr(self._opened, "config", {}).get("endpoint")
+        return f"{self.location} ({endpoint})" if endpoint else self.location
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make files on a local disk durable that others wrote, by their absolute paths, and the folders that hold them.
+
+        Files elsewhere are skipped, and without Durability.FULL all of them. Raises StorageError.
+        """
+        files = [file for path in paths if (file := local_path(path)) is not None] if self._syncs else []
+        try:
+            at_once([partial(sync_file, file) for file in files])
+            at_once([partial(sync_folder, folder) for folder in {file.parent for file in files}])
+        except OSError as error:
+            raise StorageError(f"file://{error.filename}" if error.filename else self.location, _short(error)) from error
+
+    @property
+    def _syncs(self) -> bool:
+        return self._durability is Durability.FULL
 
     def folders(self, prefix: str = "") -> list[str]:
         """Names (not paths) of the folders directly below a folder, sorted."""
@@ -200,7 +287,7 @@ class Storage:
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
         """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty.
 
-        On a disk, what a put left that was killed in the middle (`name#1`) is an object like others; folders behind symbolic links are not
+        On a disk, the temporary file of a put that was killed (`name#1`) is an object like others; folders behind symbolic links are not
         looked into.
         """
         if self._local is not None:
@@ -233,4 +320,5 @@ def _walk(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
 
 def _short(error: Exception) -> str:
     """The first line of an error, without the debug dump that obstore appends."""
-    return str(error).split("\n", 1)[0].rstrip(". ")
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return text.split("\n", 1)[0].rstrip(". ")

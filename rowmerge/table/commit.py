@@ -6,11 +6,12 @@ A format implements `CommitSteps` with what its specification says: where the ne
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
-from rowmerge.errors import CommitConflict, RowmergeError, StorageError
+from rowmerge.errors import CommitConflict, CommitStateUnknown, NotDurable, RowmergeError, StorageError
 from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Committed, Conflicted, Outcome, Unknown
 
 WAITS = (0.1, 0.2, 0.4, 0.8)
@@ -45,14 +46,15 @@ class CommitSteps(Protocol):
         """Delete the files of earlier attempts, which the committed version does not name. It never raises."""
 
 
-def commit(steps: CommitSteps) -> Outcome:
-    """Commit a change, and delete what it wrote if it certainly did not become a version.
+def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
+    """Make the data files of a change durable, commit it, and delete what it wrote if it certainly did not become a version.
 
     When the outcome is unknown, every file stays, because a version may name it. Orphan removal deletes it later.
     Raises the RowmergeError of a step, after which nothing was committed. After any other exception the outcome is unknown.
     """
     rebases = 0
     try:
+        storage.sync(file.path for file in files.written)
         while True:
             put = steps.put()
             followed = steps.follow() if put is Put.EXISTED else None if put is Put.CREATED else put
@@ -71,25 +73,53 @@ def commit(steps: CommitSteps) -> Outcome:
         raise
 
 
-def put_settled(storage: Storage, path: str, data: bytes, is_own: Callable[[bytes], bool]) -> Put | Unknown:
-    """Put an object if it is absent. After a failure, read whether it is there, and put it again while it is not.
+@dataclass(frozen=True)
+class Existing:
+    """The content that another writer has put at the path."""
 
-    `is_own` decides whether the object's content is this writer's, because a store may repeat a put by itself.
-    Raises StorageError when the object is certainly not there: a local disk has failed, and nothing is under way any more.
+    data: bytes
+
+
+def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | Existing | Unknown:
+    """Put an object if it is absent, and settle whose object is at the path by reading it. Every conditional put goes through here.
+
+    The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
+    A store's answer that an object exists counts only if the object can be read. Until then the put is repeated.
+    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly not there: a local disk has failed, and nothing is under
+    way any more.
     """
+    storage.check_conditional_puts()
     reason = ""
     for wait in (*WAITS, 0):
+        failure: StorageError | None = None
         try:
-            return storage.put_if_absent(path, data)
-        except StorageError as failure:
-            try:
-                return Put.CREATED if is_own(storage.get(path)) else Put.EXISTED
-            except FileNotFoundError:
-                # A request to an object store may still arrive, so only the absence of a local file is final.
-                if local_path(storage.location) is not None:
-                    raise failure from None
-                reason = failure.message
-            except StorageError:
-                reason = failure.message
+            if storage.put_if_absent(path, data) is Put.CREATED:
+                return Put.CREATED
+            reason = f"the store answers that {storage.location}/{path} exists, but nothing can be read there"
+        except NotDurable as not_durable:
+            return Unknown(not_durable.message.rstrip("."))
+        except StorageError as error:
+            failure, reason = error, error.message.rstrip(".")
+        try:
+            existing = storage.get(path)
+            return Put.CREATED if existing == data else Existing(existing)
+        except FileNotFoundError:
+            # A request to an object store may still arrive, so only the absence of a local file is final.
+            if failure is not None and local_path(storage.location) is not None:
+                raise failure from None
+        except StorageError as error:
+            reason = error.message.rstrip(".")
         time.sleep(wait)
     return Unknown(reason)
+
+
+def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
+    """Put an object if it is absent, as `put_settled` does. Returns whether it was. `subject` names in an error what the object is.
+
+    Raises CommitStateUnknown, ConditionalPutsUnsupported, StorageError if the object is certainly not there.
+    """
+    settled = put_settled(storage, path, data)
+    if isinstance(settled, Unknown):
+        advice = "Check whether it exists before you run the statement again."
+        raise CommitStateUnknown(f"It is not known whether {subject} was written: {settled.reason}. {advice}")
+    return settled is Put.CREATED

@@ -18,6 +18,7 @@ CATALOGS = ("rowmerge", "spark_catalog")
 """What the engine lets stand before `schema.table` besides the name of a configured catalog."""
 HIDDEN = "********"
 METHODS = ("session", "connect", "existing")
+DURABILITIES = ("full", "process")
 CONNECT_PORT = 15002
 _ADDRESS = ("host", "port", "token", "remote")
 _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
@@ -33,6 +34,7 @@ class RowmergeCredentials(Credentials):
     `token`) or at `remote` (`sc://…`), `existing` the session that the process has already.
     `catalog` is what pyiceberg takes. `file_format` is that of models which name none: Delta, in a catalog Iceberg.
     `spark_config` is given to Spark as it is. `storage_options` are the engine's options for object stores; they are never shown.
+    `durability` says what a commit on a local disk survives: `full` a power cut, `process` the death of the process.
     """
 
     database: Optional[str] = None
@@ -47,6 +49,7 @@ class RowmergeCredentials(Credentials):
     file_format: Optional[str] = None
     spark_config: Dict[str, Any] = field(default_factory=dict, repr=False)
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
+    durability: str = DURABILITIES[0]
 
     # dbt-spark's macros ask for it; nothing else does.
     endpoint: ClassVar[Optional[str]] = None
@@ -55,6 +58,7 @@ class RowmergeCredentials(Credentials):
         # Packages write it before schemas, so there is always one.
         self.database = self.database or self.catalog.get("name") or CATALOGS[0]
         self.method = self.method.lower()
+        self.durability = (self.durability or DURABILITIES[0]).lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
         self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
         self.storage_options = {str(key): as_text(value) for key, value in self.storage_options.items()}
@@ -78,6 +82,8 @@ class RowmergeCredentials(Credentials):
         for key in ("spark_config", "storage_options", "catalog"):
             if data.get(key) is not None and not isinstance(data[key], dict):
                 raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
+        if str(data.get("durability") or DURABILITIES[0]).lower() not in DURABILITIES:
+            raise DbtRuntimeError(f"`durability` in the profile is {data['durability']!r}. Set it to {' or '.join(DURABILITIES)}.")
         _check_method(data)
         super().validate(data)
 
@@ -101,7 +107,8 @@ class RowmergeCredentials(Credentials):
         return f"sc://{host}:{self.port or CONNECT_PORT}{token}"
 
     def _connection_keys(self) -> Tuple[str, ...]:
-        return ("database", "method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "spark_config")
+        shown = ("database", "method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "durability")
+        return (*shown, "spark_config")
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """What `dbt debug` prints; with aliases, what `target` holds in Jinja. Values that look like secrets are hidden in both."""

@@ -30,6 +30,7 @@ def session_for(credentials: RowmergeCredentials) -> Any:
         credentials.warehouse,
         credentials.schema,
         credentials.file_format,
+        credentials.durability,
         json.dumps(credentials.catalog, sort_keys=True, default=str),
         tuple(sorted(credentials.spark_config.items())),
         tuple(sorted(credentials.storage_options.items())),
@@ -48,6 +49,7 @@ def session_for(credentials: RowmergeCredentials) -> Any:
                 schema=credentials.schema,
                 default_format=credentials.file_format,
                 storage_options=credentials.storage_options or None,
+                durability=credentials.durability,
             )
         return _sessions[key]
 

@@ -28,7 +28,7 @@ def credentials(**more):
         (
             "cluster",
             "The keys are: `schema`, `method`, `host`, `port`, `token`, `remote`, `warehouse`, `catalog`, `file_format`, `spark_config`, "
-            "`storage_options`.",
+            "`storage_options`, `durability`.",
         ),
     ],
 )
@@ -107,6 +107,13 @@ def test_of_a_catalog_only_what_is_harmless_is_shown():
 def test_a_format_that_is_none_is_refused_with_the_choices():
     with pytest.raises(DbtRuntimeError, match="`file_format` in the profile is 'hudi'. Set it to `delta` or `iceberg`"):
         credentials(file_format="hudi")
+
+
+def test_commits_survive_a_power_cut_unless_the_profile_says_otherwise():
+    assert credentials().durability == "full"
+    assert dict(credentials(durability="Process").connection_info())["durability"] == "process"
+    with pytest.raises(DbtRuntimeError, match="`durability` in the profile is 'fast'. Set it to full or process"):
+        credentials(durability="fast")
 
 
 def test_the_sample_profile_is_a_good_profile():

@@ -298,7 +298,7 @@ def endings(folder: Path, winner: str, level: str, relation: str) -> dict[str, E
             path.unlink()
     clean_log(replace(race, lake=Lake(folder, SCHEMA, ("p",))))
     found["cleanup of the log"] = Ending(".", rows_in(folder), after, after)
-    outcome = commit(drop)
+    outcome = commit(drop, Storage(str(folder)), FileChanges())
     is_dropped = isinstance(outcome, Committed)
     left = [] if is_dropped else after
     found["drop"] = Ending("." if is_dropped else SIGNS[type(outcome.conflict)], left if is_dropped else rows_in(folder), left, left)  # type: ignore[union-attr]

@@ -238,7 +238,7 @@ def endings(folder: Path, winner: str, level: str, relation: str, format_version
         (metadata / "version-hint.text").write_bytes(hint)
     clean_metadata(replace(race, lake=Place(opened(folder))))  # type: ignore[arg-type]
     found["cleanup of metadata"] = Ending(".", rows_in(folder), after, after)
-    outcome = commit(drop)
+    outcome = commit(drop, Storage(str(folder)), FileChanges())
     is_dropped = isinstance(outcome, Committed)
     left = [] if is_dropped else after
     sign = "." if is_dropped else SIGNS[type(outcome.conflict)]  # type: ignore[union-attr]

@@ -18,6 +18,7 @@ EXCEPTIONS = {
     "session/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
     "sql/parser.py ": "a function that parses DELETE",
     "spark/data_files.py abort": "runs on executors, which have no rowmerge, and deletes the files that the same object wrote",
+    "storage/disk.py write_file": "the temporary file that the same call made",
     "spark/written.py delete": "the implementation for data files of what `deletion.py` calls",
 }
 """File and function of each direct call, and what it deletes."""

@@ -1,0 +1,114 @@
+"""Files on a local disk: each appears under its name as a whole, and survives a power cut if the caller asks for that."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from rowmerge.errors import NotDurable
+
+_TEMPORARY = re.compile(r"#\d+$")
+_ATTEMPTS = 5
+"""Others may remove an empty folder before a file is in it. So many times it is made again."""
+_CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
+"""What file systems answer that have no operation to sync a folder."""
+_MOST_FOLDERS = 100_000
+
+_durable_folders: set[tuple[str, int]] = set()
+"""Path and inode of the folders whose own names, and those of all folders above them, are durable."""
+
+
+def is_temporary(path: str) -> bool:
+    """Whether a file is the temporary file of `write_file`. A killed process leaves it. delta-rs and DuckDB never list such names."""
+    return _TEMPORARY.search(path) is not None
+
+
+def write_file(path: Path, data: bytes, *, replace: bool, durable: bool) -> bool:
+    """Write a file to a temporary name, sync it, give it its name, and sync its folder. Missing folders are made.
+
+    Returns False if there is such a file already and `replace` is false. Without `durable`, nothing is synced.
+    Raises NotDurable if the file has its name but its folder cannot be synced, and OSError if the file does not have its name.
+    """
+    temporary = Path(f"{path}#{secrets.randbits(64)}")
+    try:
+        with _new_file(temporary) as file:
+            file.write(data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if replace:
+            os.replace(temporary, path)
+        elif not _link(temporary, path):
+            return False
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    if durable:
+        try:
+            sync_folder(path.parent)
+        except OSError as error:
+            raise NotDurable(f"file://{path}", error.strerror or str(error)) from error
+    return True
+
+
+def sync_file(path: Path) -> None:
+    """Make the content of a file durable, whoever wrote it. Raises OSError."""
+    _sync(path, os.O_RDONLY)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable, and once per process the folder's own name and those of all folders above it.
+
+    Raises OSError.
+    """
+    _sync_names(folder)
+    above = []
+    for each in (folder, *folder.parents):
+        key = (str(each), each.stat().st_ino)
+        if key in _durable_folders or each.parent == each:
+            break
+        with suppress(PermissionError):  # this user makes no folders there
+            _sync_names(each.parent)
+        above.append(key)
+    if len(_durable_folders) > _MOST_FOLDERS:
+        _durable_folders.clear()
+    _durable_folders.update(above)
+
+
+def _sync_names(folder: Path) -> None:
+    try:
+        _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC_FOLDERS:
+            raise
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _new_file(path: Path) -> BinaryIO:
+    for _ in range(_ATTEMPTS):
+        with suppress(FileNotFoundError):
+            return path.open("xb")
+        with suppress(FileNotFoundError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("xb")
+
+
+def _link(temporary: Path, path: Path) -> bool:
+    """Give a file its name if no other file has it."""
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    return True

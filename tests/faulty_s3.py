@@ -1,0 +1,167 @@
+"""S3 as moto's server plays it, behind a proxy that answers requests in the wrong way if a test wants it."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
+from typing import Any
+
+import pytest
+
+needs_moto = pytest.mark.skipif(
+    any(find_spec(module) is None for module in ("moto", "flask", "flask_cors")), reason="moto's server, which plays S3, is not installed"
+)
+BUCKET = "lake"
+_NOT_FORWARDED = ("connection", "transfer-encoding", "content-length")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request of a client. The names of headers are in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Fault(Enum):
+    """What becomes of a request, apart from an answer with a status while the store does not get the request."""
+
+    CUT = "the connection is cut, and the store does not get the request"
+    DONE_THEN_CUT = "the store carries the request out, and the connection is cut"
+    DONE_THEN_500 = "the store carries the request out, and the answer is 500"
+    UNCONDITIONAL = "the store ignores If-None-Match"
+
+
+Rule = Callable[[Request], Fault | int | None]
+"""What becomes of a request: a fault, a status that is answered, or None for what the store answers."""
+
+
+@dataclass
+class FaultyS3:
+    """The proxy. `requests` are those that it got."""
+
+    store: int
+    rule: Rule | None = None
+    requests: list[Request] = field(default_factory=list)
+    address: str = ""
+
+    @property
+    def location(self) -> str:
+        return f"s3://{BUCKET}"
+
+    def options(self, retries: int | None = 0) -> dict[str, Any]:
+        """Storage options for it. `retries`: how often the client repeats a request by itself, None for its default."""
+        config = {"endpoint": self.address, "access_key_id": "testing", "secret_access_key": "testing", "region": "us-east-1"}
+        options: dict[str, Any] = {"config": {**config, "virtual_hosted_style_request": False}, "client_options": {"allow_http": True}}
+        return options if retries is None else {**options, "retry_config": {"max_retries": retries}}
+
+    def fail(self, method: str, part: str, fault: Fault | int, times: int = 1) -> None:
+        """Let the first `times` requests of a method whose path contains `part` fail in this way."""
+        count = iter(range(times))
+
+        def rule(request: Request) -> Fault | int | None:
+            return fault if request.method == method and part in request.path and next(count, None) is not None else None
+
+        self.rule = rule
+
+    def forward(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes]:
+        """Ask the store. Returns the status, the headers and the body of its answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.store, timeout=30)
+        headers = {name: value for name, value in request.headers.items() if name != "connection"}
+        connection.request(request.method, request.path, body=request.body, headers=headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer.status, answer.getheaders(), content
+
+    def answer(self, request: Request) -> tuple[int, list[tuple[str, str]], bytes] | None:
+        """The answer to a request, None for a connection that is cut."""
+        self.requests.append(request)
+        fault = None if self.rule is None else self.rule(request)
+        if fault is None:
+            return self.forward(request)
+        if fault is Fault.UNCONDITIONAL:
+            headers = {name: value for name, value in request.headers.items() if name != "if-none-match"}
+            return self.forward(Request(request.method, request.path, headers, request.body))
+        if fault in (Fault.DONE_THEN_CUT, Fault.DONE_THEN_500):
+            self.forward(request)
+        if fault in (Fault.DONE_THEN_CUT, Fault.CUT):
+            return None
+        status = 500 if fault is Fault.DONE_THEN_500 else fault
+        assert isinstance(status, int)
+        return status, [], b"<Error><Code>Injected</Code></Error>"
+
+
+@pytest.fixture(scope="session")
+def moto_port() -> Iterator[int]:
+    """The port of moto's server, where the bucket exists."""
+    from moto.server import ThreadedMotoServer  # an optional dependency
+
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    port: int = server.get_host_and_port()[1]
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    scope = "Credential=testing/20260101/us-east-1/s3/aws4_request"
+    connection.request("PUT", f"/{BUCKET}", headers={"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"})
+    assert connection.getresponse().status == 200
+    connection.close()
+    yield port
+    server.stop()
+
+
+@pytest.fixture
+def s3(moto_port: int) -> Iterator[FaultyS3]:
+    """A bucket without objects behind a proxy without faults."""
+    with serving(FaultyS3(moto_port)) as proxy:
+        yield proxy
+
+
+@contextmanager
+def serving(proxy: FaultyS3) -> Iterator[FaultyS3]:
+    """Serve a proxy at an address of this machine."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            answer = proxy.answer(Request(self.command, self.path, headers, body))
+            if answer is None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            status, answered, content = answer
+            lengths = [value for name, value in answered if name.lower() == "content-length"]
+            self.send_response_only(status)
+            for name, value in answered:
+                if name.lower() not in _NOT_FORWARDED:
+                    self.send_header(name, value)
+            # An answer to HEAD has the length of a content that does not follow.
+            self.send_header("Content-Length", lengths[0] if self.command == "HEAD" and lengths else str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+        do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = forward
+
+        def log_message(self, format: str, *args: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    proxy.address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield proxy
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,290 @@
+"""An acknowledged commit on a local disk survives a power cut: all files that it names, and it itself, are synced in the right order."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table import StaticTable
+
+from rowmerge.delta import DeltaTable
+from rowmerge.errors import StorageError
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.storage import disk
+from rowmerge.storage.disk import is_temporary
+from rowmerge.storage.store import Durability, Put, Storage
+from rowmerge.table.files import FileChanges
+from rowmerge.table.partitioning import identities
+from rowmerge.table.snapshot import Change, Table, TableDefinition, Unknown, VacuumOptions
+from tests.disk_calls import DiskCalls, assert_durable, named_files, newest_commit
+from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.unit.changes.operations import NOW, OPERATIONS, append, rows, written
+from tests.unit.delta.small_tables import ID_NAME, committed
+
+ROOT = Path(__file__).parents[3]
+FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> DiskCalls:
+    calls = DiskCalls()
+    calls.record(monkeypatch)
+    return calls
+
+
+def storage_of(folder: Path) -> Storage:
+    return Storage(str(folder), durability=Durability.FULL)
+
+
+def opened(folder: Path, format_: str) -> Table:
+    storage = storage_of(folder)
+    return DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+
+
+def create(table: Table, partition: tuple[str, ...] = (), **properties: str) -> None:
+    committed(table.create(TableDefinition(ID_NAME, identities(partition), properties), Change("CREATE TABLE")))
+
+
+def add(table: Table, ids: range) -> int:
+    snapshot = table.snapshot()
+    return committed(table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, ids)))))
+
+
+# ------------------------------------------------------------------ commits
+
+
+@FORMATS
+@pytest.mark.parametrize("operation", [name for name in OPERATIONS if name != "vacuum"])
+def test_everything_that_a_commit_names_is_synced_before_it(calls: DiskCalls, tmp_path: Path, format_: str, operation: str) -> None:
+    folder = tmp_path / "s/t"
+    table = opened(folder, format_)
+    create(table, **({"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}))
+    assert_durable(calls, folder)
+    for ids in (range(10), range(10, 20), range(20, 25), range(25, 30)):
+        add(table, ids)
+    assert_durable(calls, folder)
+    OPERATIONS[operation](table)
+    assert len(named_files(folder)) > (0 if format_ == "delta" else 3)
+    assert_durable(calls, folder)
+
+
+@FORMATS
+def test_folders_of_partitions_have_durable_names(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+    folder = tmp_path / "t"
+    table = opened(folder, format_)
+    create(table, ("name",))
+    add(table, range(3))
+    assert len({path.parent for path in named_files(folder) if "name=" in str(path)}) == 3
+    assert_durable(calls, folder)
+
+
+@FORMATS
+def test_a_checkpoint_or_a_hint_is_synced_before_it_has_its_name(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+    table = opened(tmp_path / "t", format_)
+    create(table, **({"delta.checkpointInterval": "1"} if format_ == "delta" else {}))
+    append(table)
+    log = tmp_path / "t" / ("_delta_log" if format_ == "delta" else "metadata")
+    names = ["00000000000000000001.checkpoint.parquet", "_last_checkpoint"] if format_ == "delta" else ["version-hint.text"]
+    for name in names:
+        assert calls.syncs(log / name)[-1] < calls.named(log / name), f"a power cut leaves no empty {name}"
+
+
+@FORMATS
+def test_a_commit_that_survives_the_process_alone_is_not_synced(calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+    storage = Storage(str(tmp_path / "t"), durability=Durability.PROCESS)
+    table: Table = DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+    create(table)
+    add(table, range(3))
+    assert [event for event in calls.events if event[0] == "sync"] == []
+
+
+# ------------------------------------------------------------------ single files
+
+
+def test_folders_above_are_synced_once(calls: DiskCalls, tmp_path: Path) -> None:
+    storage = storage_of(tmp_path / "a/b/c")
+    storage.put("d/e/one", b"1")
+    folders = [tmp_path / below for below in ("", "a", "a/b", "a/b/c", "a/b/c/d", "a/b/c/d/e")]
+    assert [len(calls.syncs(folder)) for folder in folders] == [1] * 6
+    storage.put("d/e/two", b"2")
+    assert [len(calls.syncs(folder)) for folder in folders] == [1, 1, 1, 1, 1, 2]
+
+
+def test_a_folder_that_is_made_again_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
+    storage = storage_of(tmp_path / "s")
+    storage.put("t/one", b"1")
+    (tmp_path / "s/t/one").unlink()
+    held = os.open(tmp_path / "s/t", os.O_RDONLY)  # or the new folder may get the same inode
+    (tmp_path / "s/t").rmdir()
+    storage.put("t/one", b"1")
+    os.close(held)
+    assert len(calls.syncs(tmp_path / "s")) == 2
+
+
+@pytest.mark.parametrize("durability", list(Durability))
+def test_one_of_two_writers_creates_a_file_and_no_temporary_file_stays(tmp_path: Path, durability: Durability) -> None:
+    storage = Storage(str(tmp_path / "t"), durability=durability)
+    assert storage.put_if_absent("a/b", b"one") is Put.CREATED
+    assert storage.put_if_absent("a/b", b"two") is Put.EXISTED
+    assert storage.get("a/b") == b"one"
+    storage.put("a/b", b"three")
+    assert storage.get("a/b") == b"three"
+    assert [found.path for found in storage.list()] == ["a/b"]
+
+
+def test_a_file_in_the_place_of_a_folder_is_no_conflict(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    with pytest.raises(StorageError):
+        storage_of(tmp_path).put_if_absent("a/b", b"")
+
+
+# ------------------------------------------------------------------ disks that fail
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> DeltaTable:
+    table = DeltaTable(storage_of(tmp_path / "t"), "s.t")
+    create(table)
+    return table
+
+
+def test_a_data_file_that_cannot_be_synced_is_not_committed(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
+    files = written(table.snapshot(), range(3))
+    calls.failing[Path(files[0].path.removeprefix("file://")).stat().st_ino] = errno.EIO
+    with pytest.raises(StorageError, match="Input/output error"):
+        table.commit(table.snapshot(), Change("WRITE", files=FileChanges(files)))
+    assert table.snapshot().version == 0
+
+
+def test_a_data_file_that_is_missing_is_not_committed(table: DeltaTable) -> None:
+    files = written(table.snapshot(), range(3))
+    Path(files[0].path.removeprefix("file://")).unlink()
+    with pytest.raises(StorageError, match=rf"{files[0].path}: No such file"):
+        table.commit(table.snapshot(), Change("WRITE", files=FileChanges(files)))
+    assert table.snapshot().version == 0
+
+
+def test_a_commit_that_cannot_be_synced_gets_no_name(table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, fsync = table.snapshot(), os.fsync
+
+    def full_disk(descriptor: int) -> None:
+        if "00000000000000000001.json" in os.readlink(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    files = written(snapshot, range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full_disk)
+        with pytest.raises(StorageError, match="No space left"):
+            table.commit(snapshot, Change("WRITE", files=FileChanges(files)))
+    assert [path.name for path in (tmp_path / "t/_delta_log").iterdir()] == ["00000000000000000000.json"], "no temporary file stays"
+    add(table, range(3))
+
+
+def test_a_commit_whose_folder_cannot_be_synced_is_unknown(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
+    snapshot = table.snapshot()
+    files = written(snapshot, range(3))
+    calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
+    outcome = table.commit(snapshot, Change("WRITE", files=FileChanges(files)))
+    assert isinstance(outcome, Unknown) and "cannot be synced (Input/output error)" in outcome.reason
+    assert DeltaTable(Storage(str(tmp_path / "t")), "s.t").snapshot().version == 1, "a power cut may still take it away"
+
+
+@pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP])
+def test_a_file_system_that_cannot_sync_folders_is_used_as_it_is(calls: DiskCalls, table: DeltaTable, tmp_path: Path, error: int) -> None:
+    calls.failing = {folder.stat().st_ino: error for folder in (tmp_path, tmp_path / "t", tmp_path / "t/_delta_log")}
+    add(table, range(3))
+    assert table.snapshot().version == 1
+
+
+# ------------------------------------------------------------------ killed processes
+
+KILLED = """
+import os, signal, sys
+from tests.unit.changes.operations import append
+from tests.unit.storage.test_durability import opened
+from pathlib import Path
+call = sys.argv[3]
+real = os.link
+def link(source, target):
+    if call == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(source, target)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.link = link
+append(opened(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+def kill_at_link(folder: Path, format_: str, moment: str) -> None:
+    """Append to a table in a process that is killed before or after the commit gets its name."""
+    command = [sys.executable, "-c", KILLED, str(folder), format_, moment]
+    process = subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])})
+    assert process.returncode == -signal.SIGKILL
+
+
+def temporary_files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if is_temporary(path.name)]
+
+
+def readers(folder: Path, format_: str) -> Iterator[pa.Table]:
+    delta = format_ == "delta"
+    yield (read_with_delta_rs if delta else read_with_pyiceberg)(str(folder))
+    yield (read_with_duckdb if delta else read_with_duckdb_iceberg)(str(folder))
+
+
+@FORMATS
+@pytest.mark.parametrize(("moment", "added"), [("before", 0), ("after", 2)])
+def test_a_process_that_is_killed_at_the_link_leaves_a_temporary_file_that_nobody_reads(
+    tmp_path: Path, format_: str, moment: str, added: int
+) -> None:
+    folder = tmp_path / "t"
+    table = opened(folder, format_)
+    create(table)
+    add(table, range(3))
+    kill_at_link(folder, format_, moment)
+    assert len(temporary_files(folder)) == 1
+    assert len(rows(opened(folder, format_))) == 3 + added
+    for theirs in readers(folder, format_):
+        assert theirs.num_rows == 3 + added
+    if format_ == "iceberg" and moment == "before":
+        assert StaticTable.from_metadata(str(folder)).scan().to_arrow().num_rows == 3, "the hint is right"
+    append(opened(folder, format_))
+    assert len(rows(opened(folder, format_))) == 5 + added
+    for theirs in readers(folder, format_):
+        assert theirs.num_rows == 5 + added
+    time.sleep(0.005)
+    opened(folder, format_).vacuum(NOW)
+    assert temporary_files(folder) == []
+    assert len(rows(opened(folder, format_))) == 5 + added
+
+
+@FORMATS
+def test_vacuum_leaves_the_temporary_file_of_a_writer_that_may_still_run(tmp_path: Path, format_: str) -> None:
+    folder = tmp_path / "t"
+    table = opened(folder, format_)
+    create(table)
+    young = newest_commit(folder).with_name("00000000000000000007.json#123" if format_ == "delta" else "v7.metadata.json#123")
+    young.write_bytes(b"{")
+    table.vacuum(VacuumOptions())
+    assert temporary_files(folder) == [young]
+
+
+def test_names_of_temporary_files() -> None:
+    assert is_temporary("_delta_log/00000000000000000001.json#18446744073709551615")
+    assert not any(map(is_temporary, ("a.json", "a#b", "a#1.json", "#", "x=1#/a")))
+
+
+def test_the_memory_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_MOST_FOLDERS", 3)
+    for number in range(20):
+        storage_of(tmp_path / str(number)).put("a", b"")
+    assert len(disk._durable_folders) < 20
