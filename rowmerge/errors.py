@@ -500,7 +500,13 @@ class StorageError(RowmergeError):
 
 
 class ConditionalPutsUnsupported(StorageError):
-    """An object store does not honour conditional puts (`If-None-Match: *`), on which every commit rests. Nothing was written."""
+    """Raised when an object store does not honour conditional puts (`If-None-Match: *`), which every commit needs. Nothing was written.
+
+    Remedy: Use a store that supports conditional writes, such as Amazon S3, Google Cloud Storage, Azure Blob Storage or Cloudflare R2. Or use
+    a disk, or Iceberg tables in a catalog.
+
+    `path` is the store.
+    """
 
     def __init__(self, store: str, reason: str) -> None:
         advice = (
@@ -511,7 +517,12 @@ class ConditionalPutsUnsupported(StorageError):
 
 
 class NotDurable(StorageError):
-    """A file has its name, but the disk failed before the name was durable: a power cut may take it away. Readers see it until then."""
+    """Raised when a disk failed before the name of a written file was durable. Readers see the file, and a power cut may take it away.
+
+    Remedy: Check the disk. Look whether the statement took effect before you run it again.
+
+    `path` is the file.
+    """
 
     def __init__(self, path: str, reason: str) -> None:
         advice = "Check the disk. Look whether the statement took effect before you run it again."

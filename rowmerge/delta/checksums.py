@@ -139,7 +139,8 @@ def _put_and_leave(storage: Storage, version: int, checksum: bytes) -> None:
 
 def _try_put(storage: Storage, version: int, checksum: bytes) -> None:
     try:
-        storage.put_if_absent(checksum_path(version), checksum)
+        # A power cut may leave a part of it, which counts as missing.
+        storage.without_sync().put_if_absent(checksum_path(version), checksum)
     except StorageError as error:
         logger.debug("Version %d of %s has no checksum: %s", version, storage.location, error)
 

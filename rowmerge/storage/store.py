@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -213,6 +214,12 @@ class Storage:
             at_once([partial(sync_folder, folder) for folder in {file.parent for file in files}])
         except OSError as error:
             raise StorageError(f"file://{error.filename}" if error.filename else self.location, _short(error)) from error
+
+    def without_sync(self) -> Storage:
+        """Return this storage with Durability.PROCESS, for files that nothing depends on."""
+        storage = copy(self)
+        storage._durability = Durability.PROCESS
+        return storage
 
     @property
     def _syncs(self) -> bool:
