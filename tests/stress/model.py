@@ -8,9 +8,9 @@ import random
 import signal
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -40,12 +40,13 @@ class _Process:
 class Model:
     """The table as it must be. `allowed`: the values that a row may have, None if it may be absent, for each row of each table."""
 
-    folder: Path
+    warehouse: str
     format: str
     seed: int
     workers: int = 6
     without: str | None = None
     drops: int = 3
+    options: Mapping[str, Any] | None = None
     allowed: dict[str, dict[int, set[int | None]]] = field(default_factory=dict)
     dropped: set[str | None] = field(default_factory=set)
     commits: Counter[str] = field(default_factory=Counter)
@@ -77,7 +78,7 @@ class Model:
         table = {id_: next(iter(values)) for id_, values in self.allowed.get(self.table_id or "", {}).items()}
         rows: Rows = {id_: value for id_, value in table.items() if id_ // _IDS_OF_A_WORKER == worker and value is not None}
         task = Task(
-            str(self.folder),
+            self.warehouse,
             self.format,
             self._random.getrandbits(32),
             _STATEMENTS,
@@ -86,6 +87,7 @@ class Model:
             self._next_ids[worker],
             self.without,
             self.drops,
+            self.options,
         )
         # The next process of this worker inserts other ids, whatever becomes of this one.
         self._next_ids[worker] += 10 * _STATEMENTS
@@ -137,12 +139,13 @@ class Model:
 
         Raises AssertionError for a lost, a duplicated or a foreign row, for a table that vanished without a DROP, and if readers differ.
         """
-        catalog = DirectoryCatalog(Storage(str(self.folder)))
+        storage = Storage(self.warehouse, self.options)
+        catalog = DirectoryCatalog(storage)
         if catalog.relation(SCHEMA, NAME) is None:
             actual, self.table_id = [], None
         else:
             snapshot = catalog.open(SCHEMA, NAME).snapshot()
-            actual, self.table_id = rows_of(snapshot), id_of(snapshot)
+            actual, self.table_id = rows_of(snapshot, storage), id_of(snapshot)
         for table_id, rows in self.allowed.items():
             if table_id != self.table_id and any(None not in values for values in rows.values()):
                 assert table_id in self.dropped, f"the table {table_id} vanished and nobody dropped it"
@@ -157,10 +160,10 @@ class Model:
         self.dropped.clear()
 
     def _compare_readers(self, values: Rows) -> None:
-        if self.table_id is None:
+        if self.table_id is None or self.options is not None:
             return
         for read in _READERS[self.format]:
-            table: pa.Table = read(str(self.folder / SCHEMA / NAME))
+            table: pa.Table = read(f"{self.warehouse}/{SCHEMA}/{NAME}")
             names = zip(table["id"].to_pylist(), table["name"].to_pylist(), strict=True)
             seen = {id_: int(name.split(".")[0]) for id_, name in names}
             assert seen == values, f"{read.__name__} sees other rows"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import random
 import signal
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,6 +14,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import deltalake
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowmerge.catalog import DirectoryCatalog
@@ -23,7 +26,7 @@ from rowmerge.iceberg import dropping as iceberg_dropping
 from rowmerge.iceberg.operations import DirectoryOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, Snapshot, Table, TableDefinition, Unknown, VacuumOptions
 from tests.unit.changes.operations import optimize, written
@@ -58,6 +61,8 @@ class Task:
     without: str | None = None
     drops: int = 3
     """How many of 75 statements are a DROP."""
+    options: Mapping[str, Any] | None = None
+    """Options of an object store. On it, the test writes the data files, and OPTIMIZE is left out."""
 
 
 @dataclass(frozen=True)
@@ -98,13 +103,14 @@ def id_of(snapshot: Snapshot) -> str:
     return str(snapshot.metadata.table_uuid)
 
 
-def rows_of(snapshot: Snapshot) -> list[tuple[str, int, int, int]]:
+def rows_of(snapshot: Snapshot, storage: Storage) -> list[tuple[str, int, int, int]]:
     """Return the path, the position, the id and the value of each row."""
     paths = snapshot.files()["path"].to_pylist()
     deleted = snapshot.deleted_positions(paths)
     rows = []
     for path in paths:
-        table = pq.read_table(path.removeprefix("file://"), columns=["id", "name"])
+        folder, _, name = path.rpartition("/")
+        table = pq.read_table(pa.BufferReader(storage.at(folder).get(name)), columns=["id", "name"])
         gone = set(deleted.get(path, ()))
         rows += [
             (path, at, id_, int(name.split(".")[0]))
@@ -112,6 +118,22 @@ def rows_of(snapshot: Snapshot) -> list[tuple[str, int, int, int]]:
             if at not in gone
         ]
     return rows
+
+
+def file_of(storage: Storage, snapshot: Snapshot, ids: Sequence[int], value: str) -> AddedFile:
+    """Write a data file with a row for each id, as any engine may do, and return what a commit says of it."""
+    names = [f"{value}{id_}" for id_ in ids]
+    schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    for at, column in enumerate(schema):
+        schema = schema.set(at, column.with_metadata({"PARQUET:field_id": str(at + 1)}))
+    stream = io.BytesIO()
+    pq.write_table(pa.table({"id": list(ids), "name": names}, schema=schema), stream)
+    path = f"data/{uuid.uuid4()}.parquet"
+    holder = storage.at(snapshot.location)
+    holder.put(path, stream.getvalue())
+    lower, upper = {"id": min(ids), "name": min(names)}, {"id": max(ids), "name": max(names)}
+    size = len(stream.getvalue())
+    return AddedFile(f"{holder.location}/{path}", size, len(ids), {}, lower, upper, {"id": 0, "name": 0})
 
 
 def run(task: Task, connection: Connection) -> None:
@@ -126,7 +148,8 @@ class _Worker:
         self.task, self.connection, self.random = task, connection, random.Random(task.seed)
         self.rows, self.table_id, self.next_id = dict(task.rows), task.table_id, task.next_id
         self.is_dropping = False
-        self.catalog = DirectoryCatalog(_storage_of(self)(task.warehouse))
+        self.storage = _storage_of(self)(task.warehouse, task.options)
+        self.catalog = DirectoryCatalog(self.storage)
         for drop in (delta_dropping.Drop, iceberg_dropping.Drop):
             _report_target(drop, connection)
 
@@ -135,7 +158,7 @@ class _Worker:
             (30, self.append),
             (12, partial(self.change_row, "UPDATE")),
             (12, partial(self.change_row, "DELETE")),
-            (8, self.optimize),
+            (0 if self.task.options else 8, self.optimize),
             (3, self.vacuum),
             (3, self.evolve),
             (self.task.drops, self.drop),
@@ -176,18 +199,18 @@ class _Worker:
         table, snapshot = self.open()
         ids = range(self.next_id, self.next_id + self.random.randint(1, 3))
         self.next_id = ids.stop
-        files = FileChanges(written(snapshot, ids, "0."))
+        files = FileChanges(self.written(snapshot, ids, "0."))
         return self.commit(table, snapshot, Change("WRITE", files=files, reads=Reads()), dict.fromkeys(ids, 0))
 
     def change_row(self, operation: str) -> Outcome:
         table, snapshot = self.open()
-        own = [row for row in rows_of(snapshot) if row[2] in self.rows]
+        own = [row for row in rows_of(snapshot, self.storage) if row[2] in self.rows]
         if not own:
             return self.append()
         path, position, id_, value = self.random.choice(own)
         assert value == self.rows[id_], f"row {id_} has the value {value} instead of {self.rows[id_]}"
         known = snapshot.deleted_positions([path]).get(path, Positions())
-        added = written(snapshot, [id_], f"{value + 1}.") if operation == "UPDATE" else ()
+        added = self.written(snapshot, [id_], f"{value + 1}.") if operation == "UPDATE" else ()
         files = FileChanges(added, (), {path: known | Positions([position])})
         reads = Reads(frozenset([path]), rows={path: Positions([position])})
         return self.commit(
@@ -220,11 +243,15 @@ class _Worker:
 
     def clean_as_delta_rs(self) -> None:
         self.connection.send(Begin("CLEAN"))
-        theirs = deltalake.DeltaTable(f"{self.task.warehouse}/{SCHEMA}/{NAME}")
+        config = None if self.task.options is None else {**self.task.options["config"], "allow_http": "true"}
+        theirs = deltalake.DeltaTable(f"{self.task.warehouse}/{SCHEMA}/{NAME}", storage_options=config)
         theirs.create_checkpoint()
         theirs.cleanup_metadata()
 
     # ------------------------------------------------------------------ inside
+
+    def written(self, snapshot: Snapshot, ids: Sequence[int], value: str) -> tuple[AddedFile, ...]:
+        return written(snapshot, ids, value) if self.task.options is None else (file_of(self.storage, snapshot, ids, value),)
 
     def open(self) -> tuple[Table, Snapshot]:
         """Return the table and its newest snapshot. In another table than before, this worker has no rows."""
@@ -251,7 +278,7 @@ class _Worker:
         chance = self.random.random()
         if chance < (0.004 if matters else 0.0005):
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.is_dropping and name == "put_if_absent" and chance > 0.5:
+        if self.is_dropping and name == "put_if_absent" and chance > 0.2:
             # A paused DROP meets another table in the place of its own.
             self.stop(1.2)
         elif chance > (0.9 if matters else 0.995):
@@ -265,10 +292,10 @@ class _Worker:
 def _storage_of(worker: _Worker) -> type[Storage]:
     class Stopping(Storage):
         def child(self, path: str) -> Storage:
-            return Stopping(f"{self.location}/{path}")
+            return Stopping(f"{self.location}/{path}", self._options)
 
         def at(self, location: str) -> Storage:
-            return Stopping(location)
+            return Stopping(location, self._options)
 
         def get(self, path: str) -> bytes:
             worker.before_call("get", path)
