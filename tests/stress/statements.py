@@ -243,7 +243,12 @@ class _Worker:
 
     def clean_as_delta_rs(self) -> None:
         self.connection.send(Begin("CLEAN"))
-        config = None if self.task.options is None else {**self.task.options["config"], "allow_http": "true"}
+        config = (
+            None
+            if self.task.options is None
+            else {name: str(value).lower() if isinstance(value, bool) else value for name, value in self.task.options["config"].items()}
+            | {"allow_http": "true"}
+        )
         theirs = deltalake.DeltaTable(f"{self.task.warehouse}/{SCHEMA}/{NAME}", storage_options=config)
         theirs.create_checkpoint()
         theirs.cleanup_metadata()

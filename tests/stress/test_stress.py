@@ -46,7 +46,7 @@ def test_commits_to_an_object_store_lose_and_duplicate_nothing(s3: FaultyS3, for
             return answer(request)
 
     s3.answer = answer_alone  # type: ignore[method-assign]
-    model = Model(f"{s3.location}/{format_}-{seed}", format_, seed, options=s3.options())
+    model = Model(f"{s3.location}/{format_}-{seed}", format_, seed, options=s3.options(retries=None))
     while sum(model.commits.values()) < COMMITS:
         model.round()
 
