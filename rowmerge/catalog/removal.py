@@ -28,35 +28,12 @@ def drop_table(folder: Storage, table: str, log: str) -> None:
 
 
 def finish_drops(folder: Storage, table: str) -> None:
-    """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError."""
-    _finish_old_removal(folder)
+    """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError, CommitStateUnknown."""
+    for log in (LOG, METADATA):
+        if folder.exists(f"{log}/{DROPPED}"):
+            # A process of rowmerge 0.1.0 may still run, and then delete the versions that it has listed. So a new table must not use their
+            # names, and the version of a drop comes after them.
+            drop_table(folder, table, log)
+            delete_files(folder, [[f"{folder.location}/{log}/{DROPPED}"]], Origin.LISTED)
     delta.finish_drop(folder)
     iceberg.finish_drop(folder, table)
-
-
-def _finish_old_removal(folder: Storage) -> None:
-    """Go on with a deletion that rowmerge 0.1.0 began: data files, then the log from its oldest entry, the marker last.
-
-    The oldest goes first, so that other readers find no table rather than an old version of it. If another process finishes the same
-    deletion and creates a new table here meanwhile, the marker is no longer the same, and nothing more is deleted.
-    """
-    for log in (LOG, METADATA):
-        dropped = f"{log}/{DROPPED}"
-        mark = _mark(folder, dropped)
-        if mark is None:
-            continue
-        objects = [f"{folder.location}/{o.path}" for o in folder.list() if o.path != dropped]
-        log_prefix = f"{folder.location}/{log}/"
-        delete_files(folder, [[path for path in objects if not path.startswith(log_prefix)]], Origin.LISTED)
-        if _mark(folder, dropped) == mark:
-            delete_files(folder, [[path] for path in objects if path.startswith(log_prefix)], Origin.LISTED)
-        if _mark(folder, dropped) == mark:
-            delete_files(folder, [[f"{folder.location}/{dropped}"]], Origin.LISTED)
-            folder.remove_folders()
-
-
-def _mark(folder: Storage, dropped: str) -> bytes | None:
-    try:
-        return folder.get(dropped)
-    except FileNotFoundError:
-        return None

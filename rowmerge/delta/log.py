@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from rowmerge.delta.ndjson import Document
 from rowmerge.errors import CorruptLog, StorageError, TableNotFound, VersionNotFound
+from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
 
 T = TypeVar("T")
@@ -37,7 +38,7 @@ def checkpoint_path(version: int) -> str:
 
 def version_of_file(path: str) -> int | None:
     """Return the version whose commit, checkpoint or checksum a file of the log is, None for another file."""
-    match = _NUMBERED.match(path)
+    match = None if is_temporary(path) else _NUMBERED.match(path)
     return int(match[1]) if match else None
 
 

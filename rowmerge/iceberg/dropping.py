@@ -19,6 +19,7 @@ from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, Meta
 from rowmerge.iceberg.operations import DROPPED_TABLE, FOLDER, HINT, Current, DirectoryOperations, is_dropped
 from rowmerge.iceberg.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import commit
 from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
@@ -138,7 +139,7 @@ def _dropped_metadata(location: str) -> TableMetadata:
 
 
 def _version(file: StoredObject) -> int | None:
-    match = _VERSION.match(file.path)
+    match = None if is_temporary(file.path) else _VERSION.match(file.path)
     return int(match[1]) if match else None
 
 

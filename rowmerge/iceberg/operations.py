@@ -275,6 +275,7 @@ class DirectoryOperations:
         ]
         try:
             dropped, other_form, no_base, highest = at_once(looks)
+            dropped = dropped and not is_dropped(metadata)
             if dropped or other_form:
                 self._delete([_path(version)])
                 if dropped:

@@ -156,6 +156,7 @@ class OldProcess:
     """A process that runs `Commands` with the code of 0.1.0."""
 
     def __init__(self, checkout: Path, warehouse: str) -> None:
+        self.warehouse = warehouse
         self._process = subprocess.Popen(
             [sys.executable, str(checkout / Path(__file__).relative_to(ROOT)), warehouse],
             stdin=subprocess.PIPE,
@@ -210,8 +211,14 @@ class OldProcess:
 
 
 def check_out(folder: Path) -> Path:
-    """Put the code of 0.1.0 into a folder, with this file. Raises CalledProcessError where the history does not have the commit."""
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", COMMIT, "rowmerge", "tests/unit"], check=True, capture_output=True).stdout
+    """Put the code of 0.1.0 into a folder, with this file. Skip the test where the history does not have the commit."""
+    command = ["git", "-C", str(ROOT), "archive", COMMIT, "rowmerge", "tests/unit"]
+    try:
+        archive = subprocess.run(command, check=True, capture_output=True).stdout
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        import pytest
+
+        pytest.skip(f"commit {COMMIT} of release 0.1.0 is not in the history of this copy")
     subprocess.run(["tar", "--extract", "--directory", str(folder)], input=archive, check=True)
     copy = folder / Path(__file__).relative_to(ROOT)
     copy.parent.mkdir(parents=True)

@@ -259,6 +259,22 @@ def test_a_table_whose_log_is_unreadable_is_dropped(warehouse: Warehouse) -> Non
     warehouse.assert_ids([7])
 
 
+def test_temporary_files_of_killed_writers_are_no_versions(warehouse: Warehouse) -> None:
+    warehouse.create([1])
+    name = "_delta_log/00000000000000000002.json" if warehouse.format == "delta" else "metadata/v3.metadata.json"
+    temporary = warehouse.table_folder / f"{name}#1"
+    temporary.write_bytes(b"{")
+    orphan = warehouse.table_folder / "part-0.parquet"
+    orphan.write_bytes(b"")
+    time.sleep(0.005)
+    warehouse.drop()
+    assert (warehouse.table_folder / name).exists()
+    assert not temporary.exists()
+    assert not orphan.exists()
+    warehouse.create([7])
+    warehouse.assert_ids([7])
+
+
 def test_transactions_clustering_and_timestamps_begin_anew(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path, "delta")
     properties = {"delta.enableInCommitTimestamps": "true", "delta.enableRowTracking": "true"}
