@@ -105,7 +105,8 @@ class Drop:
         return self._newest + 1
 
     def put(self) -> Put | Unknown | CommitConflict:
-        if self._state is not None and self._state.metadata is not None and self._state.metadata.is_dropped:
+        # Another engine may have committed to the dropped table. Then it is dropped again.
+        if self._state is not None and is_dropped_at(self.storage, self._newest):
             return self._superseded()
         put_marker(self.storage, FORMAT, self.version)
         put = put_settled(self.storage, commit_path(self.version), serialize(self._actions()))

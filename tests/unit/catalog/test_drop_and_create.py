@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import deltalake
+import pyarrow as pa
 import pytest
 from deltalake.exceptions import TableNotFoundError
 
@@ -253,6 +255,17 @@ def test_a_table_whose_log_is_unreadable_is_dropped(warehouse: Warehouse) -> Non
     for file in warehouse.table_folder.glob(pattern):
         file.write_text("{" if warehouse.format == "delta" else '{"format-version": 2}')
     time.sleep(0.005)
+    warehouse.drop()
+    assert warehouse.ids() is None
+    warehouse.create([7])
+    warehouse.assert_ids([7])
+
+
+def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path, "delta")
+    warehouse.create([1])
+    warehouse.drop()
+    deltalake.write_deltalake(str(warehouse.table_folder), pa.table({"dropped": [True]}), mode="append")
     warehouse.drop()
     assert warehouse.ids() is None
     warehouse.create([7])
