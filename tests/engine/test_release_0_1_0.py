@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ import rowmerge
 from rowmerge.errors import TableNotFound
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.golden.iceberg.tables import comparable
+from tests.golden.release_0_1_0.process import OldProcess, check_out
 from tests.golden.release_0_1_0.warehouse import TABLES, expected, unpack
 
 DROPPED = ["gone_marked", "gone_data", "gone_log", "ice_gone_marked", "ice_gone_data", "ice_gone_log"]
@@ -37,6 +39,11 @@ def readers_session(spark: SparkSession, tmp_path_factory: pytest.TempPathFactor
 
 def folder_of(session: rowmerge.Session, table: str) -> Path:
     return Path(session.describe("shop", table).location.removeprefix("file://"))
+
+
+def data_files(folder: Path) -> list[Path]:
+    """Return the data files and delete files below a folder."""
+    return [path for path in folder.rglob("*.parquet") if path.parent.name != "_delta_log"]
 
 
 def rows(session: rowmerge.Session, query: str) -> list[str]:
@@ -100,9 +107,9 @@ def test_a_table_takes_every_statement_and_can_be_dropped(session: rowmerge.Sess
     folder = folder_of(session, table)
     session.sql(f"drop table {table}")
     if "elsewhere" in table:
-        assert list(folder.rglob("*.parquet")), "DROP of an external table deletes the name only"
+        assert data_files(folder), "DROP of an external table deletes the name only"
         return
-    assert not list(folder.rglob("*.parquet"))
+    assert data_files(folder) == []
     session.sql(f"create table {table} (id bigint) using {'iceberg' if 'ice_' in table else 'delta'}")
     session.sql(f"insert into {table} values (5)")
     assert_ids(session, table, {5})
@@ -136,7 +143,7 @@ def test_vacuum_deletes_what_a_killed_insert_left(session: rowmerge.Session, tab
     folder = folder_of(session, table)
     left = [folder / path for path in LEFT_BY_KILLS[table]]
     assert [path for path in left if not path.exists()] == []
-    data = [path for path in folder.rglob("*.parquet") if not path.name.endswith("-deletes.parquet")]
+    data = [path for path in data_files(folder) if not path.name.endswith("-deletes.parquet")]
     orphans = [path for path in data if pq.read_table(path)["id"].to_pylist() == [NEVER_COMMITTED]]
     assert len(orphans) == 1
     before = rows(session, f"select * from {table}")
@@ -146,6 +153,7 @@ def test_vacuum_deletes_what_a_killed_insert_left(session: rowmerge.Session, tab
     assert [row for row in rows(session, f"select * from {table}") if '"id": 8,' not in row] == before
 
 
+@pytest.mark.one_of("table", keep=2)
 @pytest.mark.parametrize("table", DROPPED)
 def test_a_drop_that_was_killed_is_finished_by_the_next_table_of_the_name(session: rowmerge.Session, table: str) -> None:
     folder = Path(session.describe("shop", "plain").location.removeprefix("file://")).parent / table
@@ -167,8 +175,10 @@ def test_a_drop_that_was_killed_is_finished_by_the_next_table_of_the_name(sessio
 def test_drop_schema_finishes_the_drops_in_it(session: rowmerge.Session, tmp_path: Path) -> None:
     session.sql("use default")
     session.sql("drop schema shop cascade")
-    assert not (tmp_path / "warehouse/shop").exists()
-    assert list((tmp_path / "elsewhere").rglob("*.parquet"))
+    assert "shop" not in session.schemas()
+    assert data_files(tmp_path / "warehouse/shop") == []
+    assert not list((tmp_path / "warehouse/shop").rglob("_dropped.json"))
+    assert len(data_files(tmp_path / "elsewhere")) > 2
 
 
 def test_a_view_of_0_1_0_is_replaced_and_dropped(session: rowmerge.Session) -> None:
@@ -177,3 +187,38 @@ def test_a_view_of_0_1_0_is_replaced_and_dropped(session: rowmerge.Session) -> N
     session.sql("drop view both")
     session.sql("create table both (id bigint) using iceberg")
     assert session.table("both").toArrow().num_rows == 0
+
+
+@pytest.fixture(scope="module")
+def old_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldProcess]:
+    process = OldProcess(check_out(tmp_path_factory.mktemp("release")))
+    yield process
+    process.kill()
+
+
+@pytest.mark.full_suite("it starts a second Spark")
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_statements_of_0_1_0_fail_on_a_table_that_this_release_dropped(
+    old_process: OldProcess, spark: SparkSession, tmp_path: Path, format_: str
+) -> None:
+    """0.1.0 sees an empty table with another column in its place. CREATE OR REPLACE makes a table of it."""
+    old, session = old_process.open(str(tmp_path)), rowmerge.connect(str(tmp_path), spark=spark, schema="s")
+    for table in ("t", "u"):
+        session.sql(f"create table {table} (id bigint, name string) using {format_}")
+        session.sql(f"insert into {table} values (1, 'a')")
+        session.sql(f"drop table {table}")
+    assert old.run("sql", "insert into t values (2, 'b')") == "PlanError"
+    source = "(select 2 as id, 'b' as name) s on t.id = s.id"
+    assert old.run("sql", f"merge into t using {source} when not matched then insert *") == "UnknownColumn"
+    assert old.run("sql", "update t set name = 'c' where id = 1") == "UnknownColumn"
+    assert old.run("sql", "delete from t where id = 1") == "UnknownColumn"
+    assert old.run("sql", "alter table t add column more string") == "committed"
+    assert old.run("sql", "create table t (id bigint)") == "AlreadyExists"
+    assert session.relation("s", "t") is None
+    old.run("sql", f"create or replace table t using {format_} as select 3L as id, 'c' as name")
+    assert session.table("t").toArrow().to_pylist() == [{"id": 3, "name": "c"}]
+    assert old.run("sql", "drop table u") == []
+    session.sql(f"create table u (id bigint) using {format_}")
+    session.sql("insert into u values (4)")
+    assert old.run("sql", "select * from u") == [["4"]]
+    assert_independent_readers_agree(session)

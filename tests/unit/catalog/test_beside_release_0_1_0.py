@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import deltalake
 import pytest
 
-from rowmerge.errors import TableNotFound
 from rowmerge.storage.store import Put, Storage
 from tests.golden.release_0_1_0.process import Commands, OldProcess, check_out
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
@@ -23,11 +20,10 @@ PUT = {"delta": ("put_if_absent", "_delta_log/0"), "iceberg": ("put_if_absent", 
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    try:
-        return check_out(tmp_path_factory.mktemp("release"))
-    except (subprocess.CalledProcessError, FileNotFoundError) as error:
-        pytest.skip(f"the code of release 0.1.0 is not in the history of this copy ({error})")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldProcess]:
+    process = OldProcess(check_out(tmp_path_factory.mktemp("release")))
+    yield process
+    process.kill()
 
 
 @pytest.fixture
@@ -36,10 +32,8 @@ def warehouse(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def old(checkout: Path, warehouse: str) -> Iterator[OldProcess]:
-    process = OldProcess(checkout, warehouse)
-    yield process
-    process.kill()
+def old(process: OldProcess, warehouse: str) -> OldProcess:
+    return process.open(warehouse)
 
 
 @pytest.fixture
@@ -148,7 +142,8 @@ def test_a_commit_of_0_1_0_below_a_checkpoint_of_a_cleaned_log_is_no_part_of_the
     assert old.resume() == "Committed"
     assert_rows(warehouse, "delta", [1, *range(100, 110)])
     new.append_each("t", [200])
-    assert_rows(warehouse, "delta", [1, *range(100, 110), 200])
+    assert old.run("append_each", "t", [300]) == "done"
+    assert_rows(warehouse, "delta", [1, *range(100, 110), 200, 300])
 
 
 # ------------------------------------------------------------------ DROP and CREATE of this release
@@ -243,20 +238,19 @@ def test_this_release_rejects_its_commit_on_a_table_that_0_1_0_dropped(
             old.run("append_each", "t", [10, 11])
 
     late = Commands(ActingStorage(warehouse, PUT[format_][1], drop))
-    with suppress(TableNotFound):
-        assert not late.append("t", [999]).startswith("Committed")
+    assert late.append("t", [999]) != "Committed"
     if recreated:
         assert_rows(warehouse, format_, [10, 11])
     else:
         assert Commands(Storage(warehouse)).relations() == []
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize(("format_", "text"), [("delta", ".parquet"), ("delta", "log/0"), ("iceberg", ".parquet"), ("iceberg", "data/v")])
 def test_a_drop_of_0_1_0_that_stops_is_finished_by_this_release_and_deletes_nothing_afterwards(
-    old: OldProcess, new: Commands, warehouse: str, format_: str
+    old: OldProcess, new: Commands, warehouse: str, format_: str, text: str
 ) -> None:
     made(new, format_, 1, 2)
-    old.start("drop", "t", pause=("delete", ".parquet"))
+    old.start("drop", "t", pause=("delete", text))
     assert new.relations() == []
     made(new, format_, 7, 8)
     assert old.resume() == "dropped"
