@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from rowmerge.delta import dropping as delta
+from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg import dropping as iceberg
-from rowmerge.iceberg.operations import DROPPED
+from rowmerge.iceberg.operations import DROPPED, DirectoryOperations
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.snapshot import Unknown
 
 LOG, METADATA = "_delta_log", "metadata"
 """The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
 
-rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist. DROPPED is the last file to go."""
+rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist."""
 
 
 def is_dropped(folder: Storage) -> bool:
@@ -29,34 +31,34 @@ def drop_table(folder: Storage, table: str, log: str) -> None:
 
 def finish_drops(folder: Storage, table: str) -> None:
     """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError."""
-    _finish_old_removal(folder)
+    _finish_old_removal(folder, table)
     delta.finish_drop(folder)
     iceberg.finish_drop(folder, table)
 
 
-def _finish_old_removal(folder: Storage) -> None:
-    """Go on with a deletion that rowmerge 0.1.0 began: data files, then the log from its oldest entry, the marker last.
+def _finish_old_removal(folder: Storage, table: str) -> None:
+    """Turn a deletion that rowmerge 0.1.0 began into a drop of this release.
 
-    The oldest goes first, so that other readers find no table rather than an old version of it. If another process finishes the same
-    deletion and creates a new table here meanwhile, the marker is no longer the same, and nothing more is deleted.
+    The process of 0.1.0 may not be dead. Then it goes on to delete the files that it listed, by their names. A table that is created after
+    the version of the drop continues the version numbers, so it has none of these names.
     """
-    for log in (LOG, METADATA):
-        dropped = f"{log}/{DROPPED}"
-        mark = _mark(folder, dropped)
-        if mark is None:
-            continue
-        objects = [f"{folder.location}/{o.path}" for o in folder.list() if o.path != dropped]
-        log_prefix = f"{folder.location}/{log}/"
-        delete_files(folder, [[path for path in objects if not path.startswith(log_prefix)]], Origin.LISTED)
-        if _mark(folder, dropped) == mark:
-            delete_files(folder, [[path] for path in objects if path.startswith(log_prefix)], Origin.LISTED)
-        if _mark(folder, dropped) == mark:
-            delete_files(folder, [[f"{folder.location}/{dropped}"]], Origin.LISTED)
-            folder.remove_folders()
+    drops = {LOG: partial(delta.Drop, folder, table), METADATA: partial(iceberg.Drop, DirectoryOperations(folder, table), table)}
+    for log, read_table in drops.items():
+        marker = f"{log}/{DROPPED}"
+        while (content := _content(folder, marker)) is not None:
+            drop = read_table()
+            # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
+            if _content(folder, marker) != content:
+                continue
+            put = drop.put()
+            if isinstance(put, Unknown):
+                raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
+            if put is not Put.EXISTED and _content(folder, marker) == content:
+                delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
 
 
-def _mark(folder: Storage, dropped: str) -> bytes | None:
+def _content(folder: Storage, path: str) -> bytes | None:
     try:
-        return folder.get(dropped)
+        return folder.get(path)
     except FileNotFoundError:
         return None
