@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from rowmerge.delta import dropping as delta
+from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg import dropping as iceberg
-from rowmerge.iceberg.operations import DROPPED
+from rowmerge.iceberg.operations import DROPPED, DirectoryOperations
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.snapshot import Unknown
 
 LOG, METADATA = "_delta_log", "metadata"
 """The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
 
-rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist. DROPPED is the last file to go."""
+rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist."""
 
 
 def is_dropped(folder: Storage) -> bool:
@@ -28,12 +30,35 @@ def drop_table(folder: Storage, table: str, log: str) -> None:
 
 
 def finish_drops(folder: Storage, table: str) -> None:
-    """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError, CommitStateUnknown."""
-    for log in (LOG, METADATA):
-        if folder.exists(f"{log}/{DROPPED}"):
-            # A process of rowmerge 0.1.0 may still run, and then delete the versions that it has listed. So a new table must not use their
-            # names, and the version of a drop comes after them.
-            drop_table(folder, table, log)
-            delete_files(folder, [[f"{folder.location}/{log}/{DROPPED}"]], Origin.LISTED)
+    """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError."""
+    _finish_old_removal(folder, table)
     delta.finish_drop(folder)
     iceberg.finish_drop(folder, table)
+
+
+def _finish_old_removal(folder: Storage, table: str) -> None:
+    """Turn a deletion that rowmerge 0.1.0 began into a drop of this release.
+
+    The process of 0.1.0 may not be dead. Then it goes on to delete the files that it listed, by their names. A table that is created after
+    the version of the drop continues the version numbers, so it has none of these names.
+    """
+    drops = {LOG: partial(delta.Drop, folder, table), METADATA: partial(iceberg.Drop, DirectoryOperations(folder, table), table)}
+    for log, read_table in drops.items():
+        marker = f"{log}/{DROPPED}"
+        while (content := _content(folder, marker)) is not None:
+            drop = read_table()
+            # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
+            if _content(folder, marker) != content:
+                continue
+            put = drop.put()
+            if isinstance(put, Unknown):
+                raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
+            if put is not Put.EXISTED and _content(folder, marker) == content:
+                delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
+
+
+def _content(folder: Storage, path: str) -> bytes | None:
+    try:
+        return folder.get(path)
+    except FileNotFoundError:
+        return None

@@ -146,7 +146,7 @@ class DirectoryOperations:
     def put_first(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Put the first version of a new table, or the version that ends a dropped one, after `base` (None: the version before is unknown).
 
-        Raises StorageError when it certainly was not put, TableNotFound for a table that rowmerge 0.1.0 drops.
+        Raises StorageError when it certainly was not put, TableNotFound for a first version where rowmerge 0.1.0 drops a table.
         """
         put = self._put(version, metadata)
         if put is Put.CREATED and (put := self._verified(base, version, metadata)) is Put.CREATED:
@@ -262,7 +262,7 @@ class DirectoryOperations:
 
         Our processes delete old metadata oldest first. So while the file of `base` is there, nobody has freed the name of the version after
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
-        Raises TableNotFound for a table that is being dropped.
+        Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
         """
         may_be_ghost = (
             base is None or _deletes_metadata(base.metadata) or DROPPED_TABLE in {**base.metadata.properties, **metadata.properties}

@@ -153,18 +153,23 @@ def _send(message: dict[str, Any]) -> None:
 
 
 class OldProcess:
-    """A process that runs `Commands` with the code of 0.1.0."""
+    """A process that runs `Commands` with the code of 0.1.0. It serves one test after another."""
 
-    def __init__(self, checkout: Path, warehouse: str) -> None:
-        self.warehouse = warehouse
-        self._process = subprocess.Popen(
-            [sys.executable, str(checkout / Path(__file__).relative_to(ROOT)), warehouse],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(checkout), *(path for path in sys.path if path and Path(path) != ROOT)])},
-        )
-        assert self._receive() == {"ready": str(checkout / "rowmerge")}
+    def __init__(self, checkout: Path) -> None:
+        self._checkout = checkout
+        self._process: subprocess.Popen[str] | None = None
+
+    def open(self, warehouse: str) -> OldProcess:
+        """Open a warehouse, and start the process if it does not run."""
+        if self._process is None:
+            program = self._checkout / Path(__file__).relative_to(ROOT)
+            others = [path for path in sys.path if path and Path(path) != ROOT]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self._checkout), *others])}
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+            self._process = subprocess.Popen([sys.executable, str(program)], text=True, env=environment, **pipes)
+        self._write({"open": warehouse})
+        assert self._receive() == {"rowmerge": str(self._checkout / "rowmerge")}
+        return self
 
     def run(self, command: str, *arguments: object) -> Any:
         self.start(command, *arguments)
@@ -192,20 +197,22 @@ class OldProcess:
         return self._receive()["result"]
 
     def kill(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
 
     def _await_pause(self) -> None:
         message = self._receive()
         assert "paused" in message, message
 
     def _write(self, message: object) -> None:
-        assert self._process.stdin is not None
+        assert self._process is not None and self._process.stdin is not None
         self._process.stdin.write(json.dumps(message) + "\n")
         self._process.stdin.flush()
 
     def _receive(self) -> dict[str, Any]:
-        assert self._process.stdout is not None
+        assert self._process is not None and self._process.stdout is not None
         message: dict[str, Any] = json.loads(self._process.stdout.readline())
         return message
 
@@ -226,13 +233,15 @@ def check_out(folder: Path) -> Path:
     return folder
 
 
-def main(warehouse: str) -> None:
+def main() -> None:
     import rowmerge
 
-    commands = Commands(PausingStorage(warehouse))
-    _send({"ready": str(Path(rowmerge.__file__).parent)})
     for line in sys.stdin:
         request = json.loads(line)
+        if "open" in request:
+            commands = Commands(PausingStorage(request["open"]))
+            _send({"rowmerge": str(Path(rowmerge.__file__).parent)})
+            continue
         PausingStorage.pause = request["pause"]
         try:
             result = getattr(commands, request["command"])(*request["arguments"])
@@ -242,4 +251,4 @@ def main(warehouse: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()

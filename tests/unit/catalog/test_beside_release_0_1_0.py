@@ -20,8 +20,10 @@ PUT = {"delta": ("put_if_absent", "_delta_log/0"), "iceberg": ("put_if_absent", 
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return check_out(tmp_path_factory.mktemp("release"))
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OldProcess]:
+    process = OldProcess(check_out(tmp_path_factory.mktemp("release")))
+    yield process
+    process.kill()
 
 
 @pytest.fixture
@@ -30,10 +32,8 @@ def warehouse(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def old(checkout: Path, warehouse: str) -> Iterator[OldProcess]:
-    process = OldProcess(checkout, warehouse)
-    yield process
-    process.kill()
+def old(process: OldProcess, warehouse: str) -> OldProcess:
+    return process.open(warehouse)
 
 
 @pytest.fixture

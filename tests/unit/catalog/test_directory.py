@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,8 +22,9 @@ from rowmerge.errors import (
     TableNotFound,
     UnsupportedTableFeature,
 )
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.snapshot import Change, Committed, TableDefinition
 
 COLUMNS = Struct((Field("a", Primitive("long")),))
 COMMITS = [
@@ -38,6 +40,13 @@ COMMITS = [
         }
     },
 ]
+END_OF_LOG = {
+    "_delta_log/00000000000000000002.checkpoint.parquet",
+    "_delta_log/00000000000000000002.json",
+    "_delta_log/_last_checkpoint",
+    "_dropped/delta-00000000000000000002",
+}
+"""What a dropped table of `make_table` leaves."""
 
 
 @pytest.fixture
@@ -337,12 +346,7 @@ def test_a_dropped_table_leaves_the_end_of_its_log(catalog: DirectoryCatalog, wa
     before = catalog.open("default", "t")
     catalog.drop_table("default", "T")
     assert catalog.relation("default", "t") is None
-    assert everything_in(warehouse / "default/t") == {
-        "_delta_log/00000000000000000002.checkpoint.parquet",
-        "_delta_log/00000000000000000002.json",
-        "_delta_log/_last_checkpoint",
-        "_dropped/delta-00000000000000000002",
-    }
+    assert everything_in(warehouse / "default/t") == END_OF_LOG
     assert catalog.table_at("default", "t", "delta") is not before
 
 
@@ -401,21 +405,18 @@ def begin_old_removal(folder: Path) -> None:
     next(folder.rglob("*.parquet")).unlink()
 
 
-@pytest.mark.parametrize("after", range(4))
-def test_a_drop_of_an_older_version_is_finished_wherever_it_is_killed_again(warehouse: Path, after: int) -> None:
+@pytest.mark.parametrize("after", range(5))
+def test_a_drop_of_an_older_version_is_finished(warehouse: Path, after: int) -> None:
+    """Also if the process that finishes it is killed at its n-th deletion."""
     begin_old_removal(make_table(warehouse / "default/t"))
     time.sleep(0.003)
-    with pytest.raises(Killed):
+    with suppress(Killed):
         DirectoryCatalog(mortal(after)(str(warehouse))).table_at("default", "t", "delta")
     catalog = DirectoryCatalog(Storage(str(warehouse)))
     assert catalog.relation("default", "t") is None
     catalog.table_at("default", "t", "delta")
-    assert everything_in(warehouse / "default/t") == {
-        "_delta_log/00000000000000000002.checkpoint.parquet",
-        "_delta_log/00000000000000000002.json",
-        "_delta_log/_last_checkpoint",
-        "_dropped/delta-00000000000000000002",
-    }
+    assert catalog.relation("default", "t") is None
+    assert everything_in(warehouse / "default/t") == END_OF_LOG
 
 
 def test_leftovers_of_a_drop_go_with_their_schema(warehouse: Path) -> None:
@@ -430,6 +431,58 @@ def test_leftovers_of_a_drop_go_with_their_schema(warehouse: Path) -> None:
     assert not list((warehouse / "raw").rglob("part-*"))
     assert not list((warehouse / "raw").rglob("_dropped.json"))
     assert not catalog.schema_exists("raw")
+
+
+@pytest.mark.parametrize(
+    ("call", "text", "earlier"),
+    [
+        ("get", "_dropped.json", 0),
+        ("list", "_delta_log", 0),
+        ("get", "_dropped.json", 1),
+        ("put_if_absent", "_delta_log/", 0),
+        ("get", "_dropped.json", 2),
+        ("delete", "_dropped.json", 0),
+    ],
+)
+def test_an_old_drop_that_another_session_finishes_first_leaves_the_new_table(warehouse: Path, call: str, text: str, earlier: int) -> None:
+    """The other session acts before a storage call, after so many earlier ones of its kind."""
+    begin_old_removal(make_table(warehouse / "default/t"))
+    time.sleep(0.003)
+
+    def finish_and_create() -> None:
+        table = DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", "delta")
+        assert isinstance(table.create(TableDefinition(COLUMNS, (), {}, None), Change("CREATE TABLE")), Committed)
+
+    acts: list[Callable[[], None]] = [finish_and_create, *[lambda: None] * earlier]
+
+    class Overtaken(Storage):
+        def child(self, path: str) -> Storage:
+            return Overtaken(f"{self.location}/{path}")
+
+        def get(self, path: str) -> bytes:
+            self._let_others_act("get", path)
+            return super().get(path)
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            self._let_others_act("put_if_absent", path)
+            return super().put_if_absent(path, data)
+
+        def delete(self, paths: Sequence[str]) -> None:
+            self._let_others_act("delete", *paths)
+            super().delete(paths)
+
+        def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+            self._let_others_act("list", prefix)
+            return super().list(prefix, after=after)
+
+        def _let_others_act(self, name: str, *paths: str) -> None:
+            if acts and name == call and any(text in path for path in paths):
+                acts.pop()()
+
+    DirectoryCatalog(Overtaken(str(warehouse))).table_at("default", "t", "delta")
+    catalog = DirectoryCatalog(Storage(str(warehouse)))
+    assert not acts
+    assert catalog.open("default", "t").snapshot().version == 3
 
 
 def test_what_a_symbolic_link_brings_in_is_not_deleted(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
