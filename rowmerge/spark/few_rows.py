@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from rowmerge.errors import StorageError
 from rowmerge.spark import sink
 from rowmerge.spark.data_files import PartitionedWriter, WriteSpec
-from rowmerge.spark.written import Written, written_of
+from rowmerge.spark.written import Written, discard_paths, written_of
 
 FEW_ROWS = 5_000
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
@@ -38,10 +38,10 @@ def sink_here(rows: pa.Table, spec: WriteSpec, columns: sink.OutcomeColumns, cha
             task.take(rows)
         return written_of(sink.message_fields(task.close()))
     except (OSError, pa.ArrowException) as error:
-        task.abort()
+        discard_paths(task.abort())
         raise StorageError(spec.root, str(error).splitlines()[0]) from error
     except BaseException:
-        task.abort()
+        discard_paths(task.abort())
         raise
 
 

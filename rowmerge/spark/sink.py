@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark import TaskContext
 
-from rowmerge.spark.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, filesystem_of
+from rowmerge.spark.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, delete_written, filesystem_of
 from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
 from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
 
@@ -100,7 +100,7 @@ def outcome_sink(
                     task.take(table)
             message = task.close()
         except BaseException:
-            task.abort()
+            delete_written(task.abort())
             raise
         yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
 
@@ -136,12 +136,12 @@ def source_sink(
                         task.take(part)
                     held = []
             if rows > most_keys // (number + 1):
-                task.abort()
+                delete_written(task.abort())
                 told = SourceMessage(None, None, None)
             else:
                 told = SourceMessage(message_fields(task.close()), _stream(known), _stream(held))
         except BaseException:
-            task.abort()
+            delete_written(task.abort())
             raise
         yield pa.record_batch([pa.array([pickle.dumps(vars(told))], pa.binary())], schema=MESSAGE_SCHEMA)
 
@@ -166,7 +166,8 @@ def rewrite_sink(spec: WriteSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterat
         for batch in batches:
             for row in batch.to_pylist():
                 bitmaps = [BitMap64.deserialize(bitmap) for bitmap in row["positions"]]
-                message.files += rewrite(spec, dict(zip(row["paths"], bitmaps, strict=True)), pickle.loads(row["partition"]))
+                deleted = dict(zip(row["paths"], bitmaps, strict=True))
+                message.files += rewrite(spec, deleted, pickle.loads(row["partition"]), delete_written)
         yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
 
     return sink
@@ -177,10 +178,13 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
     return {name: [vars(file) for file in value] if isinstance(value, list) else value for name, value in vars(message).items()}
 
 
-def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any]) -> list[FileMessage]:
+def rewrite(
+    spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any], delete: Callable[[list[str]], None]
+) -> list[FileMessage]:
     """Files of one partition written together, one after the other, without their deleted rows; row order kept.
 
     Where the files hold what divides rows, it is looked at anew: the table may be divided otherwise since they were written.
+    `delete` deletes what was written before a failure.
     """
     writer = PartitionedWriter(spec)
     try:
@@ -192,7 +196,7 @@ def rewrite(spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, 
                     writer.write_partition(partition, rows)
         return writer.close()
     except BaseException:
-        writer.abort()
+        delete(writer.abort())
         raise
 
 
@@ -295,11 +299,9 @@ class OutcomeTask:
         message.sources = self._sources.serialize() if self._sources else None
         return message
 
-    def abort(self) -> None:
-        """Delete what was written."""
-        self._writer.abort()
-        if self._changes is not None:
-            self._changes.abort()
+    def abort(self) -> list[str]:
+        """Close all files. Returns their paths, for the caller to delete."""
+        return self._writer.abort() + ([] if self._changes is None else self._changes.abort())
 
     def _note_reads(self, table: pa.Table, action: pa.Array) -> None:
         """Note the positions of rows that met a source row and stay as they are: they keep it from being inserted."""

@@ -24,7 +24,7 @@ from rowmerge.spark.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.types import frame_of
-from rowmerge.spark.written import Written, added_file, discard, written_of
+from rowmerge.spark.written import Written, added_file, discard, discard_paths, written_of
 from rowmerge.table.changes import CHANGE_TYPE
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import Lineage, Positions, RowOrigin
@@ -273,7 +273,7 @@ def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> W
     written = Written()
     try:
         for rewrite in rewrites:
-            files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition))
+            files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
             written.files += [added_file(vars(file)) for file in files]
     except sink.UnreadableFile as error:
         discard(written.files)

@@ -213,7 +213,7 @@ class Storage:
             at_once([partial(sync_file, file) for file in files])
             at_once([partial(sync_folder, folder) for folder in {file.parent for file in files}])
         except OSError as error:
-            raise StorageError(f"file://{error.filename}" if error.filename else self.location, _short(error)) from error
+            raise StorageError(f"file://{error.filename}", _short(error)) from error
 
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files that nothing depends on."""

@@ -102,7 +102,7 @@ def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED
             failure, reason = error, error.message.rstrip(".")
         try:
             existing = storage.get(path)
-            return Put.CREATED if existing == data else Existing(existing)
+            return _confirmed(storage, path) if existing == data else Existing(existing)
         except FileNotFoundError:
             # A request to an object store may still arrive, so only the absence of a local file is final.
             if failure is not None and local_path(storage.location) is not None:
@@ -111,6 +111,15 @@ def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED
             reason = error.message.rstrip(".")
         time.sleep(wait)
     return Unknown(reason)
+
+
+def _confirmed(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
+    """Make an object of this writer durable whose put gave no clear answer. A file server may report a link that it made as failed."""
+    try:
+        storage.sync([f"{storage.location}/{path}"])
+    except StorageError as failure:
+        return Unknown(failure.message.rstrip("."))
+    return Put.CREATED
 
 
 def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:

@@ -56,6 +56,24 @@ def test_every_statement_is_durable(
     assert any("p=3" in str(path) for path in named_files(folder)), "a new partition has a durable name, too"
 
 
+@pytest.mark.one_of("format_")
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_tables_elsewhere_and_other_objects_are_durable(spark: SparkSession, calls: DiskCalls, tmp_path: Path, format_: str) -> None:
+    warehouse, elsewhere = tmp_path / "warehouse", tmp_path / "else/where/t"
+    session = rowmerge.connect(str(warehouse), spark=spark)
+    session.execute("CREATE SCHEMA sales")
+    session.execute("CREATE VIEW sales.v AS SELECT 1 AS id")
+    session.execute("CREATE FUNCTION sales.f(x INT) RETURNS INT RETURN x + 1")
+    session.execute(f"CREATE TABLE sales.t USING {format_} LOCATION '{elsewhere}' AS SELECT id, 'a' AS name FROM range(10)")
+    assert_durable(calls, elsewhere)
+    session.execute("INSERT INTO sales.t VALUES (11, 'b')")
+    assert_durable(calls, elsewhere)
+    for below in (".schema.json", "v/metadata/v1.metadata.json", ".functions/f.json", "t/.rowmerge-location.json"):
+        path = warehouse / "sales" / below
+        moment = calls.named(path)
+        assert min(calls.syncs(path)) < moment < max(calls.syncs(path.parent)), below
+
+
 @pytest.mark.parametrize(
     "opened",
     [

@@ -18,6 +18,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable, manifests, posit
 from rowmerge.spark.data_files import FileMessage, PartitionedWriter
 from rowmerge.spark.sink import rewrite
 from rowmerge.spark.write import write_spec
+from rowmerge.spark.written import discard_paths
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
@@ -99,7 +100,7 @@ def copy_on_write(table: Table) -> None:
         paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot)
-        again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}) for path in paths]
+        again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
         added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 

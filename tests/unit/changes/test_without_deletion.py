@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from rowmerge.catalog import DirectoryCatalog
@@ -18,6 +20,9 @@ from rowmerge.errors import StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.rewriting import ManifestRewriting
 from rowmerge.spark import written as written_files
+from rowmerge.spark.few_rows import sink_here
+from rowmerge.spark.sink import INSERT, OutcomeColumns
+from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -166,6 +171,23 @@ def test_rewritten_manifests_that_lose_a_race_may_stay(tmp_path: Path, monkeypat
     monkeypatch.setattr(operations, "commit", late)
     ManifestRewriting(operations, "s.t").commit()
     assert ids(IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")) == [1, 2, 9]
+
+
+def test_a_write_of_the_driver_that_fails_reports_its_own_error(
+    opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    create(opened(), [])
+    rows = pa.table({"action": pa.array([INSERT] * 9_000, pa.int8()), "id": range(9_000), "name": [os.urandom(20).hex() for _ in range(9_000)]})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        with caplog.at_level(logging.WARNING), pytest.raises(StorageError, match="File too large"):
+            sink_here(rows, write_spec(opened().snapshot()), OutcomeColumns("action", after=("id", "name")), None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1
+    (text,) = warnings(caplog)
+    assert DENIED in text
 
 
 def test_vacuum_reports_that_it_could_not_delete(opened: Callable[[], Table], tmp_path: Path) -> None:

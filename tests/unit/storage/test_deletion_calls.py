@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "catalog/functions.py drop": "the file of a function",
     "session/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
     "sql/parser.py ": "a function that parses DELETE",
-    "spark/data_files.py abort": "runs on executors, which have no rowmerge, and deletes the files that the same object wrote",
+    "spark/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/disk.py write_file": "the temporary file that the same call made",
     "spark/written.py delete": "the implementation for data files of what `deletion.py` calls",
 }
@@ -49,6 +49,11 @@ def direct_calls() -> set[str]:
 
 def test_no_module_deletes_files_of_tables_by_itself() -> None:
     assert direct_calls() - EXCEPTIONS.keys() == set(), "call rowmerge.storage.deletion.delete_files or clean_up"
+
+
+def test_only_code_of_executors_deletes_what_it_wrote_by_itself() -> None:
+    users = {path.name for path in PACKAGE.rglob("*.py") if "delete_written" in path.read_text(encoding="utf-8")}
+    assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.written.discard_paths"
 
 
 def test_the_exceptions_are_in_use() -> None:

@@ -159,7 +159,7 @@ def table(tmp_path: Path) -> DeltaTable:
 def test_a_data_file_that_cannot_be_synced_is_not_committed(calls: DiskCalls, table: DeltaTable, tmp_path: Path) -> None:
     files = written(table.snapshot(), range(3))
     calls.failing[Path(files[0].path.removeprefix("file://")).stat().st_ino] = errno.EIO
-    with pytest.raises(StorageError, match="Input/output error"):
+    with pytest.raises(StorageError, match=f"{files[0].path}: Input/output error"):
         table.commit(table.snapshot(), Change("WRITE", files=FileChanges(files)))
     assert table.snapshot().version == 0
 
@@ -197,6 +197,26 @@ def test_a_commit_whose_folder_cannot_be_synced_is_unknown(calls: DiskCalls, tab
     outcome = table.commit(snapshot, Change("WRITE", files=FileChanges(files)))
     assert isinstance(outcome, Unknown) and "cannot be synced (Input/output error)" in outcome.reason
     assert DeltaTable(Storage(str(tmp_path / "t")), "s.t").snapshot().version == 1, "a power cut may still take it away"
+
+
+@pytest.mark.parametrize("error", [errno.EEXIST, errno.EIO], ids=["repeated link", "lost answer"])
+def test_a_link_that_a_file_server_made_and_reports_as_failed_is_durable_too(
+    calls: DiskCalls, table: DeltaTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    link = os.link
+
+    def failing(source: Path, target: Path) -> None:
+        link(source, target)
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "link", failing)
+    add(table, range(3))
+    assert table.snapshot().version == 1
+    assert_durable(calls, tmp_path / "t")
+    snapshot = table.snapshot()
+    calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
+    outcome = table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, range(3)))))
+    assert isinstance(outcome, Unknown) and "Input/output error" in outcome.reason
 
 
 @pytest.mark.parametrize("error", [errno.EINVAL, errno.ENOTSUP])
