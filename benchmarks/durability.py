@@ -2,8 +2,8 @@
 
     python benchmarks/durability.py [merges] [folder]
 
-The folder says which disk is measured. The source has ten rows, five of which are new; the table has ten thousand. `syncs`: how many of them
-a merge makes, and how many milliseconds they take together, some of them side by side.
+The folder says which disk is measured. The source has ten rows, five of which are new; the table has ten thousand. `syncs`: how many of
+them a merge makes, and how many milliseconds they take together, some of them side by side.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage
 from rowmerge.table.commit import put_once
+from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import quote
 
 _FOLDER = ".functions"
@@ -90,12 +91,12 @@ def _path(schema: str, name: str) -> str:
 def _parsed(schema: str, name: str, data: bytes) -> Function:
     shown = f"{quote(schema)}.{quote(name)}"
     try:
-        content: dict[str, Any] = json.loads(data)
+        content: dict[str, Any] = decode_json(data)
         if content["format-version"] != _VERSION:
             raise ValueError(f"format version {content['format-version']} is not known, only {_VERSION}")
         told = dict(content["definition"])
         parameters = tuple(Parameter(**each) for each in told.pop("parameters"))
         definition = FunctionDefinition(parameters, packages=tuple(told.pop("packages")), **told)
         return Function(schema, name, definition, str(content["default-schema"]), int(content["modified-ms"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise TableError(f"The function {shown} cannot be read ({error}). Make it again with CREATE OR REPLACE FUNCTION.") from error

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
-from rowmerge.catalog.views import file_of, parse, version_of
+from rowmerge.catalog.views import file_of, version_of
 from rowmerge.delta.dropping import has_dropped_table
 from rowmerge.errors import ConfigurationError, CorruptLog
 from rowmerge.iceberg.operations import DROPPED_TABLE
@@ -20,6 +20,7 @@ from rowmerge.storage.at_once import at_once
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
 from rowmerge.table.drop_markers import MARKERS
+from rowmerge.table.metadata_json import parse_object
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table that says where the table is."""
@@ -106,7 +107,7 @@ def _look_at_metadata(folder: Storage, inside: Sequence[StoredObject], tables: C
     if tables is not None and any(tables.get(key) for key in keys):
         return IcebergFolder()
     try:
-        content = parse(folder.get(file_of(newest)), path)
+        content = parse_object(folder.get(file_of(newest)), path)
     except FileNotFoundError:  # dropped between the listing and the read
         return None
     if "view-uuid" in content:
@@ -125,7 +126,7 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
     except FileNotFoundError:
         return None
     path = f"{folder.location}/{POINTER}"
-    content = parse(data, path)
+    content = parse_object(data, path)
     location, format_ = content.get("location"), content.get("format", "delta")
     if not isinstance(location, str) or not location or format_ not in ("delta", "iceberg"):
         raise CorruptLog(path, "it names no location, or a format that is not known")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from rowmerge.delta import dropping as delta
@@ -11,6 +12,7 @@ from rowmerge.iceberg.operations import DROPPED, DirectoryOperations
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commit import CommitSteps
 from rowmerge.table.snapshot import Unknown
 
 LOG, METADATA = "_delta_log", "metadata"
@@ -42,7 +44,10 @@ def _finish_old_removal(folder: Storage, table: str) -> None:
     The process of 0.1.0 may not be dead. Then it goes on to delete the files that it listed, by their names. A table that is created after
     the version of the drop continues the version numbers, so it has none of these names.
     """
-    drops = {LOG: partial(delta.Drop, folder, table), METADATA: partial(iceberg.Drop, DirectoryOperations(folder, table), table)}
+    drops: dict[str, Callable[[], CommitSteps]] = {
+        LOG: partial(delta.Drop, folder, table),
+        METADATA: partial(iceberg.Drop, DirectoryOperations(folder, table), table),
+    }
     for log, read_table in drops.items():
         marker = f"{log}/{DROPPED}"
         while (content := _content(folder, marker)) is not None:

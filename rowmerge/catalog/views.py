@@ -12,6 +12,7 @@ from uuid import uuid4
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import CorruptLog, TableError
 from rowmerge.iceberg.view_schema import columns_of, iceberg_schema
+from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10
@@ -83,17 +84,6 @@ def next_metadata(old: Mapping[str, Any], version: int, text: ViewText, now: int
     }
 
 
-def parse(data: bytes, path: str) -> dict[str, Any]:
-    """A metadata file's content, of a view or a table. Raises CorruptLog when it is no JSON object."""
-    try:
-        content = json.loads(data)
-    except ValueError as error:
-        raise CorruptLog(path, f"it is no JSON ({error})") from error
-    if not isinstance(content, dict):
-        raise CorruptLog(path, "it is no JSON object")
-    return content
-
-
 def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:
     """The newest definition in a view's metadata. Raises CorruptLog, and TableError when the view is in another SQL dialect."""
     try:
@@ -113,14 +103,14 @@ def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, p
             version=file_version,
             modified=int(current["timestamp-ms"]),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptLog(path, f"it is no view metadata ({type(error).__name__}: {error})") from error
 
 
 def _columns(iceberg: Mapping[str, Any], spark: str | None) -> Struct:
     """Spark's own form when it is about the same columns; another engine that replaced the view leaves it as it was."""
     columns = columns_of(iceberg)
-    kept = schema_from_json(json.loads(spark)) if spark else columns
+    kept = schema_from_json(decode_json(spark)) if spark else columns
     return kept if kept.names == columns.names else columns
 
 

@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rowmerge.delta.column_mapping import MODE, stored_fields, stored_partition_columns
-from rowmerge.table.metadata_json import decode_json
+from rowmerge.table.metadata_json import check_texts, decode_json
 from rowmerge.table.schema import Struct, UnknownType, schema_from_json, to_json
 
 Action = Mapping[str, Any]
@@ -168,10 +168,10 @@ class Metadata:
 @lru_cache(maxsize=256)
 def _schema_of(text: str) -> Struct:
     try:
-        content = decode_json(text)
-        # A name with half of a surrogate pair is no UTF-8, which is an error of the same class.
-        compact(content).encode()
-        return schema_from_json(content)
+        value = decode_json(text)
+        if "\\u" in text:
+            check_texts(value)
+        return schema_from_json(value)
     except UnknownType:
         raise
     except ValueError as error:

@@ -21,10 +21,12 @@ T = TypeVar("T")
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
-_CHECKSUM = re.compile(rf"{LOG}/(\d{{20}})\.crc")
-_COMMIT = re.compile(rf"{LOG}/(\d{{20}})\.json")
-_CHECKPOINT = re.compile(rf"{LOG}/(\d{{20}})\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})\.parquet|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
-_NUMBERED = re.compile(rf"{LOG}/(\d{{20}})\.")
+_VERSION = r"(0\d{19})"
+"""A version in a file's name; it has 64 bits, so the first of the 20 digits is 0. What looks else is no file of the log."""
+_CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
+_COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
+_CHECKPOINT = re.compile(rf"{LOG}/{_VERSION}\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})\.parquet|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
+_NUMBERED = re.compile(rf"{LOG}/{_VERSION}\.")
 _READERS = 8
 
 

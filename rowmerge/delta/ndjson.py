@@ -15,7 +15,7 @@ import pyarrow.json
 from rowmerge.delta.actions import DROPPED, Action, Metadata, check_action
 from rowmerge.delta.columns import ADD, REMOVE, TEXT_MAP, file_schema, partition_type, rows_of, tombstone_schema
 from rowmerge.errors import CorruptLog
-from rowmerge.table.metadata_json import decode_json, parse_json
+from rowmerge.table.metadata_json import check_texts, decode_json, parse_object
 
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
@@ -109,18 +109,16 @@ def _lines(document: Document) -> list[tuple[int, bytes]]:
 
 
 def _parsed(document: Document, number: int, line: bytes) -> Action:
-    action = parse_json(line, document.path, line=number)
-    if not isinstance(action, dict):
-        raise CorruptLog(document.path, "it is no JSON object", line=number)
+    action = parse_object(line, document.path, line=number)
     added = action.get("add")
     if isinstance(added, dict) and not _is_text(added.get("stats")):
         del added["stats"]  # statistics that cannot be read count as absent
     try:
+        if b"\\u" in line:
+            check_texts(action)
         check_action(action)
     except ValueError as error:
         raise CorruptLog(document.path, str(error), line=number) from error
-    if b"\\u" in line and not _is_text(json.dumps(action, ensure_ascii=False)):
-        raise CorruptLog(document.path, "half of a surrogate pair stands alone in a text", line=number)
     return action
 
 

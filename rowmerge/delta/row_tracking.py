@@ -10,7 +10,7 @@ from rowmerge.delta.actions import Action, Metadata, Protocol, compact
 from rowmerge.delta.properties import ROW_TRACKING, ROW_TRACKING_SUSPENDED, is_true
 from rowmerge.delta.statistics import readable_statistics
 from rowmerge.errors import CorruptLog
-from rowmerge.table.metadata_json import parse_json
+from rowmerge.table.metadata_json import parse_object
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
@@ -67,8 +67,7 @@ def high_water_mark(domains: Mapping[str, str], log: str) -> int:
     """The highest id that was ever given, -1 before the first. Raises CorruptLog."""
     if DOMAIN not in domains:
         return -1
-    domain = parse_json(domains[DOMAIN], log)
-    mark = domain.get("rowIdHighWaterMark") if isinstance(domain, dict) else None
+    mark = parse_object(domains[DOMAIN], log).get("rowIdHighWaterMark")
     if not isinstance(mark, int):
         raise CorruptLog(log, f"the metadata domain {DOMAIN} holds no high water mark: {domains[DOMAIN]:.80}")
     return mark

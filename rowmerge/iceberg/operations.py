@@ -26,7 +26,7 @@ from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commit import Existing, put_settled
 from rowmerge.table.drop_markers import delete_markers
-from rowmerge.table.metadata_json import parse_json
+from rowmerge.table.metadata_json import parse_object
 from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
@@ -363,9 +363,7 @@ def parsed(data: bytes, path: str, table: str) -> TableMetadata:
     """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3, and for what
     format version 3 has and cannot be read."""
     plain = _plain(data, path)
-    content = parse_json(plain, path)
-    if not isinstance(content, dict):
-        raise CorruptLog(path, "it is no table metadata, but another JSON value")
+    content = parse_object(plain, path)
     version = content.get("format-version")
     if isinstance(version, int) and version > NEWEST_FORMAT:
         raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ELSEWHERE)

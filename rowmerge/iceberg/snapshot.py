@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -312,8 +313,10 @@ class IcebergSnapshot:
         or restored since, too."""
         for snapshot in sorted(self.metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
             summary = snapshot.summary
-            if summary is not None and summary.additional_properties.get(APPLICATION) == application:
-                yield int(summary.additional_properties[APPLICATION_VERSION]), snapshot.snapshot_id
+            properties = {} if summary is None else summary.additional_properties
+            version = properties.get(APPLICATION_VERSION, "")
+            if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,18}", version):
+                yield int(version), snapshot.snapshot_id
 
     def history(self) -> Iterator[IcebergVersion]:
         """This snapshot, its parent, and so on as far as they are kept."""

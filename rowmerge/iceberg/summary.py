@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -40,8 +41,9 @@ def summary_of(change: Change, made: Produced, parent: IcebergVersion | None) ->
     if parent is not None and parent.summary is not None:
         before = parent.summary.additional_properties
     for total, plus, minus in _TOTALS:
-        if parent is None or total in before:
-            told[total] = str(max(0, int(before.get(total, "0")) + counts[plus] - counts[minus]))
+        number = before.get(total, "0" if parent is None else "unknown")
+        if re.fullmatch(r"\d{1,18}", number):
+            told[total] = str(max(0, int(number) + counts[plus] - counts[minus]))
     told |= {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
     if change.parameters:
         told[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)

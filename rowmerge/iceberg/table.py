@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -26,6 +27,7 @@ from rowmerge.iceberg.upkeep import IcebergUpkeep
 from rowmerge.iceberg.vacuum import Vacuum
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.snapshot import (
     Change,
     HistoryEntry,
@@ -216,8 +218,8 @@ def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
     summary = snapshot.summary
     told: Mapping[str, str] = {} if summary is None else summary.additional_properties
     operation = told.get(OPERATION, "" if summary is None else summary.operation.value)
-    parameters = {name: _text(value) for name, value in json.loads(told.get(PARAMETERS, "{}")).items()}
-    metrics = {name: str(value) for name, value in json.loads(told.get(METRICS, "{}")).items()}
+    parameters = {name: _text(value) for name, value in _object(told.get(PARAMETERS, "{}")).items()}
+    metrics = {name: str(value) for name, value in _object(told.get(METRICS, "{}")).items()}
     figures = {name: value for name, value in told.items() if not name.startswith("rowmerge.") and not name.startswith("engine-")}
     return HistoryEntry(
         version=snapshot.snapshot_id,
@@ -228,6 +230,15 @@ def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
         read_version=snapshot.parent_snapshot_id,
         engine=told.get("engine-name"),
     )
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object in an entry of a summary, empty for a text that another writer left there."""
+    try:
+        value = decode_json(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -164,6 +164,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rowmerge-spark-warehouse"),
         "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        # An expression that overflows the stack of a task is an error of its statement. Spark would end the JVM, which is the driver too.
+        "spark.executor.killOnFatalError.depth": "0",
         # Four calls to the JVM for each DataFrame call, to note a line of ours that no error of ours shows: a third of a small merge.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Listing a few thousand files is quicker here than as a Spark job.

@@ -136,7 +136,7 @@ class Storage:
             return bytes(obstore.get_range(self._opened, path, start=start, length=length))
         except FileNotFoundError:
             raise
-        except (BaseError, ValueError) as error:
+        except (BaseError, OverflowError, ValueError) as error:
             raise StorageError(f"{self.location}/{path}", _short(error)) from error
 
     def put(self, path: str, data: bytes) -> None:

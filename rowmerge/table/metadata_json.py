@@ -12,12 +12,15 @@ DEEPEST = 128
 _CONTAINERS = frozenset({dict, list})
 
 
-def parse_json(text: str | bytes, path: str, *, line: int | None = None) -> Any:
-    """Parse a JSON text. Raises CorruptLog with the path of its file, and with the line if the file has one value per line."""
+def parse_object(text: str | bytes, path: str, *, line: int | None = None) -> dict[str, Any]:
+    """Parse a JSON object. Raises CorruptLog with the path of its file, and with the line if the file has one object per line."""
     try:
-        return decode_json(text)
+        value = decode_json(text)
     except ValueError as error:
         raise CorruptLog(path, f"it is no JSON ({error})", line=line) from error
+    if not isinstance(value, dict):
+        raise CorruptLog(path, "it is no JSON object", line=line)
+    return value
 
 
 def decode_json(text: str | bytes) -> Any:
@@ -32,6 +35,14 @@ def decode_json(text: str | bytes) -> Any:
         if not _is_nested_deeper(value):
             return value
     raise ValueError(f"objects and arrays are nested more than {DEEPEST} levels deep")
+
+
+def check_texts(value: Any) -> None:
+    """Raise ValueError if a text in a JSON value cannot be stored, because it holds half of a surrogate pair."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("half of a surrogate pair stands alone in a text") from None
 
 
 def _is_nested_deeper(value: Any) -> bool:

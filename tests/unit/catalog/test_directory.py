@@ -329,7 +329,7 @@ def test_a_location_with_credentials_is_refused(catalog: DirectoryCatalog) -> No
         assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"location": 3}'])
+@pytest.mark.parametrize("text", ["", "{}", "[1]", "[" * 100_000, '{"location": 3}'])
 def test_a_broken_pointer_is_named(catalog: DirectoryCatalog, warehouse: Path, text: str) -> None:
     (warehouse / "default/ext").mkdir(parents=True)
     (warehouse / "default/ext/.rowmerge-location.json").write_text(text)

@@ -65,7 +65,9 @@ def test_a_schema_with_a_function_is_dropped_only_with_cascade(catalog: Director
     assert catalog.schemas() == ["default"] and not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format-version": 2}', '{"format-version": 1, "definition": {"parameters": []}}'])
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "[" * 100_000, '{"format-version": 2}', '{"format-version": 1, "definition": {"parameters": []}}']
+)
 def test_a_file_that_says_nothing_is_named(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
     catalog.put_function("a", "f", ADDED, "a", or_replace=False)
     (tmp_path / "a" / ".functions" / "f.json").write_text(text)

@@ -182,7 +182,7 @@ def test_a_view_without_spark_sql_is_refused_by_its_dialects(catalog: DirectoryC
         catalog.view("default", "v")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"view-uuid": "x"}', '{"view-uuid": "x", "format-version": 2}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "[" * 100_000, '{"view-uuid": "x"}', '{"view-uuid": "x", "format-version": 2}'])
 def test_broken_view_metadata_is_named(catalog: DirectoryCatalog, tmp_path: Path, text: str) -> None:
     put(catalog)
     (tmp_path / "w/default/v/metadata/v2.metadata.json").write_text(text)

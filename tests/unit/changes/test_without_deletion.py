@@ -177,7 +177,9 @@ def test_a_write_of_the_driver_that_fails_reports_its_own_error(
     opened: Callable[[], Table], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     create(opened(), [])
-    rows = pa.table({"action": pa.array([INSERT] * 9_000, pa.int8()), "id": range(9_000), "name": [os.urandom(20).hex() for _ in range(9_000)]})
+    rows = pa.table(
+        {"action": pa.array([INSERT] * 9_000, pa.int8()), "id": range(9_000), "name": [os.urandom(20).hex() for _ in range(9_000)]}
+    )
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:

@@ -101,7 +101,7 @@ def metadata(**fields: Any) -> dict[str, Any]:
         "schemaString": json.dumps(to_json(ID_NAME)),
         "partitionColumns": [],
         "configuration": {},
-        "format": {"provider": "parquet"},
+        "format": {"provider": "parquet", "options": {}},
     }
     return {"metaData": {key: value for key, value in {**whole, **fields}.items() if value is not None}}
 
@@ -204,6 +204,7 @@ RESULTS: dict[str, tuple[Damage, Operation, Any]] = {
         14,
     ),
     "200,000 tags": (commit(13, add(tags={f"k{i}": "v" for i in range(200_000)})), files, 14),
+    "a file whose number is no version": (far_commit(10**20 - 1), ids, IDS),
     "an unknown action": (commit(13, {"futureAction": [1]}, {"add": None, "later": {}}), ids, IDS),
     "blank lines": (commit(13, b"", b'{"commitInfo":{}}', b"", b"  \t", b'{"txn":{"appId":"a","version":1}}', b""), ids, IDS),
 }
@@ -260,7 +261,6 @@ FAULTY_LOGS: dict[str, tuple[Damage, str]] = {
     "a commit is missing": (without(11), f"{11:020d}.json"),
     "a far commit, 10^7": (far_commit(10**7), C13),
     "a far commit, 10^9": (far_commit(10**9), C13),
-    "a far commit, 10^20 - 1": (far_commit(10**20 - 1), C13),
     "a deletion vector in a file of another kind": (of_the_table(deletionVector=VECTOR), Path(__file__).name),
     "a deletion vector of 2 GiB": (of_the_table(deletionVector={**VECTOR, "sizeInBytes": 2**31 - 1}), Path(__file__).name),
     "a deletion vector that is missing": (of_the_table(deletionVector={**VECTOR, "pathOrInlineDv": "file:///none/x.bin"}), "x.bin"),

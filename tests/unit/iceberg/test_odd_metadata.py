@@ -361,3 +361,17 @@ _HEADER = {
         {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": 16}},
     ],
 }
+
+
+def test_a_summary_that_others_filled_with_anything_is_read_and_followed(folder: Path) -> None:
+    path = metadata_file(folder)
+    content = json.loads(path.read_text())
+    odd = {"total-records": "many", "rowmerge.parameters": "{", "rowmerge.metrics": "[1]", "rowmerge.transaction.application": "a"}
+    content["snapshots"][-1]["summary"] |= odd
+    path.write_text(json.dumps(content))
+    lake = Lake(folder)
+    assert lake.table.history()[0].parameters == {}
+    assert not lake.table.snapshot().has_transaction("a", 1)
+    lake.append([6])
+    assert lake.ids() == [*IDS, 6]
+    assert "total-records" not in json.loads((folder / "metadata" / "v5.metadata.json").read_text())["snapshots"][-1]["summary"]
