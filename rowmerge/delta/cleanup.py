@@ -17,6 +17,8 @@ from rowmerge.storage.store import Storage, StoredObject
 logger = logging.getLogger(__name__)
 
 _DAY = 86_400_000
+_MOST_ENTRIES = 10_000
+"""The most entries that one cleanup deletes, so that no statement waits long for it. The next cleanup goes on."""
 _ENTRY = re.compile(rf"{LOG}/\.?(\d{{20}})\.(json|crc|checkpoint\.[^/]+|\d{{20}}\.compacted\.json)(?:\.crc|#\d+)?")
 """Commits, checksums, checkpoints and compacted commits; what Hadoop's local file system writes beside each, and what a killed put left."""
 
@@ -40,6 +42,8 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
     if state.version not in current.commits or current.commits[state.version] != listing.commits.get(state.version):
         return
     entries = _expired_entries(storage, current, state, cut_off)
+    if not _protects_checkpoints(state):
+        entries = entries[:_MOST_ENTRIES]
     sidecars = _unused_sidecars(storage, current, entries, now)
     paths = [[f"{storage.location}/{file.path}" for file in group] for group in (entries, sidecars)]
     clean_up(storage, paths, Origin.LISTED)
@@ -126,11 +130,13 @@ def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
     Protected checkpoints may leave only together with all versions that they protect. Those versions may have features that are unknown
     here, but a cleanup of all of them needs to know none of these (requirements a and c).
     """
-    assert state.protocol is not None
     assert state.metadata is not None
-    if not state.protocol.supports("checkpointProtection"):
-        return True
-    return checkpoint.version >= protected_before(state.metadata.configuration)
+    return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
+
+
+def _protects_checkpoints(state: State) -> bool:
+    assert state.protocol is not None
+    return state.protocol.supports("checkpointProtection")
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired: list[StoredObject], now: int) -> list[StoredObject]:

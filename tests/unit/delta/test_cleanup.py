@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rowmerge.delta import DeltaTable
+from rowmerge.delta import DeltaTable, cleanup
 from rowmerge.delta.checkpoints import checkpoint_tables, write_checkpoint
 from rowmerge.delta.cleanup import clean_log
 from rowmerge.delta.log import checkpoint_path, commit_path, list_log
@@ -410,6 +410,20 @@ def test_wherever_a_cleanup_stops_the_log_is_readable(tmp_path: Path) -> None:
             assert_rows(lake, list(range(16)))
         clean(lake)
         assert versions(lake) == list(range(10, 16))
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_long_log_is_cleaned_by_several_statements_unless_it_must_be_in_one_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protected: bool
+) -> None:
+    monkeypatch.setattr(cleanup, "_MOST_ENTRIES", 6)
+    lake = made(tmp_path, **({"delta.feature.checkpointProtection": "supported"} if protected else {}))
+    age(lake, range(13))
+    for first in (3, 6, 8, 10) if not protected else (10,):
+        clean(lake)
+        assert versions(lake)[0] == first
+        assert_rows(lake, list(range(14)))
+    assert list_log(Storage(str(lake.folder))).oldest_readable == 10
 
 
 def test_a_cleanup_that_cannot_delete_does_not_fail_the_statement(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
