@@ -63,7 +63,10 @@ def test_queries_are_nested_up_to_a_stated_depth(numbers: rowmerge.Session) -> N
             numbers.sql(statement)
 
 
-def test_types_are_nested_up_to_a_stated_depth(session: rowmerge.Session) -> None:
+def test_types_are_nested_up_to_a_stated_depth(bare_session: rowmerge.Session) -> None:
+    """Spark itself may take less, as the size of its stack allows. Other readers take less, too."""
+    session = bare_session
+
     def nested(depth: int) -> str:
         return "struct<a: " * depth + "int" + ">" * depth
 
@@ -75,5 +78,5 @@ def test_types_are_nested_up_to_a_stated_depth(session: rowmerge.Session) -> Non
         f"alter table t add columns (b {nested(DEEPEST_TYPE + 1)})",
         f"create table u (a {nested(300)}) using delta",
     ):
-        with pytest.raises(TypeMismatch, match=f"nested more than {DEEPEST_TYPE} levels deep"):
+        with pytest.raises((TypeMismatch, PlanError), match=f"nested more than {DEEPEST_TYPE} levels deep|nested too deeply for Spark"):
             session.sql(statement)
