@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from tests.engine.iceberg_on_spark import IcebergOnSpark
+from tests.engine.jvm_peer import ICEBERG_JAR, JvmPeer, iceberg_on_spark
 from tests.golden.iceberg.tables import copied
 
-JAR = os.environ.get("ROWMERGE_ICEBERG_JAR", "")
 MODES = ("copy-on-write", "merge-on-read")
 MERGE = (
     "merge into {t} t using (select * from values (2, 'p', 'merged'), (3, 'q', 'moved'), (30, 'r', 'new') as s (id, p, v)) s "
@@ -21,7 +19,7 @@ MERGE = (
     "when matched then update set p = s.p, v = s.v when not matched then insert (id, p, v) values (s.id, s.p, s.v)"
 )
 
-pytestmark = pytest.mark.skipif(not JAR, reason="ROWMERGE_ICEBERG_JAR names no jar of Iceberg's Spark runtime")
+pytestmark = pytest.mark.skipif(not ICEBERG_JAR, reason="ROWMERGE_ICEBERG_JAR names no jar of Iceberg's Spark runtime")
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +28,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def theirs(warehouse: Path) -> Iterator[IcebergOnSpark]:
-    iceberg = IcebergOnSpark(JAR, warehouse)
+def theirs(warehouse: Path) -> Iterator[JvmPeer]:
+    iceberg = iceberg_on_spark(warehouse)
     yield iceberg
     iceberg.close()
 
@@ -49,14 +47,14 @@ def rows(session: rowmerge.Session, query: str) -> list[str]:
     return sorted(row[0] for row in session.sql(f"select to_json(struct(q.*)) from ({query}) q").collect())
 
 
-def assert_same(ours: rowmerge.Session, theirs: IcebergOnSpark, name: str) -> list[str]:
+def assert_same(ours: rowmerge.Session, theirs: JvmPeer, name: str) -> list[str]:
     found = rows(ours, f"select * from {name}")
     assert theirs.sql(f"select * from default.{name}") == found
     return found
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_we_wrote_is_read_and_kept_in_shape(ours: rowmerge.Session, theirs: IcebergOnSpark, mode: str) -> None:
+def test_what_we_wrote_is_read_and_kept_in_shape(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
     name = f"ours_{mode.replace('-', '_')}"
     ours.sql(
         f"create table {name} (id bigint, p string, v string, ts timestamp, s struct<a: int, l: array<int>>, m map<string, double>) "
@@ -89,7 +87,7 @@ def test_what_we_wrote_is_read_and_kept_in_shape(ours: rowmerge.Session, theirs:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs: IcebergOnSpark, mode: str) -> None:
+def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
     name = f"theirs_{mode.replace('-', '_')}"
     theirs.sql(
         f"create table default.{name} (id bigint, p string, v string) using iceberg partitioned by (truncate(1, p)) "
@@ -110,7 +108,7 @@ def test_what_they_wrote_is_read_and_merged_into(ours: rowmerge.Session, theirs:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs: IcebergOnSpark, warehouse: Path, mode: str) -> None:
+def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs: JvmPeer, warehouse: Path, mode: str) -> None:
     name = f"fixed_{mode.replace('-', '_')}"
     copied("uuid_and_fixed", warehouse / "default" / name)
     ours.sql(f"alter table {name} set tblproperties ({modes(mode)})")
@@ -127,7 +125,7 @@ def test_uuids_and_fixed_that_we_wrote_are_theirs(ours: rowmerge.Session, theirs
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session, theirs: IcebergOnSpark, mode: str) -> None:
+def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session, theirs: JvmPeer, mode: str) -> None:
     name = f"lineage_{mode.replace('-', '_')}"
 
     def lineage() -> list[str]:
@@ -158,7 +156,7 @@ def test_rows_of_version_3_keep_their_ids_whoever_writes(ours: rowmerge.Session,
     assert '{"id":4,"v":"v","n":7,"d":"2020-02-03","x":1.50}' in found and '{"id":7,"v":"w","n":8,"d":"2021-01-01","x":1.50}' in found
 
 
-def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:
+def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session, theirs: JvmPeer) -> None:
     ours.sql(f"create table branched using iceberg tblproperties ({modes('merge-on-read')}) as select id, 'v' as v from range(5)")
     ours.sql("alter table branched create branch audit")
     ours.sql("update branched.branch_audit set v = 'ours' where id < 2")
@@ -171,7 +169,7 @@ def test_a_branch_that_both_write_to_is_the_same_for_both(ours: rowmerge.Session
     assert assert_same(ours, theirs, "branched") == found
 
 
-def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: IcebergOnSpark) -> None:
+def test_tables_of_one_are_dropped_and_made_anew_by_the_other(ours: rowmerge.Session, theirs: JvmPeer) -> None:
     ours.sql("create table passing using iceberg as select 1 as id")
     theirs.sql("drop table default.passing purge")
     assert ours.relation("default", "passing") is None

@@ -1,0 +1,99 @@
+"""Delta Lake on Spark reads, verifies and continues tables that rowmerge wrote, and rowmerge verifies what Delta Lake on Spark wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import rowmerge
+from rowmerge.delta.checksums import check_state, read_checksum
+from rowmerge.delta.log import checksum_path, commit_path, list_log
+from rowmerge.delta.versions import read_state
+from rowmerge.storage.store import Storage
+from tests.engine.jvm_peer import DELTA_JARS, JvmPeer, delta_on_spark
+
+pytestmark = pytest.mark.skipif(not DELTA_JARS, reason="ROWMERGE_DELTA_JARS names no folder with the jars of Delta Lake on Spark")
+PROPERTIES = {
+    "plain": "",
+    "deletion vectors": "'delta.enableDeletionVectors' = 'true', 'delta.checkpointInterval' = '4'",
+    "timestamps in commits": "'delta.enableInCommitTimestamps' = 'true'",
+    "column mapping": "'delta.columnMapping.mode' = 'name'",
+    "change data feed": "'delta.enableChangeDataFeed' = 'true'",
+}
+
+
+@pytest.fixture(scope="module")
+def delta() -> Iterator[JvmPeer]:
+    peer = delta_on_spark()
+    yield peer
+    peer.close()
+
+
+@pytest.fixture
+def session(spark: SparkSession, tmp_path: Path) -> rowmerge.Session:
+    return rowmerge.connect(str(tmp_path / "w"), spark=spark)
+
+
+def folder_of(session: rowmerge.Session, name: str) -> Path:
+    return Path(session.sql(f"describe detail {name}").collect()[0]["location"].removeprefix("file://"))
+
+
+def rows(session: rowmerge.Session, name: str) -> list[str]:
+    return sorted(row[0] for row in session.sql(f"select to_json(struct(*)) from {name}").collect())
+
+
+def change_everything(session: rowmerge.Session, name: str) -> None:
+    session.sql(f"insert into {name} select id, concat('v', id) from range(20)")
+    session.sql(f"update {name} set v = 'updated' where id in (1, 5)")
+    session.sql(f"delete from {name} where id in (0, 7)")
+    session.sql(
+        f"merge into {name} t using (select 3L as id, 'merged' as v union all select 30L, 'new') s on t.id = s.id "
+        "when matched then update set * when not matched then insert *"
+    )
+    session.sql(f"alter table {name} add column more int")
+
+
+@pytest.mark.parametrize("properties", PROPERTIES.values(), ids=PROPERTIES)
+def test_both_engines_verify_the_checksums_of_each_other(session: rowmerge.Session, delta: JvmPeer, properties: str) -> None:
+    session.sql(f"create table t (id bigint, v string) using delta {f'tblproperties ({properties})' if properties else ''}")
+    change_everything(session, "t")
+    folder = folder_of(session, "t")
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t")
+    delta.sql(f"insert into delta.`{folder}` values (40, 'theirs', 4)")
+    delta.sql(f"update delta.`{folder}` set v = 'theirs' where id = 2")
+    session.sql("delete from t where id = 3")
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t")
+    storage = Storage(str(folder))
+    listing = list_log(storage)
+    assert listing.checksums == set(listing.commits)
+    for version in listing.commits:
+        checksum = read_checksum(storage, version)
+        assert checksum is not None
+        check_state(storage, read_state(storage, listing, version), checksum, lambda: True)
+
+
+def test_delta_on_spark_computes_its_next_checksum_from_ours(session: rowmerge.Session, delta: JvmPeer) -> None:
+    session.sql("create table t (id bigint, v string) using delta")
+    change_everything(session, "t")
+    folder = folder_of(session, "t")
+    (path := folder / checksum_path(5)).write_text(json.dumps(json.loads(path.read_text()) | {"numFiles": 100}))
+    delta.sql(f"insert into delta.`{folder}` values (40, 'theirs', 4)")
+    assert json.loads((folder / checksum_path(6)).read_text())["numFiles"] == 101
+
+
+def test_a_table_that_was_created_in_the_place_of_a_dropped_one_is_read_and_continued(session: rowmerge.Session, delta: JvmPeer) -> None:
+    session.sql("create table t (id bigint, v string) using delta")
+    change_everything(session, "t")
+    folder = folder_of(session, "t")
+    session.sql("drop table t")
+    assert delta.sql(f"select * from delta.`{folder}`") == []
+    session.sql("create table t (id bigint) using delta")
+    session.sql("insert into t values (100)")
+    assert delta.sql(f"select * from delta.`{folder}`") == rows(session, "t") == ['{"id":100}']
+    delta.sql(f"insert into delta.`{folder}` values (101)")
+    assert rows(session, "t") == ['{"id":100}', '{"id":101}']
+    assert not (folder / commit_path(0)).exists()
