@@ -9,6 +9,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -18,7 +19,7 @@ import pyarrow as pa
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.storage.store import Storage
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.stress.statements import NAME, SCHEMA, Begin, End, Rows, Stop, Target, Task, id_of, rows_of, run
+from tests.stress.statements import NAME, SCHEMA, Begin, End, Resumed, Rows, Stop, Target, Task, id_of, rows_of, run
 
 _READERS = {"delta": (read_with_delta_rs, read_with_duckdb), "iceberg": (read_with_pyiceberg, read_with_duckdb_iceberg)}
 _IDS_OF_A_WORKER = 1_000_000
@@ -33,7 +34,9 @@ class _Process:
     process: Any
     connection: Connection
     begun: Begin | None = None
-    resume_at: float | None = None
+    stops: int = 0
+    """Stops that the process has reported and that have not ended. Two threads may stop it."""
+    resume_at: float = 0.0
 
 
 @dataclass
@@ -46,6 +49,7 @@ class Model:
     workers: int = 6
     without: str | None = None
     drops: int = 3
+    longest_stop: float = 1.2
     options: Mapping[str, Any] | None = None
     allowed: dict[str, dict[int, set[int | None]]] = field(default_factory=dict)
     dropped: set[str | None] = field(default_factory=set)
@@ -66,10 +70,12 @@ class Model:
                     processes.remove(process)
             now = time.monotonic()
             for process in processes:
-                if process.resume_at is not None and process.resume_at <= now:
-                    # Until the next message: the process may not have stopped yet.
+                if process.stops and process.resume_at <= now:
+                    # Again until it has resumed: the process may not have stopped yet.
                     process.resume_at = now + 0.05
-                    os.kill(process.process.pid, signal.SIGCONT)
+                    # A process that has just killed itself is gone before its connection ends.
+                    with suppress(ProcessLookupError):
+                        os.kill(process.process.pid, signal.SIGCONT)
         self.verify()
 
     # ------------------------------------------------------------------ processes
@@ -87,6 +93,7 @@ class Model:
             self._next_ids[worker],
             self.without,
             self.drops,
+            self.longest_stop,
             self.options,
         )
         # The next process of this worker inserts other ids, whatever becomes of this one.
@@ -101,14 +108,14 @@ class Model:
         """Take one message. Returns False when the process has ended."""
         try:
             message = process.connection.recv()
-        except EOFError:
+        except (EOFError, OSError):
+            # The process has ended, perhaps in the middle of a message.
             process.process.join()
             # Anything else is an error that no statement may raise. Its traceback is in the output of the test.
             assert process.process.exitcode in (0, -signal.SIGKILL)
             if process.begun is not None:
                 self._apply(process.begun, "unknown")
             return False
-        process.resume_at = None
         match message:
             case Begin():
                 process.begun = message
@@ -119,7 +126,10 @@ class Model:
                     self._apply(process.begun, outcome)
                 process.begun = None
             case Stop(seconds):
+                process.stops += 1
                 process.resume_at = time.monotonic() + seconds
+            case Resumed():
+                process.stops -= 1
         return True
 
     def _apply(self, statement: Begin, outcome: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection
+from threading import Lock
 from typing import Any
 
 import deltalake
@@ -61,6 +62,8 @@ class Task:
     without: str | None = None
     drops: int = 3
     """How many of 75 statements are a DROP."""
+    longest_stop: float = 1.2
+    """Seconds of the longest stop at a storage call."""
     options: Mapping[str, Any] | None = None
     """Options of an object store. On it, the test writes the data files, and OPTIMIZE is left out."""
 
@@ -90,9 +93,14 @@ class End:
 
 @dataclass(frozen=True)
 class Stop:
-    """The process stops itself. The parent lets it go on after some seconds."""
+    """The process stops itself. The parent lets it go on after some seconds, until it reports `Resumed`."""
 
     seconds: float
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """The process goes on after a stop."""
 
 
 def id_of(snapshot: Snapshot) -> str:
@@ -148,10 +156,16 @@ class _Worker:
         self.task, self.connection, self.random = task, connection, random.Random(task.seed)
         self.rows, self.table_id, self.next_id = dict(task.rows), task.table_id, task.next_id
         self.is_dropping = False
+        # A thread that puts a checksum on a distant store stops the process, too.
+        self.sending = Lock()
         self.storage = _storage_of(self)(task.warehouse, task.options)
         self.catalog = DirectoryCatalog(self.storage)
         for drop in (delta_dropping.Drop, iceberg_dropping.Drop):
-            _report_target(drop, connection)
+            _report_target(drop, self)
+
+    def send(self, message: object) -> None:
+        with self.sending:
+            self.connection.send(message)
 
     def run(self) -> None:
         statements: list[tuple[int, Callable[[], Outcome | None]]] = [
@@ -173,12 +187,12 @@ class _Worker:
         try:
             outcome = statement()
             ending = "committed" if outcome is None or isinstance(outcome, Committed) else "failed"
-            self.connection.send(End("unknown" if isinstance(outcome, Unknown) else ending))
+            self.send(End("unknown" if isinstance(outcome, Unknown) else ending))
         except CommitStateUnknown:
-            self.connection.send(End("unknown"))
+            self.send(End("unknown"))
         except (RowmergeError, FileNotFoundError, deltalake.exceptions.DeltaError, OSError):
             # Others may drop the table and clean its log at any time. Whether it is still whole is verified when all processes have ended.
-            self.connection.send(End("failed"))
+            self.send(End("failed"))
 
     def is_table(self) -> bool:
         return self.catalog.relation(SCHEMA, NAME) is not None
@@ -186,7 +200,7 @@ class _Worker:
     # ------------------------------------------------------------------ statements
 
     def create(self) -> Outcome:
-        self.connection.send(Begin("CREATE"))
+        self.send(Begin("CREATE"))
         properties = dict(PROPERTIES[self.task.format])
         if self.task.format == "iceberg":
             properties["write.metadata.previous-versions-max"] = str(self.random.randint(1, 3))
@@ -218,11 +232,11 @@ class _Worker:
         )
 
     def optimize(self) -> None:
-        self.connection.send(Begin("OPTIMIZE"))
+        self.send(Begin("OPTIMIZE"))
         optimize(self.open()[0])
 
     def vacuum(self) -> None:
-        self.connection.send(Begin("VACUUM"))
+        self.send(Begin("VACUUM"))
         self.open()[0].vacuum(VacuumOptions(retain_hours=_RETENTION, check_retention=False))
 
     def evolve(self) -> Outcome:
@@ -234,7 +248,7 @@ class _Worker:
         return self.commit(table, snapshot, Change("ALTER TABLE", definition=definition), {})
 
     def drop(self) -> None:
-        self.connection.send(Begin("DROP"))
+        self.send(Begin("DROP"))
         self.is_dropping = True
         try:
             self.catalog.drop_table(SCHEMA, NAME)
@@ -242,7 +256,7 @@ class _Worker:
             self.is_dropping = False
 
     def clean_as_delta_rs(self) -> None:
-        self.connection.send(Begin("CLEAN"))
+        self.send(Begin("CLEAN"))
         config = (
             None
             if self.task.options is None
@@ -267,7 +281,7 @@ class _Worker:
         return table, snapshot
 
     def commit(self, table: Table, snapshot: Snapshot, change: Change, rows: Mapping[int, int | None]) -> Outcome:
-        self.connection.send(Begin(change.operation, self.table_id, rows))
+        self.send(Begin(change.operation, self.table_id, rows))
         outcome = table.commit(snapshot, change)
         for id_, value in rows.items():
             if isinstance(outcome, Unknown):
@@ -287,11 +301,13 @@ class _Worker:
             # A paused DROP meets another table in the place of its own.
             self.stop(1.2)
         elif chance > (0.9 if matters else 0.995):
-            self.stop(self.random.choice([0.01, 0.2, 1.2]))
+            self.stop(self.random.choice([0.01, 0.2, self.task.longest_stop]))
 
     def stop(self, seconds: float) -> None:
-        self.connection.send(Stop(seconds))
-        os.kill(os.getpid(), signal.SIGSTOP)
+        self.send(Stop(seconds))
+        # In contrast to os.kill, this stops the calling thread before the next line.
+        signal.raise_signal(signal.SIGSTOP)
+        self.send(Resumed())
 
 
 def _storage_of(worker: _Worker) -> type[Storage]:
@@ -328,13 +344,13 @@ def _storage_of(worker: _Worker) -> type[Storage]:
     return Stopping
 
 
-def _report_target(drop: Any, connection: Connection) -> None:
+def _report_target(drop: Any, worker: _Worker) -> None:
     """Report the identity of the table that a drop has chosen, right before its first put."""
     put = drop.put
 
     def reported(self: Any) -> Any:
         dropped = self._dropped_id if hasattr(self, "_dropped_id") else self._dropped_uuid
-        connection.send(Target(None if dropped is None else str(dropped)))
+        worker.send(Target(None if dropped is None else str(dropped)))
         return put(self)
 
     drop.put = reported

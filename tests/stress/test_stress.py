@@ -12,6 +12,8 @@ from tests.stress.model import Model
 from tests.support.suites import examples
 
 SEEDS = range(10)
+LONG_STOP = 4.0
+"""Seconds in which other processes make a checkpoint, and clean the commits of a Delta log that expired after one second."""
 COMMITS = 200
 """Of each seed and format: 2,000 of each format."""
 
@@ -28,7 +30,7 @@ def test_some_rounds_lose_and_duplicate_nothing(tmp_path: Path, format_: str) ->
 @pytest.mark.parametrize("format_", ["delta", "iceberg"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_thousands_of_commits_lose_and_duplicate_nothing(tmp_path: Path, format_: str, seed: int) -> None:
-    model = Model(str(tmp_path), format_, seed)
+    model = Model(str(tmp_path), format_, seed, longest_stop=LONG_STOP)
     while sum(model.commits.values()) < COMMITS:
         model.round()
 
@@ -68,6 +70,7 @@ def test_no_check_can_be_left_out(tmp_path: Path, format_: str, check: str) -> N
 
 def commit_from_all_seeds(folder: Path, format_: str, check: str) -> None:
     for seed in SEEDS:
-        model = Model(str(folder / str(seed)), format_, seed, without=check, drops=7 if "drop" in check else 3)
+        drops, longest_stop = (7, 1.2) if "drop" in check else (3, LONG_STOP)
+        model = Model(str(folder / str(seed)), format_, seed, without=check, drops=drops, longest_stop=longest_stop)
         while sum(model.commits.values()) < COMMITS:
             model.round()
