@@ -36,7 +36,8 @@ def create_table(
     `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `or_replace`.
     """
     timings = Timings()
-    if table.exists():
+    first_version = table.creation_version()
+    if first_version is None:
         if (replayed := replay(table, options, timings)) is not None:
             return replayed
         if not or_replace:
@@ -55,7 +56,7 @@ def create_table(
     )
     try:
         with timings.measure("commit"):
-            outcome = table.create(definition, change)
+            outcome = table.create(definition, change, first_version)
     except RowmergeError:
         # As in commit.py: raised only when nothing was committed.
         discard(written.files)
@@ -63,8 +64,10 @@ def create_table(
     match outcome:
         case Committed(version):
             return ChangeResult(version, _changes(written), timings)
-        case Conflicted():
+        case Conflicted(conflict):
             discard(written.files)
+            if not table.exists():
+                raise conflict
             if (replayed := replay(table, options, timings)) is not None:
                 return replayed
             raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")

@@ -164,7 +164,8 @@ class Commit:
         """Whether a checkpoint that is not older than this commit contains it, None if nothing tells.
 
         Names of data files are unique. So the state has a file that this commit added, live or as a tombstone, if it contains the commit.
-        Of a file that the commit removed, it has a tombstone with the commit's time. Both end with the retention of tombstones.
+        Of a file that the commit removed, it has a tombstone with the commit's time. Both end with the retention of tombstones. Until then
+        the files decide, because transactions and definitions of other commits may be the same.
         """
         touched = {action["remove"]["path"] for action in self._file_actions if "remove" in action}
         added = [action["add"]["path"] for action in self._file_actions if "add" in action and action["add"]["path"] not in touched]
@@ -176,15 +177,20 @@ class Commit:
             return True
         if self.base is None or state.metadata is None or state.metadata.id != self.metadata.id:
             return state.metadata is not None and state.metadata.id == self.metadata.id
+        retention = min(tombstone_retention(metadata.configuration) for metadata in (self.metadata, state.metadata))
+        if (added or touched) and _now() - self.now < retention:
+            return False
         if self.change.transaction is not None:
             application, version = self.change.transaction
-            known = state.transactions.get(application)
-            if known is not None or transaction_retention(self.metadata.configuration) is None:
-                return known is not None and known.version >= version
-        if self.metadata != self.base.metadata and state.metadata == self.metadata:
-            return True
-        passed = _now() - self.now
-        return False if (added or touched) and passed < tombstone_retention(self.metadata.configuration) else None
+            newest = state.transactions.get(application)
+            if newest is None:
+                return False if transaction_retention(self.metadata.configuration) is None else None
+            if newest.version == version and not (added or touched):
+                # Another run of the same transaction leaves the same state.
+                return True
+            # A later version of the application may be the commit of another process.
+            return False if newest.version < version else None
+        return True if self.metadata != self.base.metadata and state.metadata == self.metadata else None
 
     def _is_of_base(self, listing: LogListing) -> bool:
         """Whether the version before the commit is still a version of the base's table."""

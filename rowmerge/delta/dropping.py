@@ -66,7 +66,8 @@ def has_dropped_table(storage: Storage) -> bool:
 def finish_drop(storage: Storage) -> None:
     """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
 
-    Others may create a table meanwhile. All of its files are younger than the commit of the drop, so none of them is deleted.
+    Others may create a table meanwhile. All of its files are younger than the commit of the drop, as `Table.create` verifies, so none of
+    them is deleted.
     Raises CorruptLog, StorageError.
     """
     if not marked_versions(storage, FORMAT):

@@ -78,8 +78,14 @@ class DeltaTable:
         return self._storage.location
 
     def exists(self) -> bool:
+        return self.creation_version() is None
+
+    def creation_version(self) -> int | None:
+        """Return the version after that of a dropped table, 0 in an empty folder, None if the table exists."""
         newest = list_newest(self._storage).newest
-        return newest is not None and not is_dropped_at(self._storage, newest)
+        if newest is None:
+            return 0
+        return newest + 1 if is_dropped_at(self._storage, newest) else None
 
     def snapshot(self) -> DeltaSnapshot:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
@@ -137,15 +143,18 @@ class DeltaTable:
             parquet=ParquetSettings(codec(metadata.configuration, COMPRESSION)),
         )
 
-    def create(self, definition: TableDefinition, change: Change) -> Outcome:
-        """The first commit: version 0, or the version after that of the table which was dropped in the folder.
+    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+        """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
 
         Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError.
         """
         newest = list_log(self._storage).newest
         if newest is not None and not is_dropped_at(self._storage, newest):
             return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
-        outcome = self._run(creation(self._storage, self._name, definition, change, -1 if newest is None else newest))
+        dropped = -1 if newest is None else newest
+        if version not in (None, dropped + 1):
+            return Conflicted(MetadataChanged(self._name, dropped, "DROP TABLE", "others created and dropped a table of this name"))
+        outcome = self._run(creation(self._storage, self._name, definition, change, dropped))
         if newest is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome

@@ -88,7 +88,10 @@ class CatalogOperations:
             self._known = Current(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
         return self._known
 
-    def create(self, metadata: TableMetadata) -> Put | Unknown:
+    def creation_version(self) -> int | None:
+        return 0 if self.current() is None else None
+
+    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
         properties = {**self._client.catalog.properties, **metadata.properties}
         staged = StagedTable(
             self._identifier, metadata, metadata.location, load_file_io(properties, metadata.location), self._client.catalog

@@ -220,12 +220,17 @@ class Commit:
 
 @dataclass
 class Creation(Commit):
-    """The first commit of a table, with its rows if there are any. `base` has the new table's metadata and no snapshot."""
+    """The first commit of a table, with its rows if there are any. `base` has the new table's metadata and no snapshot.
+
+    `version_before_writing`: see `TableOperations.create`.
+    """
+
+    version_before_writing: int | None = None
 
     def put(self) -> Put | Unknown:
         metadata = self.base.metadata
         updates = self._snapshot_updates(self.base.current, self._live)
-        return self.operations.create(updated(metadata, updates) if updates else metadata)
+        return self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
 
     def follow(self) -> CommitConflict | None:
         newest = self.operations.current()
@@ -240,10 +245,13 @@ class Creation(Commit):
         return LiveFiles(self.operations.storage)
 
 
-def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change) -> Outcome:
-    """Create a table, with its rows if there are any. Raises StorageError when certainly nothing was created."""
+def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: int | None = None) -> Outcome:
+    """Create a table, with its rows if there are any. `version`: see `TableOperations.create`.
+
+    Raises StorageError when certainly nothing was created.
+    """
     base = IcebergSnapshot(operations.storage, table, Current(metadata, "", None), None, metadata.schema())
-    return Creation(operations, table, base, change).run()
+    return Creation(operations, table, base, change, version_before_writing=version).run()
 
 
 def _what_changed(old: TableMetadata, new: TableMetadata) -> str:

@@ -49,7 +49,8 @@ def drop_table(storage: Storage, table: str) -> None:
 def finish_drop(storage: Storage, table: str) -> None:
     """Delete what a dropped table left in the folder, if the newest version is that of a drop.
 
-    Others may create a table meanwhile. All of its files are younger than the version of the drop, so none of them is deleted.
+    Others may create a table meanwhile. All of its files are younger than the version of the drop, as `Table.create` verifies, so none of
+    them is deleted.
     Raises CorruptLog, StorageError.
     """
     if not marked_versions(storage, FORMAT):

@@ -86,8 +86,15 @@ class TableOperations(Protocol):
     def current(self) -> Current | None:
         """The newest metadata, None when there is no such table. Raises CorruptLog, StorageError."""
 
-    def create(self, metadata: TableMetadata) -> Put | Unknown:
-        """Make the table, snapshots and all, if there is none. Raises StorageError when it certainly was not made."""
+    def creation_version(self) -> int | None:
+        """Return the version that a new table would begin with, None if the table exists; 0 where tables have no version numbers."""
+
+    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
+        """Create the table, with its snapshots, if it does not exist. EXISTED if it does.
+
+        `version`: what `creation_version` returned before files were written. EXISTED also if others have dropped a table since.
+        Raises StorageError if the table was certainly not created.
+        """
 
     def is_followed(self, base: Current) -> bool:
         """Whether the table certainly has other metadata than `base` now. Then a commit need not be tried. False says nothing."""
@@ -133,14 +140,17 @@ class DirectoryOperations:
             self._known = self._read_newest()
         return self._known
 
-    def create(self, metadata: TableMetadata) -> Put | Unknown:
+    def creation_version(self) -> int | None:
+        return _version_after(self.newest())
+
+    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
         newest = self._read_newest()
-        if newest is not None and not is_dropped(newest.metadata):
+        first = _version_after(newest)
+        if first is None or version not in (None, first):
             return Put.EXISTED
-        version = 1 if newest is None or newest.version is None else newest.version + 1
-        put = self.put_first(newest, version, metadata)
-        if put is Put.CREATED and version > 1:
-            delete_markers(self._storage, "iceberg", version)
+        put = self.put_first(newest, first, metadata)
+        if put is Put.CREATED and first > 1:
+            delete_markers(self._storage, "iceberg", first)
         return put
 
     def put_first(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
@@ -341,6 +351,15 @@ def digest_of(data: bytes | None) -> bytes:
 
 def _path(version: int) -> str:
     return f"{FOLDER}/v{version}.metadata.json"
+
+
+def _version_after(newest: Current | None) -> int | None:
+    """Return the first version of a table that is created after `newest`, None if `newest` is that of a table that exists."""
+    if newest is None:
+        return 1
+    if not is_dropped(newest.metadata):
+        return None
+    return 1 if newest.version is None else newest.version + 1
 
 
 def is_dropped(metadata: TableMetadata) -> bool:

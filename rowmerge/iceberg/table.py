@@ -58,6 +58,10 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._operations.current() is not None
 
+    def creation_version(self) -> int | None:
+        """Return the number of the first metadata file of a new table, 0 in a catalog, None if the table exists."""
+        return self._operations.creation_version()
+
     def snapshot(self) -> IcebergSnapshot:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
         with self._lock:
@@ -139,13 +143,13 @@ class IcebergTable:
             parquet=after.parquet,
         )
 
-    def create(self, definition: TableDefinition, change: Change) -> Outcome:
-        """The first commit. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
+    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+        """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
         if isinstance(change.cloned, IcebergSnapshot):
             metadata = self._cloned_metadata(change.cloned, definition)
         else:
             metadata = self._new_metadata(definition)
-        return creation(self._operations, self._name, metadata, change)
+        return creation(self._operations, self._name, metadata, change, version)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""

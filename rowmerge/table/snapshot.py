@@ -370,8 +370,18 @@ class Table(Protocol):
         `create` and `commit` raise of a definition.
         """
 
-    def create(self, definition: TableDefinition, change: Change) -> Outcome:
-        """The first commit of a table that does not exist. Conflicted when somebody else created it first."""
+    def creation_version(self) -> int | None:
+        """Return the version that a new table would begin with, None if the table exists. Raises CorruptLog, StorageError.
+
+        Read it before you write data files, and pass it to `create`. In a catalog of Iceberg tables it is 0.
+        """
+
+    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+        """Commit the first version of a table that does not exist. Conflicted if others created it first.
+
+        `version`: what `creation_version` returned before the data files of `change` were written. If others have created and dropped a
+        table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None skips this check.
+        """
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Make `change`, planned on `base`, the table's next version, after others' commits where they do not conflict.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import deltalake
 import pyarrow as pa
@@ -13,15 +15,18 @@ import pytest
 from deltalake.exceptions import TableNotFoundError
 
 from rowmerge.catalog import DirectoryCatalog
+from rowmerge.changes.insert import NewRows
+from rowmerge.changes.table_change import create_table
 from rowmerge.delta import dropping as delta_dropping
 from rowmerge.errors import MetadataChanged, TableNotFound, VersionNotFound
 from rowmerge.iceberg import dropping as iceberg_dropping
-from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.spark.written import Written
+from rowmerge.storage.store import Durability, Put, Storage, StoredObject
 from rowmerge.table.changes import Bound
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Table, TableDefinition, Unknown
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Table, TableDefinition, TableShape, Unknown
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
@@ -395,6 +400,60 @@ def test_a_creation_that_waits_across_a_creation_and_a_drop_by_others_is_a_confl
     warehouse.assert_ids(None)
     warehouse.create([7])
     warehouse.assert_ids([7])
+
+
+@pytest.mark.parametrize("durability", Durability)
+def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse: Warehouse, durability: Durability) -> None:
+    """A CREATE TABLE AS SELECT has written its file when others create and drop a table. The drop stops before its first deletion."""
+    table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).table_at("default", "t", warehouse.format)
+    version = table.creation_version()
+    definition = TableDefinition(ID_NAME, (), {}, None)
+    files = written(table.shape(definition), [1])
+    time.sleep(0.005)
+    warehouse.create([5])
+    outcomes: list[Outcome] = []
+
+    def create() -> None:
+        outcomes.append(table.create(definition, Change("CREATE TABLE AS SELECT", files=FileChanges(files)), version))
+
+    warehouse.drop(pausing(create, "delete", has_begun=lambda: warehouse.ids() is None))
+    assert [type(outcome) for outcome in outcomes] == [Conflicted]
+    warehouse.assert_ids(None)
+    warehouse.create([7])
+    warehouse.assert_ids([7])
+
+
+@dataclass
+class LateRows:
+    """Rows of a CREATE TABLE AS SELECT. Others act right after its file is written."""
+
+    act: Act
+    reads_table: bool = False
+
+    def write(self, shape: TableShape) -> Written:
+        files = written(shape, [1])
+        time.sleep(0.005)
+        self.act()
+        return Written(list(files), inserted=1)
+
+
+@pytest.mark.parametrize("earlier_tables", [0, 1])
+def test_a_statement_that_creates_a_table_stops_if_others_have_dropped_one_since_it_began(
+    warehouse: Warehouse, earlier_tables: int
+) -> None:
+    def others() -> None:
+        warehouse.create([5])
+        warehouse.drop()
+
+    for _ in range(earlier_tables):
+        others()
+    table = warehouse.catalog().table_at("default", "t", warehouse.format)
+    rows = cast(NewRows, LateRows(others))
+    with pytest.raises(MetadataChanged, match="DROP TABLE"):
+        create_table(table, "t", TableDefinition(ID_NAME, (), {}, None), rows, or_replace=False)
+    warehouse.assert_ids(None)
+    create_table(table, "t", TableDefinition(ID_NAME, (), {}, None), cast(NewRows, LateRows(lambda: None)), or_replace=False)
+    warehouse.assert_ids([1])
 
 
 # ------------------------------------------------------------------ paused and killed drops

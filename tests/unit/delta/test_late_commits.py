@@ -113,6 +113,24 @@ def test_a_commit_without_files_below_a_checkpoint_is_not_acknowledged(tmp_path:
     assert_rows(lake, [1, *others])
 
 
+@pytest.mark.parametrize("version", [1, 2], ids=["the same version", "a later version"])
+def test_a_transaction_of_another_process_does_not_acknowledge_a_commit_below_a_checkpoint(tmp_path: Path, version: int) -> None:
+    lake = made(tmp_path, properties=CLEANED)
+
+    def commit_the_transaction_and_clean() -> None:
+        other = Lake(lake.folder)
+        committed(other.commit("WRITE", added=(other.file([50]),), transaction=("app", version)))
+        appending_and_cleaning(lake, *range(10, 32))()
+
+    late = Lake(lake.folder)
+    table = DeltaTable(Paused(f"file://{lake.folder}", put=commit_the_transaction_and_clean), "t")
+    change = Change("WRITE", files=FileChanges((late.file([99]),)), reads=Reads(), transaction=("app", 1))
+    outcome = table.commit(table.snapshot(), change)
+    assert isinstance(outcome, Conflicted)
+    assert not (lake.log / f"{1:020d}.json").exists()
+    assert_rows(lake, [1, *range(10, 32), 50])
+
+
 @pytest.mark.parametrize("kind", ["append", "delete", "transaction"])
 def test_a_commit_that_others_follow_and_put_into_a_checkpoint_stands(tmp_path: Path, kind: str) -> None:
     lake = made(tmp_path, properties=CLEANED)
