@@ -39,8 +39,12 @@ def find_transaction(storage: Storage, listing: LogListing, application: str, nu
 
 
 def _newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
-    """Yield the commits of the table. Those of a table that was dropped in its place are not among them."""
-    versions = listing.continuous_commits[::-1]
+    """Yield the commits of the table. Those of a table that was dropped in its place are not among them.
+
+    Nor are commits before the oldest readable version: after a cleanup, such a commit may be that of a writer that was killed before it
+    withdrew it.
+    """
+    versions = [version for version in reversed(listing.continuous_commits) if version >= listing.oldest_readable]
     for start in range(0, len(versions), _BATCH):
         batch = versions[start : start + _BATCH]
         for version, document in zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True):

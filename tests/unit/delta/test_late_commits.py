@@ -113,6 +113,18 @@ def test_a_commit_without_files_below_a_checkpoint_is_not_acknowledged(tmp_path:
     assert_rows(lake, [1, *others])
 
 
+def test_a_commit_right_below_the_checkpoint_is_no_part_of_the_history(tmp_path: Path) -> None:
+    """Its writer died after the put, so nobody withdrew it, and no number is missing between it and the newest version."""
+    lake = made(tmp_path, properties=CLEANED)
+    Lake(lake.folder).append([10])
+    late = lake.log / f"{1:020d}.json"
+    content = late.read_bytes()
+    appending_and_cleaning(lake, 11)()
+    assert not late.exists()
+    late.write_bytes(content)
+    assert [entry.version for entry in Lake(lake.folder).table.history()] == [2]
+
+
 @pytest.mark.parametrize("version", [1, 2], ids=["the same version", "a later version"])
 def test_a_transaction_of_another_process_does_not_acknowledge_a_commit_below_a_checkpoint(tmp_path: Path, version: int) -> None:
     lake = made(tmp_path, properties=CLEANED)
