@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from json import JSONDecodeError
 
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ from pyiceberg.exceptions import (
 )
 from pyiceberg.io import load_file_io
 from pyiceberg.table import StagedTable, Table
-from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -60,6 +60,7 @@ _UNREADABLE = (ValidationError, JSONDecodeError)
 """An answer that is none: ValueErrors too, but the commit may have happened."""
 _NOT_FINAL = (408, 409, 419, 425, 429)
 """Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
+_EXPIRED = "the catalog refused it, or gave no answer, and snapshots between its base and the current snapshot have expired since"
 
 
 class CatalogOperations:
@@ -108,11 +109,10 @@ class CatalogOperations:
         table = self._client.load(*self._identifier)
         if table is None or _differ(base, table):
             return Put.EXISTED
-        added = [update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)]
 
-        def done(newest: TableMetadata) -> bool:
-            if added:
-                return newest.table_uuid == base.metadata.table_uuid and all(newest.snapshot_by_id(each) is not None for each in added)
+        def done(newest: TableMetadata) -> bool | None:
+            if any(isinstance(update, AddSnapshotUpdate) for update in updates):
+                return _has_snapshots(newest, base.metadata, updates)
             return _content(newest) == _content(updated(base.metadata, updates))
 
         return self._send(table, (*unchanged(base.metadata), *_references(base.metadata, updates)), updates, done)
@@ -124,9 +124,11 @@ class CatalogOperations:
         table: Table,
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
-        done: Callable[[TableMetadata], bool],
+        done: Callable[[TableMetadata], bool | None],
     ) -> Put | Unknown:
         """Commit. After a failure that leaves the outcome open the catalog is asked whether it happened, and it is sent again if not.
+
+        `done` says whether metadata contains the commit, None if nobody can tell any more.
 
         The requirements let it happen once. While they hold, a request without an answer may still arrive, and nobody was first.
         """
@@ -149,7 +151,7 @@ class CatalogOperations:
                 return outcome
         return Unknown(reason)
 
-    def _refused(self, done: Callable[[TableMetadata], bool]) -> Put | Unknown:
+    def _refused(self, done: Callable[[TableMetadata], bool | None]) -> Put | Unknown:
         """Say whether a refused commit is in after all, by the catalog's current metadata: a proxy may have sent it twice.
 
         A catalog that cannot be read leaves the outcome unknown, because the current metadata may name the files of this commit.
@@ -158,21 +160,26 @@ class CatalogOperations:
         for wait in (*WAITS, 0):
             try:
                 newest = self.current()
-                return Put.CREATED if newest is not None and done(newest.metadata) else Put.EXISTED
+                is_in = False if newest is None else done(newest.metadata)
+                if is_in is None:
+                    return Unknown(_EXPIRED)
+                return Put.CREATED if is_in else Put.EXISTED
             except RowmergeError as failure:
                 reason = failure.message
             time.sleep(wait)
         return Unknown(reason)
 
-    def _outcome(self, requirements: tuple[TableRequirement, ...], done: Callable[[TableMetadata], bool]) -> Put | None:
-        """CREATED when the commit is in, EXISTED when it cannot come in any more, None when that is open."""
+    def _outcome(self, requirements: tuple[TableRequirement, ...], done: Callable[[TableMetadata], bool | None]) -> Put | Unknown | None:
+        """Return CREATED if the commit is in, EXISTED if it is not and cannot come in any more, Unknown if nobody can tell, None if it may
+        still come in."""
         try:
             newest = self.current()
         except RowmergeError:
             return None
         metadata = None if newest is None else newest.metadata
-        if metadata is not None and done(metadata):
-            return Put.CREATED
+        is_in = False if metadata is None else done(metadata)
+        if is_in is not False:
+            return Put.CREATED if is_in else Unknown(_EXPIRED)
         try:
             for requirement in requirements:
                 requirement.validate(metadata)
@@ -185,6 +192,25 @@ def _differ(base: Current, table: Table) -> bool:
     """Whether the catalog has other metadata by now. A catalog may keep no files of it, and then has no names of them."""
     same_file = base.path and base.path == table.metadata_location
     return not same_file and _content(base.metadata) != _content(table.metadata)
+
+
+def _has_snapshots(newest: TableMetadata, base: TableMetadata, updates: Sequence[TableUpdate]) -> bool | None:
+    """Whether a table contains the snapshots that `updates` add to `base`. None if a snapshot that came after `base` has expired.
+
+    Another writer may have followed them, and have expired them. Then the current snapshot still names their manifests and data files.
+    """
+    if newest.table_uuid != base.table_uuid:
+        return False
+    added = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
+    if any(snapshot.snapshot_id in added or snapshot.parent_snapshot_id in added for snapshot in newest.snapshots):
+        return True
+    older = {snapshot.snapshot_id for snapshot in base.snapshots}
+    present = {snapshot.snapshot_id for snapshot in newest.snapshots}
+    if isinstance(newest, TableMetadataV1) or isinstance(base, TableMetadataV1):
+        # Format version 1 has no sequence numbers.
+        return False if older <= present else None
+    # Each snapshot takes the next sequence number. Parents prove nothing, because pyiceberg's expiry removes them from the next snapshot.
+    return False if newest.last_sequence_number - base.last_sequence_number == len(present - older) else None
 
 
 def _is_final(error: Exception) -> bool:

@@ -114,8 +114,9 @@ class DirectoryOperations:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
       deleted, so a ghost has a lower number.
-    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost. A table that deletes
-      no metadata has no ghosts, so there the hint is written beside the verification.
+    - A writer acknowledges its version only after it has verified that the version is no ghost. Then it writes the hint. If the table deletes
+      no metadata, it writes the hint beside the verification, to save a call in sequence. A DROP frees version numbers, too, so the hint may
+      then name a ghost until the next commit. Our readers are not affected, because they list the versions.
     """
 
     newest_format = NEWEST_FORMAT

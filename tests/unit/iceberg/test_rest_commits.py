@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.transforms import IdentityTransform
@@ -204,6 +205,46 @@ def test_a_refusal_of_a_commit_that_is_in_deletes_nothing_while_the_catalog_is_a
     server.loads = []
     assert lake.ids() == WITHOUT_3
     assert sorted(server.theirs.load_table("s.t").scan().to_arrow()["id"].to_pylist()) == WITHOUT_3
+
+
+@pytest.mark.parametrize("status", [409, 500, CUT])
+@pytest.mark.parametrize("appends", [1, 2])
+def test_files_of_a_commit_stay_if_others_followed_it_and_expired_its_snapshot(
+    server: Server, lake: Lake, status: int | None, appends: int
+) -> None:
+    """pyiceberg's expiry removes the parent from the next snapshot, so nothing tells what it followed."""
+
+    def follow_and_expire() -> None:
+        theirs = server.theirs.load_table("s.t")
+        for id_ in range(100, 100 + appends):
+            theirs.append(pa.table({"id": pa.array([id_], pa.int64()), "name": ["theirs"]}))
+        head = theirs.refresh().metadata.current_snapshot_id
+        theirs.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in theirs.snapshots() if each.snapshot_id != head]).commit()
+
+    base = lake.table.snapshot()
+    server.acts = [failing(status, happened=True, meanwhile=follow_and_expire)]
+    before = files_of(lake)
+    outcome = lake.table.commit(base, deleting(lake, base, 3))
+    assert isinstance(outcome, Unknown)
+    assert before < files_of(lake)
+    new_reader = lake_in_catalog(lake.folder.parent, {"type": "rest", "uri": server.uri})
+    assert new_reader.ids() == [*WITHOUT_3, *range(100, 100 + appends)]
+
+
+@pytest.mark.parametrize("status", [409, 500, CUT])
+def test_a_commit_that_is_not_in_is_a_conflict_although_others_expired_older_snapshots(
+    server: Server, lake: Lake, status: int | None
+) -> None:
+    def append_and_expire() -> None:
+        theirs = server.theirs.load_table("s.t")
+        theirs.append(pa.table({"id": pa.array([100], pa.int64()), "name": ["theirs"]}))
+        head = theirs.refresh().metadata.current_snapshot_id
+        theirs.maintenance.expire_snapshots().by_ids([each.snapshot_id for each in theirs.snapshots() if each.snapshot_id != head]).commit()
+
+    base = lake.table.snapshot()
+    server.acts = [failing(status, meanwhile=append_and_expire)]
+    assert conflict(lake.table.commit(base, deleting(lake, base, 3))) is MetadataChanged
+    assert lake.ids() == [*OLD, 100]
 
 
 def test_a_change_of_properties_alone_is_noticed(server: Server, lake: Lake) -> None:
