@@ -114,9 +114,9 @@ class DirectoryOperations:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
       deleted, so a ghost has a lower number.
-    - A writer acknowledges its version only after it has verified that the version is no ghost. Then it writes the hint. If the table deletes
-      no metadata, it writes the hint beside the verification, to save a call in sequence. A DROP frees version numbers, too, so the hint may
-      then name a ghost until the next commit. Our readers are not affected, because they list the versions.
+    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost. On a distant store,
+      if the table deletes no metadata, it writes the hint beside the verification, to save a call in sequence. A DROP frees version
+      numbers, too, so the hint may then name a ghost until the next commit. Our readers list the versions then.
     """
 
     newest_format = NEWEST_FORMAT
@@ -184,7 +184,7 @@ class DirectoryOperations:
             old = [self._below(path) for path in left_the_log(base.metadata, metadata)]
             live = [self._known.path, *(entry.metadata_file for entry in metadata.metadata_log)]
             steps: list[Callable[[], Any]] = [partial(self._delete, old, live)]
-            if _deletes_metadata(base.metadata):
+            if _deletes_metadata(base.metadata) or not self._storage.is_distant:
                 steps.append(partial(self._hint, version))
             at_once(steps)
         return put
@@ -282,10 +282,13 @@ class DirectoryOperations:
             partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
             partial(self._has_other_form, version),
             partial(self._has_no_base, base),
-            self.highest_version if may_be_ghost else partial(self._hint, version),
         ]
+        if may_be_ghost:
+            looks.append(self.highest_version)
+        elif self._storage.is_distant:
+            looks.append(partial(self._hint, version))
         try:
-            dropped, other_form, no_base, highest = at_once(looks)
+            dropped, other_form, no_base, *highest = at_once(looks)
             dropped = dropped and not is_dropped(metadata)
             if dropped or other_form:
                 self._delete([_path(version)])
@@ -293,7 +296,7 @@ class DirectoryOperations:
                     self._delete([HINT])
                     raise TableNotFound(self._table)
                 return Put.EXISTED
-            if no_base or (may_be_ghost and highest != version):
+            if no_base or (may_be_ghost and highest != [version]):
                 return self._settled_later(base, version, metadata)
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)

@@ -386,6 +386,42 @@ def test_a_late_commit_whose_process_dies_after_the_put_is_harmless_to_every_rea
     warehouse.assert_ids([7, 8])
 
 
+def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path) -> None:
+    warehouse = Warehouse(tmp_path, "iceberg")
+    warehouse.create([1])
+
+    def others() -> None:
+        for id_ in (5, 7):
+            time.sleep(0.005)
+            warehouse.drop()
+            warehouse.create([id_])
+        hints.append(hint.read_text())
+
+    hint = warehouse.table_folder / "metadata" / "version-hint.text"
+    hints: list[str] = []
+
+    def read_hint() -> None:
+        hints.append(hint.read_text())
+
+    class Reading(pausing(others)):  # type: ignore[misc]
+        def at(self, location: str) -> Storage:
+            return Reading(location)
+
+        def child(self, path: str) -> Storage:
+            return Reading(f"{self.location}/{path}")
+
+        def delete(self, paths: Sequence[str]) -> None:
+            if hints:
+                read_hint()
+            Storage.delete(self, paths)
+
+    assert isinstance(late_commit(warehouse, Reading), Conflicted)
+    read_hint()
+    newest = max(int(path.name[1:].split(".")[0]) for path in hint.parent.glob("v*.metadata.json"))
+    assert {int(text) for text in hints} == {newest}
+    warehouse.assert_ids([7])
+
+
 def test_a_creation_that_waits_across_a_creation_and_a_drop_by_others_is_a_conflict(warehouse: Warehouse) -> None:
     warehouse.create([1])
     warehouse.drop()
