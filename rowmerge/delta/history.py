@@ -44,7 +44,8 @@ def _newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, 
     Nor are commits before the oldest readable version: after a cleanup, such a commit may be that of a writer that was killed before it
     withdrew it.
     """
-    versions = [version for version in reversed(listing.continuous_commits) if version >= listing.oldest_readable]
+    oldest = listing.oldest_readable
+    versions = [version for version in reversed(listing.continuous_commits) if version >= oldest]
     for start in range(0, len(versions), _BATCH):
         batch = versions[start : start + _BATCH]
         for version, document in zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True):

@@ -195,7 +195,7 @@ def _differ(base: Current, table: Table) -> bool:
 
 
 def _has_snapshots(newest: TableMetadata, base: TableMetadata, updates: Sequence[TableUpdate]) -> bool | None:
-    """Whether a table contains the snapshots that `updates` add to `base`. None if a snapshot that came after `base` has expired.
+    """Return whether `newest` contains the snapshots that `updates` add to `base`, None if a snapshot after `base` has expired.
 
     Another writer may have followed them, and have expired them. Then the current snapshot still names their manifests and data files.
     """

@@ -90,9 +90,9 @@ class TableOperations(Protocol):
         """Return the version that a new table would begin with, None if the table exists; 0 where tables have no version numbers."""
 
     def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
-        """Create the table, with its snapshots, if it does not exist. EXISTED if it does.
+        """Create the table with its snapshots. Return EXISTED if the table exists.
 
-        `version`: what `creation_version` returned before files were written. EXISTED also if others have dropped a table since.
+        `version`: what `creation_version` returned before files were written. Return EXISTED also if others have dropped a table since.
         Raises StorageError if the table was certainly not created.
         """
 
@@ -358,7 +358,7 @@ def _path(version: int) -> str:
 
 
 def _version_after(newest: Current | None) -> int | None:
-    """Return the first version of a table that is created after `newest`, None if `newest` is that of a table that exists."""
+    """Return the version with which a new table begins after `newest`, None if `newest` is the version of a table that exists."""
     if newest is None:
         return 1
     if not is_dropped(newest.metadata):

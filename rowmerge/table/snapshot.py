@@ -377,7 +377,7 @@ class Table(Protocol):
         """
 
     def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
-        """Commit the first version of a table that does not exist. Conflicted if others created it first.
+        """Commit the first version of a table that does not exist. Return Conflicted if others created the table first.
 
         `version`: what `creation_version` returned before the data files of `change` were written. If others have created and dropped a
         table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None skips this check.
