@@ -57,7 +57,8 @@ for turn in (1, 2, 3):
         fault.at = int(sys.argv[2]) if int(sys.argv[2]) > 0 else calls + int(sys.argv[2])
     session.sql("merge into ledger t using next s on t.id = s.id when matched then update set *")
 """
-# After the put of the commit, Delta lists the log and puts the checksum. Iceberg verifies the version, and reads, writes and checks the hint.
+# After the put of the commit, Delta lists the log and puts the checksum.
+# Iceberg verifies the version, and reads, writes and checks the hint.
 POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceberg", "merge-on-read", -15)]
 
 
