@@ -219,7 +219,9 @@ class DirectoryOperations:
     def _files(self, version: int) -> list[str]:
         """Return the paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
         paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
-        there = at_once([partial(self._storage.exists, path) for path in paths])
+        calls = [partial(self._storage.exists, path) for path in paths]
+        # On a disk, starting threads takes longer than the calls.
+        there = at_once(calls) if self._storage.is_distant else [call() for call in calls]
         return [path for path, found in zip(paths, there, strict=True) if found]
 
     def read(self, version: int) -> Current | None:
