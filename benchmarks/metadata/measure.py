@@ -86,8 +86,8 @@ class Rowmerge(DeltaEngine):
         return files.filter(mask(files)).num_rows
 
     def commit(self, number: int) -> None:
+        from rowmerge.table.change import Change, Committed
         from rowmerge.table.files import AddedFile, FileChanges
-        from rowmerge.table.snapshot import Change, Committed
 
         low = number * KEYS_OF_A_FILE
         path = f"{self._storage.location}/{file_name(number)}"

@@ -17,8 +17,8 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.pruning import file_mask
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed
 from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.snapshot import Change, Committed
 
 
 def table_in(folder: Path) -> IcebergTable:

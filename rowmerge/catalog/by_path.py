@@ -10,7 +10,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import FilesNotFound, UnsupportedTableFeature
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import Table
+from rowmerge.table.table import Table
 
 
 class TablesByPath:

@@ -9,7 +9,7 @@ from rowmerge.catalog.functions import Function
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.table.schema import Struct
-from rowmerge.table.snapshot import Table
+from rowmerge.table.table import Table
 
 
 class Catalog(Protocol):

@@ -37,7 +37,7 @@ from rowmerge.storage.store import Storage, local_path
 from rowmerge.table.commit import put_once
 from rowmerge.table.drop_markers import marked_versions
 from rowmerge.table.schema import Struct, quote
-from rowmerge.table.snapshot import Table
+from rowmerge.table.table import Table
 
 DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""

@@ -17,7 +17,7 @@ from rowmerge.errors import AlreadyExists, ConfigurationError, FunctionNotFound,
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import Struct, quote
-from rowmerge.table.snapshot import Table
+from rowmerge.table.table import Table
 
 
 class IcebergCatalog:

@@ -12,8 +12,8 @@ from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Unknown
 from rowmerge.table.commit import CommitSteps
-from rowmerge.table.snapshot import Unknown
 
 LOG, METADATA = "_delta_log", "metadata"
 """The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.

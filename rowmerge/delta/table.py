@@ -30,29 +30,18 @@ from rowmerge.delta.maintenance.vacuum import Vacuum
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.metadata.features import check_readable
-from rowmerge.delta.metadata.properties import COMPRESSION, target_file_size
-from rowmerge.delta.metadata.rules import rules_of
-from rowmerge.delta.snapshots.change_feed import ChangeFeed
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
-from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
+from rowmerge.delta.metadata.shape import table_shape
+from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
+from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
-from rowmerge.table.change_feed import Bound, TableChanges
-from rowmerge.table.codecs import ParquetSettings, codec
+from rowmerge.table.change import Change, Committed, Conflicted, Outcome
 from rowmerge.table.drop_markers import delete_markers
-from rowmerge.table.partitioning import identities
-from rowmerge.table.snapshot import (
-    Change,
-    Committed,
-    Conflicted,
-    HistoryEntry,
-    Outcome,
-    Snapshot,
-    TableDefinition,
-    TableShape,
-    Vacuumed,
-    VacuumOptions,
-)
+from rowmerge.table.maintenance import Vacuumed, VacuumOptions
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import HistoryEntry
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +50,7 @@ _OWN = 16 * 1024 * 1024
 
 
 class DeltaTable:
-    """Implements `rowmerge.table.snapshot.Table`. Keeps its newest version, so that opening it again reads only new commits.
+    """Implements `rowmerge.table.table.Table`. Keeps its newest version, so that opening it again reads only new commits.
 
     May be used by several threads.
     """
@@ -74,8 +63,24 @@ class DeltaTable:
         self._own: dict[int, bytes] = {}
 
     @property
+    def name(self) -> str:
+        return self._name
+
+    @property
     def location(self) -> str:
         return self._storage.location
+
+    @property
+    def branches(self) -> None:
+        """None: a Delta table has no branches and tags."""
+
+    @property
+    def change_feed(self) -> DeltaChangeFeed:
+        return DeltaChangeFeed(self._storage, self._without_dropped, self._snapshot_in)
+
+    @property
+    def maintenance(self) -> None:
+        """None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
 
     def exists(self) -> bool:
         return self.creation_version() is None
@@ -101,14 +106,6 @@ class DeltaTable:
                 self._opened = self._open(list_log(self._storage), None, None)
             return self._opened
 
-    def branch(self, name: str) -> DeltaTable:
-        """Raises PlanError: a Delta table has no branches."""
-        raise PlanError(f"{self._name} is no Iceberg table: it has no branch {name}. Name the table alone, or make an Iceberg table of it.")
-
-    def at(self, reference: str) -> DeltaSnapshot:
-        """Raises PlanError: a Delta table has no branches and tags."""
-        raise PlanError(f"{self._name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
-
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
         """A version by number or time. Raises VersionNotFound, and what `snapshot` raises."""
         if version is None and timestamp is None:
@@ -120,28 +117,13 @@ class DeltaTable:
         return read_listed(self._storage, read)
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
+        """The table as a definition will make it; see `rowmerge.table.table.Table`."""
         if base is None:
             protocol, metadata = new_table(self._name, definition, 0)
-        elif isinstance(base, DeltaSnapshot):
-            change = replaced_table if replace else changed_table
-            protocol, metadata = change(self._name, base.protocol, base.metadata, definition)
         else:
-            raise TypeError(f"{base!r} is no snapshot of a Delta table")
-        return TableShape(
-            self._name,
-            self.location,
-            self.location,
-            metadata.schema,
-            metadata.partition_columns,
-            identities(metadata.partition_columns),
-            False,
-            metadata.stored_schema,
-            metadata.mapping_mode == "id",
-            rules_of(self._name, protocol, metadata),
-            target_file_size=target_file_size(metadata.configuration),
-            parquet=ParquetSettings(codec(metadata.configuration, COMPRESSION)),
-        )
+            change, own = replaced_table if replace else changed_table, own_snapshot(base)
+            protocol, metadata = change(self._name, own.protocol, own.metadata, definition)
+        return table_shape(self._name, self.location, protocol, metadata)
 
     def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
         """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
@@ -164,23 +146,11 @@ class DeltaTable:
 
         Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, and StorageError when nothing was committed.
         """
-        if not isinstance(base, DeltaSnapshot):
-            raise TypeError(f"{base!r} is no snapshot of a Delta table")
-        return self._run(next_commit(self._storage, self._name, base, change))
+        return self._run(next_commit(self._storage, self._name, own_snapshot(base), change))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """By the newest commit with a `txn` of the application that is no newer. Raises CorruptLog, StorageError."""
         return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
-
-    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
-        """The change rows of a range of versions up to `newest`, one of this table's snapshots. Raises as `Table.changes` says."""
-        assert isinstance(newest, DeltaSnapshot)
-
-        def read(listing: LogListing) -> TableChanges:
-            feed = ChangeFeed(self._storage, self._without_dropped(listing), newest, lambda version: self._snapshot_in(listing, version))
-            return feed.changes(first, last)
-
-        return read_listed(self._storage, read)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Newest first. Raises TableNotFound, CorruptLog, StorageError."""
@@ -191,10 +161,6 @@ class DeltaTable:
             return read_history(self._storage, listing, limit)
 
         return read_listed(self._storage, read)
-
-    @property
-    def upkeep(self) -> None:
-        """None: the log is kept in shape by checkpoints, the files by VACUUM and OPTIMIZE."""
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs.

@@ -22,6 +22,7 @@ from rowmerge.spark.source import Make, Source, SourceRowsOnce, ordinal_array
 from rowmerge.spark.source_writing import WrittenSource, is_made_of_few_bytes, write_made, write_source, write_source_rows
 from rowmerge.spark.written import Written
 from rowmerge.table.files import Positions
+from rowmerge.table.shape import TableShape
 from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class ChangeByKeys:
 
     spark: SparkSession
     snapshot: Snapshot
-    table_after: Snapshot
+    table_after: TableShape
     plan: RowPlan
 
     @cached_property
@@ -148,4 +149,6 @@ class ChangeByKeys:
         """The rows, made even when there are none: a wrong name is an error whatever rows there are."""
         if not source.rows:
             return Written()
-        return write_source_rows(rows, source, self.table_after, distribution=self.snapshot.distribution_of(self.plan.operation))
+        return write_source_rows(
+            rows, source, self.table_after, distribution=self.snapshot.settings.operation_distribution(self.plan.operation)
+        )

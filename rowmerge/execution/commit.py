@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
 from rowmerge.execution.result import ChangeResult, RowChanges, Timings
 from rowmerge.spark.written import discard
+from rowmerge.table.change import Change, Committed, Conflicted, Unknown
 from rowmerge.table.files import AddedFile
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Snapshot, Table, Unknown
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ def commit_with_retry(
         outcome = _settled(table, made, options, timings)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(lost) + 1)
-        policy = made.base.retry_policy
+        policy = made.base.settings.retry_policy
         retries = policy.retries if options.retries is None else options.retries
         if len(lost) >= retries:
             # Whoever won may have been another run of the same change.

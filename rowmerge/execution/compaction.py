@@ -23,8 +23,10 @@ from rowmerge.spark.failures import translated
 from rowmerge.spark.scan import deleted_rows, files_where
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.write import Rewrite, rewrite_files, rewrite_in_order
+from rowmerge.table.change import Change, Reads
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Change, Reads, Snapshot, Table
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,10 +109,10 @@ class Compaction:
         with self.timings.measure("plan"):
             snapshot = self.table.snapshot()
             snapshot.check_writable()
-            if snapshot.rows_stay_for is not None:
-                raise RowsMustStay(snapshot.name, snapshot.rows_stay_for, "rewrite files of")
+            if snapshot.shape.rewrite_blocker is not None:
+                raise RowsMustStay(snapshot.name, snapshot.shape.rewrite_blocker, "rewrite files of")
             files = self._considered(snapshot)
-            target = self.target or snapshot.target_file_size or WriteSpec.target_file_size
+            target = self.target or snapshot.settings.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target)
         if not bins:
             self.compacted = Compacted(considered=files.num_rows)
@@ -120,7 +122,7 @@ class Compaction:
         leaving = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
         with self.timings.measure("spark"):
             deleted = deleted_rows(self.spark, snapshot, paths)
-            if snapshot.ordering:
+            if snapshot.shape.ordering:
                 parts = Parts(len(bins), partitions)
                 written = rewrite_in_order(self.spark, snapshot, leaving, parts, target_size=target)
             else:
@@ -192,8 +194,8 @@ def optimize(
 ) -> tuple[ChangeResult, Compacted]:
     """OPTIMIZE: small files and files with many deleted rows are written together. `by_bounds`: see `Compaction`."""
     snapshot = table.snapshot()
-    if snapshot.clustered_by:
-        columns = ", ".join(snapshot.clustered_by)
+    if snapshot.clustering_columns:
+        columns = ", ".join(snapshot.clustering_columns)
         advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
     choose = partial(bins_to_compact, wishes=wishes)

@@ -22,10 +22,11 @@ from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmat
 from rowmerge.spark.outcomes import new_rows, outcome_rows
 from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.source import Source, unevaluated
-from rowmerge.table.files import live_rows
+from rowmerge.table.files import FileMask, live_rows
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Struct, quote
-from rowmerge.table.snapshot import FileMask, Snapshot, WriteMode
+from rowmerge.table.settings import WriteMode
+from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,8 +71,8 @@ def explained_insert(snapshot: Snapshot, rows: NewRows, source: str, *, overwrit
     listing = snapshot.files()
     if not overwrite:
         lines.append(f"  files: none of {listing.num_rows} is read or leaves")
-    elif dynamic and snapshot.partitioning:
-        by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.partitioning)
+    elif dynamic and snapshot.shape.partitioning:
+        by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.shape.partitioning)
         lines.append(f"  files: of {listing.num_rows}, those leave whose partition ({by}) gets a row, which shows when it runs")
     else:
         leaving = listing.filter(static_mask(snapshot, rows)(listing))
@@ -89,7 +90,7 @@ def explained_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
     listing = snapshot.files()
     leaving = listing.filter(mask(listing))
     told = f"  files: {leaving.num_rows} of {listing.num_rows} leave by metadata alone, unread ({_told(leaving)})"
-    level = snapshot.isolation_level("TRUNCATE")
+    level = snapshot.settings.isolation_level("TRUNCATE")
     return [f"TRUNCATE {snapshot.name}", told, f"  on version {snapshot.version}, isolation level {level}"]
 
 
@@ -129,9 +130,9 @@ def _source(source: str | None, reads_table: bool) -> Lines:
 def _always(snapshot: Snapshot, plan: RowPlan) -> Lines:
     rules = [check.told for check in plan.rules.checks]
     lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
-    if snapshot.change_rows_location is not None:
+    if snapshot.shape.change_data_location is not None:
         lines.append("  change data feed: the changed rows are written too")
-    return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.isolation_level(plan.operation)}"]
+    return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level(plan.operation)}"]
 
 
 def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
@@ -174,8 +175,8 @@ def _looks_at(target: Side, text: str, snapshot: Snapshot) -> bool:
 
 def _write_mode(snapshot: Snapshot, operation: str, files: pa.Table) -> Lines:
     """The rule by which files that lose rows are dropped, marked or rewritten."""
-    mode, small = snapshot.write_mode(operation), f"{SMALL_FILE // 1024 // 1024} MiB"
-    if mode is WriteMode.COPY_ON_WRITE or not snapshot.can_mark_deleted:
+    mode, small = snapshot.settings.write_mode(operation), f"{SMALL_FILE // 1024 // 1024} MiB"
+    if mode is WriteMode.COPY_ON_WRITE or not snapshot.shape.supports_merge_on_read:
         why = "" if mode is WriteMode.COPY_ON_WRITE else ", because deletion vectors are off for this table"
         rule = f"a file that loses rows is rewritten without them{why}"
     elif mode is WriteMode.MERGE_ON_READ:
@@ -186,7 +187,7 @@ def _write_mode(snapshot: Snapshot, operation: str, files: pa.Table) -> Lines:
             f"a file of up to {small} ({few} of these {files.num_rows}), or one of which {REWRITE_FRACTION:.0%} of the rows are gone, is "
             f"rewritten, another one gets a deletion vector"
         )
-    vectors = "on" if snapshot.can_mark_deleted else "off"
+    vectors = "on" if snapshot.shape.supports_merge_on_read else "off"
     return [f"  write mode: {mode.value}, deletion vectors {vectors}", f"    {rule}; one that loses all its rows is dropped"]
 
 

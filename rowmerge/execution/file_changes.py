@@ -15,7 +15,8 @@ from rowmerge.spark.scan import deleted_rows, spark_path
 from rowmerge.spark.write import Rewrite, rewrite_files
 from rowmerge.spark.written import Written
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Snapshot, WriteMode
+from rowmerge.table.settings import WriteMode
+from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +51,7 @@ def file_changes(
                 pass
     added = list(written.files)
     if rewritten:
-        bins = bins_to_rewrite([row for row in touched if row["path"] in rewritten], snapshot.target_file_size)
+        bins = bins_to_rewrite([row for row in touched if row["path"] in rewritten], snapshot.settings.target_file_size)
         rewrites = [Rewrite({path: rewritten[path] for path in b.paths}, b.partition, b.size) for b in bins]
         again = rewrite_files(spark, snapshot, rewrites)
         copied = sum(file.records for file in again.files)
@@ -60,10 +61,10 @@ def file_changes(
 
 
 def _strategy(snapshot: Snapshot, plan: RowPlan, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
-    stays = snapshot.rows_stay_for
-    mode = snapshot.write_mode(plan.operation) if stays is None else WriteMode.MERGE_ON_READ
+    stays = snapshot.shape.rewrite_blocker
+    mode = snapshot.settings.write_mode(plan.operation) if stays is None else WriteMode.MERGE_ON_READ
     chosen = strategy(
-        mode, can_mark=snapshot.can_mark_deleted, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
+        mode, can_mark=snapshot.shape.supports_merge_on_read, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
     )
     if stays is not None and chosen is Strategy.REWRITE:
         raise RowsMustStay(plan.table, stays, "rewrite files of")

@@ -36,13 +36,16 @@ from rowmerge.spark.distribution import Gather
 from rowmerge.spark.outcomes import new_rows
 from rowmerge.spark.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
-from rowmerge.spark.write import Writable, write_outcomes
+from rowmerge.spark.write import write_outcomes
 from rowmerge.spark.written import Written
-from rowmerge.table.files import AddedFile, FileChanges, live_rows
+from rowmerge.table.change import Change, Reads
+from rowmerge.table.files import AddedFile, FileChanges, FileMask, live_rows
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.rules import Check
 from rowmerge.table.schema import Struct, arrow_schema, backquote, sql_name
-from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,7 +79,7 @@ class NewRows:
         """The rows as a side of the plan."""
         return Side(self.alias or SOURCE, (), tuple(self.source.columns))
 
-    def static(self, table: Writable) -> dict[str, str]:
+    def static(self, table: TableShape) -> dict[str, str]:
         """The partition values that the statement gives, as SQL text. Raises UnknownColumn, PlanError."""
         columns = identity_columns(table.partitioning)
         return static_partition(table.schema, columns, self.partition, table.name, case_sensitive=self.case_sensitive)
@@ -84,12 +87,12 @@ class NewRows:
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
         if not self.evolves:
-            return self._plan(snapshot, snapshot.schema)
-        static, types = tuple(self.static(snapshot)), schema_of(self.frame)
-        schema = after_insert(snapshot.schema, types, self.columns, static, by_name=self.by_name, can_widen=snapshot.can_widen)
-        return replace(self._plan(snapshot, schema), evolved_from=snapshot.schema)
+            return self._plan(snapshot.shape, snapshot.schema)
+        static, types = tuple(self.static(snapshot.shape)), schema_of(self.frame)
+        schema = after_insert(snapshot.schema, types, self.columns, static, by_name=self.by_name, can_widen=snapshot.shape.can_widen)
+        return replace(self._plan(snapshot.shape, schema), evolved_from=snapshot.schema)
 
-    def _plan(self, table: Writable, schema: Struct) -> RowPlan:
+    def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
         values, side, types = self.static(table), self.side, schema_of(self.frame)
         names = insert_columns(
             schema,
@@ -109,11 +112,11 @@ class NewRows:
             values[name] = text if meant == given.type else f"cast({text} as {sql_name(meant)})"
         return plan_insert(table.name, schema, values, side, table.rules)
 
-    def write(self, table: Writable) -> Written:
+    def write(self, table: TableShape) -> Written:
         """Write the rows as data files of a table that has just these columns."""
         return self.written(self._plan(table, table.schema), table)
 
-    def written(self, plan: RowPlan, table: Writable) -> Written:
+    def written(self, plan: RowPlan, table: TableShape) -> Written:
         """Write the rows of a plan as data files of the table as it will be."""
         return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=Gather.NOT)
 
@@ -135,12 +138,12 @@ def overwrite(
     """
 
     def leaving(snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
-        if dynamic and snapshot.partitioning:
+        if dynamic and snapshot.shape.partitioning:
             return _same_partition(snapshot, written)
         return static_mask(snapshot, rows)
 
     def wanted(snapshot: Snapshot, rows: NewRows) -> bool:
-        if (dynamic and snapshot.partitioning) or rows.partition:
+        if (dynamic and snapshot.shape.partitioning) or rows.partition:
             _check_partitions_known(snapshot)
         return not (if_not_exists and pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
@@ -193,13 +196,13 @@ def _insert(
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
-            if mode == "Overwrite" and snapshot.rules.append_only:
+            if mode == "Overwrite" and snapshot.shape.rules.append_only:
                 raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
             rows = rows_for(snapshot)
             if not wanted(snapshot, rows):
                 return Attempt(snapshot, None, RowChanges())
             plan = rows.plan(snapshot)
-            table_after = snapshot if plan.new_schema is None else snapshot.evolved(plan.new_schema)
+            table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
         with timings.measure("spark"):
             written = rows.written(plan, table_after)
         removed, reads = _removed(snapshot, leaving(snapshot, rows, written))
@@ -209,7 +212,8 @@ def _insert(
         changes = _changes(written.files, written.inserted, removed)
         definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
         metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
-        change = Change("WRITE", {"mode": mode, "partitionBy": partition_by(snapshot.partitioning)}, metrics, files, reads, definition)
+        parameters = {"mode": mode, "partitionBy": partition_by(snapshot.shape.partitioning)}
+        change = Change("WRITE", parameters, metrics, files, reads, definition)
         return Attempt(snapshot, change, changes, files.added)
 
     return commit_with_retry(table, attempt, timings, options)
@@ -238,8 +242,8 @@ def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None
 
 def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
     """True for files in a partition that a written file is in."""
-    names = tuple(field.name for field in snapshot.partitioning)
-    key = partial(_partition_key, partitions=names, empty_is_null=not snapshot.partition_values_in_files)
+    names = tuple(field.name for field in snapshot.shape.partitioning)
+    key = partial(_partition_key, partitions=names, empty_is_null=not snapshot.shape.partition_values_in_files)
     keep = {key(file.partition) for file in written.files}
 
     def mask(listing: pa.Table) -> pa.Array:
@@ -259,7 +263,7 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
     """True for files whose partition values are those of PARTITION (p = value, …); for all files without such values."""
-    return partition_mask(rows.frame.sparkSession, snapshot, rows.static(snapshot))
+    return partition_mask(rows.frame.sparkSession, snapshot, rows.static(snapshot.shape))
 
 
 def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:
@@ -270,7 +274,7 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
     # Through Arrow: Python's values of PySpark's rows have lost their time zone.
     told = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
     types = arrow_schema(snapshot.schema.select(tuple(values)))
-    key = partial(_partition_key, partitions=tuple(values), empty_is_null=not snapshot.partition_values_in_files)
+    key = partial(_partition_key, partitions=tuple(values), empty_is_null=not snapshot.shape.partition_values_in_files)
     wanted = key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values})
 
     def mask(listing: pa.Table) -> pa.Array:

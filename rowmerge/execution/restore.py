@@ -11,7 +11,8 @@ from rowmerge.errors import PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowChanges, Timings
 from rowmerge.plan.pruning import everything
-from rowmerge.table.snapshot import Change, Reads, Table
+from rowmerge.table.change import Change, Reads
+from rowmerge.table.table import Table
 
 
 @dataclass

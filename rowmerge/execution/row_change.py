@@ -42,10 +42,13 @@ from rowmerge.spark.source import LOOKED_UP_KEYS, MANY_KEYS, Source, SourceKey, 
 from rowmerge.spark.source_writing import few_files_of, is_made_of_few_bytes, write_source_rows
 from rowmerge.spark.write import write_outcomes
 from rowmerge.spark.written import Written, discard
-from rowmerge.table.files import Lineage, Positions, RowOrigin, live_rows
+from rowmerge.table.change import Change, Reads
+from rowmerge.table.files import FileMask, Lineage, Positions, RowOrigin, live_rows
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Field
-from rowmerge.table.snapshot import Change, FileMask, Reads, Snapshot, Table, TableDefinition
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -94,9 +97,9 @@ class RowChange:
     """What files are called among rows that were looked up; see RowsByKeys."""
 
     @cached_property
-    def table_after(self) -> Snapshot:
+    def table_after(self) -> TableShape:
         """What new files are written for: the table with the schema that the command gives it."""
-        return self.snapshot if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
+        return self.snapshot.shape if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
 
     def attempt(self) -> Attempt:
         """Find and write the rows."""
@@ -192,7 +195,7 @@ class RowChange:
         return partial(files_minded, self.spark, self.snapshot, self.plan, source)
 
     def _check_rows_may_move(self) -> None:
-        feature = self.snapshot.rows_stay_for
+        feature = self.snapshot.shape.rewrite_blocker
         if feature is not None and any(clause.effect is Effect.UPDATE for clause in self.plan.clauses):
             raise RowsMustStay(self.plan.table, feature, "update rows of")
 
@@ -200,14 +203,14 @@ class RowChange:
     def _lineage(self) -> Lineage | None:
         """What rows that the command writes anew take along."""
         updates = any(clause.effect is Effect.UPDATE for clause in self.plan.clauses)
-        return self.snapshot.lineage if updates else None
+        return self.snapshot.shape.row_lineage if updates else None
 
     @property
     def _changes_to(self) -> str | None:
         """Where change rows go: nowhere when the table keeps none, or when the files alone tell what a pure insert did."""
         if all(clause.effect is Effect.INSERT for clause in self.plan.clauses):
             return None
-        return self.snapshot.change_rows_location
+        return self.snapshot.shape.change_data_location
 
     def _rows_that_mattered(self, written: Written, files: pa.Table, source: Source | None) -> dict[str, Positions] | None:
         """Rows that stay as they are and keep a source row from being inserted, by path; None when they were not told apart.
@@ -337,7 +340,7 @@ class RowChange:
 
     @property
     def _distribution(self) -> Distribution | None:
-        return self.snapshot.distribution_of(self.plan.operation)
+        return self.snapshot.settings.operation_distribution(self.plan.operation)
 
     def _write(self, outcomes: DataFrame, files: pa.Table, source: Source | None = None) -> Written:
         gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE

@@ -13,9 +13,12 @@ from rowmerge.execution.result import ChangeResult, RowChanges, Timings
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.written import Written, discard
+from rowmerge.table.change import Change, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.files import FileChanges, live_rows
 from rowmerge.table.partitioning import identity_columns, partition_by
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,9 +85,9 @@ def truncate(
 
     def change(snapshot: Snapshot) -> tuple[Change, RowChanges]:
         snapshot.check_writable()
-        if snapshot.rules.append_only:
+        if snapshot.shape.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
-        values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
+        values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
         mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
         listing = listing.filter(mask(listing))

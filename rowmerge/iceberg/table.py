@@ -13,36 +13,31 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import ChangesNotRecorded, PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
+from rowmerge.errors import PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import Current, TableOperations
 from rowmerge.iceberg.commits.commit import Commit, creation
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS
-from rowmerge.iceberg.maintenance.branches import referred
-from rowmerge.iceberg.maintenance.table_maintenance import IcebergUpkeep
+from rowmerge.iceberg.maintenance.branches import IcebergBranches, referred
+from rowmerge.iceberg.maintenance.table_maintenance import IcebergMaintenance
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.metadata.definition import changing_updates, new_metadata, replacing_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, head_of
+from rowmerge.iceberg.metadata.shape import table_shape
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
-from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
+from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, own_snapshot
 from rowmerge.storage.store import absolute_location
-from rowmerge.table.change_feed import Bound, TableChanges
+from rowmerge.table.change import Change, Outcome
+from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.metadata_json import decode_json
-from rowmerge.table.snapshot import (
-    Change,
-    HistoryEntry,
-    Outcome,
-    Snapshot,
-    TableDefinition,
-    TableShape,
-    Vacuumed,
-    VacuumOptions,
-)
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import HistoryEntry
 
 
 class IcebergTable:
-    """Implements `rowmerge.table.snapshot.Table`. Keeps its newest snapshot, so that opening it again reads nothing anew.
+    """Implements `rowmerge.table.table.Table`. Keeps its newest snapshot, so that opening it again reads nothing anew.
 
     May be used by several threads.
     """
@@ -53,8 +48,24 @@ class IcebergTable:
         self._opened: IcebergSnapshot | None = None
 
     @property
+    def name(self) -> str:
+        return self._name
+
+    @property
     def location(self) -> str:
         return self._operations.storage.location
+
+    @property
+    def branches(self) -> IcebergBranches:
+        return IcebergBranches(self._operations, self._name, self._open_branch, self._open_reference)
+
+    @property
+    def change_feed(self) -> None:
+        """None: an Iceberg table records no change rows."""
+
+    @property
+    def maintenance(self) -> IcebergMaintenance:
+        return IcebergMaintenance(self._operations, self._name)
 
     def exists(self) -> bool:
         return self._operations.current() is not None
@@ -70,33 +81,6 @@ class IcebergTable:
             if self._opened is None or self._opened.current is not current:
                 self._opened = self._newest(current, self._branch)
             return self._opened
-
-    def branch(self, name: str) -> IcebergTable:
-        """Raises VersionNotFound for a branch that is not there, PlanError for a tag."""
-        if referred(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
-            advice = f"Write to a branch: ALTER TABLE {self._name} CREATE BRANCH …."
-            raise PlanError(f"{name} of {self._name} is a tag: it means one snapshot, and takes no rows. {advice}")
-        return self if name == self._branch else IcebergTable(self._operations, self._name, name)
-
-    def at(self, reference: str) -> IcebergSnapshot:
-        """A branch with the columns that the table has now, a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
-        current = self._current()
-        found = referred(self._name, current.metadata, reference)
-        if found.snapshot_ref_type is SnapshotRefType.BRANCH:
-            return self.snapshot() if reference == self._branch else self._newest(current, reference)
-        at = current.metadata.snapshot_by_id(found.snapshot_id)
-        assert at is not None, "metadata was read with every snapshot that a reference names"
-        return IcebergSnapshot(
-            self._operations.storage, self._name, current, at, _schema_at(current.metadata, at), branch=f"tag {reference}"
-        )
-
-    def _newest(self, current: Current, branch: str) -> IcebergSnapshot:
-        metadata = current.metadata
-        if branch != MAIN:
-            referred(self._name, metadata, branch)
-        head = head_of(metadata, branch)
-        before = None if self._opened is None else self._opened.files_read
-        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch, before=before)
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
         """A snapshot by its id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
@@ -118,31 +102,14 @@ class IcebergTable:
         return IcebergSnapshot(self._operations.storage, self._name, current, found, _schema_at(metadata, found))
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """The table as a definition will make it; see `rowmerge.table.snapshot.Table`."""
+        """The table as a definition will make it; see `rowmerge.table.table.Table`."""
         if base is None:
             metadata = self._new_metadata(definition)
         else:
-            assert isinstance(base, IcebergSnapshot)
-            make = replacing_updates if replace else changing_updates
-            metadata = updated(base.metadata, make(self._name, base.metadata, definition))
+            make, before = replacing_updates if replace else changing_updates, own_snapshot(base).metadata
+            metadata = updated(before, make(self._name, before, definition))
             check_format_version(self._name, metadata.format_version, self._operations.newest_format)
-        after = IcebergSnapshot(self._operations.storage, self._name, Current(metadata, ""), None, metadata.schema())
-        return TableShape(
-            name=self._name,
-            location=after.location,
-            data_location=after.data_location,
-            schema=after.schema,
-            partition_columns=tuple(field.column[0] for field in after.partitioning if field.identity),
-            partitioning=after.partitioning,
-            partition_values_in_files=True,
-            stored_schema=after.stored_schema,
-            by_field_id=True,
-            rules=after.rules,
-            ordering=after.ordering,
-            distribution=after.distribution,
-            target_file_size=after.target_file_size,
-            parquet=after.parquet,
-        )
+        return table_shape(self._name, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
@@ -154,16 +121,15 @@ class IcebergTable:
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
-        if not isinstance(base, IcebergSnapshot):
-            raise TypeError(f"{base!r} is no snapshot of an Iceberg table")
+        own = own_snapshot(base)
         if change.cloned is not None:
             raise PlanError(
                 f"{self._name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
                 f"not theirs. DROP TABLE {self._name} first."
             )
-        base.check_writable()
-        name = self._name if base.branch == MAIN else f"{self._name}.branch_{base.branch}"
-        commit = Commit(self._operations, name, base, change)
+        own.check_writable()
+        name = self._name if own.branch == MAIN else f"{self._name}.branch_{own.branch}"
+        commit = Commit(self._operations, name, own, change)
         check_format_version(name, commit.after.format_version, self._operations.newest_format)
         return commit.run()
 
@@ -172,22 +138,41 @@ class IcebergTable:
         found = (snapshot for known, snapshot in self.snapshot().transactions(application) if known <= version)
         return next(found, None)
 
-    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
-        """Raises ChangesNotRecorded: an Iceberg table keeps no change rows."""
-        raise ChangesNotRecorded(self._name, 0, "Iceberg tables keep no change rows. Compare two snapshots in a query: VERSION AS OF.")
-
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
         entries = [_history_entry(snapshot) for snapshot in self.snapshot().history()]
         return entries[:limit]
 
-    @property
-    def upkeep(self) -> IcebergUpkeep:
-        return IcebergUpkeep(self._operations, self._name)
-
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
         return Vacuum(self._operations, self._name, time.time_ns() // 1_000_000).run(options)
+
+    def _open_branch(self, name: str) -> IcebergTable:
+        """Raises VersionNotFound for a branch that is not there, PlanError for a tag."""
+        if referred(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+            advice = f"Write to a branch: ALTER TABLE {self._name} CREATE BRANCH …."
+            raise PlanError(f"{name} of {self._name} is a tag: it means one snapshot, and takes no rows. {advice}")
+        return self if name == self._branch else IcebergTable(self._operations, self._name, name)
+
+    def _open_reference(self, reference: str) -> IcebergSnapshot:
+        """A branch with the columns that the table has now, a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
+        current = self._current()
+        ref = referred(self._name, current.metadata, reference)
+        if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
+            return self.snapshot() if reference == self._branch else self._newest(current, reference)
+        at = current.metadata.snapshot_by_id(ref.snapshot_id)
+        assert at is not None, "metadata was read with every snapshot that a reference names"
+        return IcebergSnapshot(
+            self._operations.storage, self._name, current, at, _schema_at(current.metadata, at), branch=f"tag {reference}"
+        )
+
+    def _newest(self, current: Current, branch: str) -> IcebergSnapshot:
+        metadata = current.metadata
+        if branch != MAIN:
+            referred(self._name, metadata, branch)
+        head = head_of(metadata, branch)
+        before = None if self._opened is None else self._opened.files_read
+        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch, before=before)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         if not self._operations.keeps_ids:

@@ -40,7 +40,7 @@ def plan_merge(
     Raises UnknownColumn, TypeMismatch, PlanError, UnsupportedStatement.
     """
     before = snapshot.schema
-    schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses, snapshot.can_widen)
+    schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses, snapshot.shape.can_widen)
     target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
@@ -48,7 +48,7 @@ def plan_merge(
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
     on = analyse(condition, target, source, case_sensitive=case_sensitive)
-    rules = _rules(snapshot.rules, schema)
+    rules = _rules(snapshot.shape.rules, schema)
     columns_of = Columns(before, schema, rules, evolves=source_schema is not None)
     clauses = tuple(clause_of(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
     _keep_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
@@ -77,7 +77,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     """UPDATE: one clause over target rows alone. Raises UnknownColumn, PlanError."""
     check_update(update)
     target = side_of(update.target.parts, update.alias, snapshot.schema.names)
-    rules = _rules(snapshot.rules, snapshot.schema)
+    rules = _rules(snapshot.shape.rules, snapshot.schema)
     values = assigned(update.assignments, target, target, Columns(snapshot.schema, snapshot.schema, rules), case_sensitive)
     return replace(_target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive), rules=rules)
 
@@ -260,7 +260,7 @@ def _rules(rules: Rules, schema: Struct) -> Rules:
 
 
 def _keep_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
-    if snapshot.rules.append_only and effects - {Effect.INSERT}:
+    if snapshot.shape.rules.append_only and effects - {Effect.INSERT}:
         raise AppendOnly(snapshot.name, operation)
 
 

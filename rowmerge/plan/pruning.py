@@ -16,8 +16,8 @@ from rowmerge.plan.bounds import Extent, Listing, comparable, may_hold, whole
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.literals import comparison_type
 from rowmerge.plan.predicates import Predicate, conjunction, understand
+from rowmerge.table.files import FileMask
 from rowmerge.table.schema import Field, Struct
-from rowmerge.table.snapshot import FileMask
 
 
 def file_mask(

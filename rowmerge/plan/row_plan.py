@@ -9,9 +9,9 @@ from enum import Enum
 from rowmerge.commands.rows import Match
 from rowmerge.plan.conditions import Condition, Side
 from rowmerge.plan.schema_evolution import new_columns
+from rowmerge.table.files import FileMask
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Struct
-from rowmerge.table.snapshot import FileMask
 
 
 class Effect(Enum):

@@ -16,7 +16,8 @@ from rowmerge.session.description import RelationDescription
 from rowmerge.spark.types import frame_of
 from rowmerge.table.partitioning import IDENTITY, partition_by
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
-from rowmerge.table.snapshot import HistoryEntry, Snapshot
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import HistoryEntry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -136,13 +137,13 @@ def detail_of(spark: SparkSession, description: RelationDescription, snapshot: S
         description.relation.format,
         snapshot.name,
         snapshot.description,
-        snapshot.location,
+        snapshot.shape.location,
         _moment(snapshot.timestamp),
-        partition_by(snapshot.partitioning),
+        partition_by(snapshot.shape.partitioning),
         listing.num_rows,
         pc.sum(listing["size"]).as_py() or 0,
         pc.sum(listing["deleted"]).as_py() or 0,
-        list(snapshot.properties.items()),
+        list(snapshot.settings.properties.items()),
     )
     return answer(spark, columns, [row])
 

@@ -17,6 +17,7 @@ from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session.change_arguments import changes_asked
 from rowmerge.session.description import RelationDescription, of_snapshot
+from rowmerge.session.format_features import branch_of, branches_of, change_feed_of
 from rowmerge.session.information_schema import INFORMATION_SCHEMA, TABLES, information
 from rowmerge.spark.change_feed import read_changes
 from rowmerge.spark.file_sources import absolute, read_file_source, size_and_age
@@ -28,7 +29,8 @@ from rowmerge.spark.views import is_temporary_view, milliseconds, register, unre
 from rowmerge.sql import Called, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.change_feed import TableChanges
 from rowmerge.table.schema import backquote, quote, string_literal
-from rowmerge.table.snapshot import Snapshot, Table
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -82,7 +84,7 @@ class Binder:
         Raises as `table` does, VersionNotFound for a branch that is not there, PlanError for a tag.
         """
         found = self.reference_in(name)
-        return self.table(name) if found is None else self.table(found[0]).branch(found[1])
+        return self.table(name) if found is None else branch_of(self.table(found[0]), found[1])
 
     def reference_in(self, name: TableName) -> tuple[TableName, str] | None:
         """A name's branch or tag (`TableName.reference`); None where a table or view has the whole of it for its name."""
@@ -122,7 +124,7 @@ class Binder:
         `with_clause`: the WITH list before the statement, whose names can be read in all of it.
         """
         text = with_clause.text if with_clause is not None else ""
-        return Statement(self, pinned={target.line: target}, with_text=text, with_names=names_of_with(text) if text else frozenset())
+        return Statement(self, pinned={target.history_key: target}, with_text=text, with_names=names_of_with(text) if text else frozenset())
 
     def frame(self, snapshot: Snapshot) -> DataFrame:
         """The rows of a snapshot; made once a version."""
@@ -152,7 +154,7 @@ class Binder:
     def register_changes(self, changes: TableChanges) -> str:
         """The quoted name of the view of change rows."""
         snapshot = changes.snapshot
-        name = f"__rowmerge_{_digest('changes', snapshot.location, snapshot.identity, str(changes.first), str(changes.last))}"
+        name = f"__rowmerge_{_digest('changes', snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last))}"
         with self._lock:
             if name not in self._views:
                 self._keep(name, read_changes(self.spark, changes))
@@ -219,7 +221,7 @@ class Binder:
         return backquote(name)
 
     def _frame(self, snapshot: Snapshot) -> tuple[str, DataFrame]:
-        name = f"__rowmerge_{_digest(snapshot.location, snapshot.identity)}"
+        name = f"__rowmerge_{_digest(snapshot.shape.location, snapshot.identity)}"
         with self._lock:
             if name not in self._views:
                 self._keep(name, read_snapshot(self.spark, snapshot))
@@ -301,7 +303,7 @@ class Statement:
         elif reference.timestamp is not None:
             snapshot = table.snapshot_at(timestamp=self.binder.timestamp(reference.timestamp.text))
         elif reference.reference is not None:
-            snapshot = self._read(table.at(reference.reference))
+            snapshot = self._read(branches_of(table, table.name).snapshot(reference.reference))
         else:
             snapshot = self._read(self._newest(table))
         return self.binder.register_snapshot(snapshot)
@@ -314,12 +316,13 @@ class Statement:
             return None
         if timed:
             raise PlanError(f"{name} is read at {reference} already. Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
-        return self.binder.register_snapshot(self._read(self.binder.table(TableName((schema, table))).at(reference)))
+        target = self.binder.table(TableName((schema, table)))
+        return self.binder.register_snapshot(self._read(branches_of(target, target.name).snapshot(reference)))
 
     def _read(self, snapshot: Snapshot) -> Snapshot:
         """The newest snapshot of a table, a branch or a tag, as the statement has it."""
-        self.read.add(snapshot.line)
-        return self.newest.setdefault(snapshot.line, self.pinned.get(snapshot.line, snapshot))
+        self.read.add(snapshot.history_key)
+        return self.newest.setdefault(snapshot.history_key, self.pinned.get(snapshot.history_key, snapshot))
 
     def _changes(self, arguments: tuple[SqlText, ...]) -> str:
         asked = changes_asked(self.binder.spark, arguments)
@@ -328,9 +331,9 @@ class Statement:
             raise PlanError(f"{relation.schema}.{relation.name} is a view: it has no changes. Name a table in table_changes(…).")
         table = self.binder.table(TableName((schema, name)))
         newest = self._newest(table)
-        changes = table.changes(newest, asked.first, asked.last)
+        changes = change_feed_of(table).changes(newest, asked.first, asked.last)
         if changes.last == newest.version and (asked.last is None or asked.last.version != changes.last):
-            self.read.add(newest.line)
+            self.read.add(newest.history_key)
         return self.binder.register_changes(changes)
 
     def _files(self, source: FileSource) -> str:

@@ -12,6 +12,7 @@ from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
+from rowmerge.session.format_features import branches_of
 from rowmerge.session.results import StatementResult
 from rowmerge.table.schema import Primitive
 from rowmerge.table.snapshot import Snapshot
@@ -44,7 +45,7 @@ class Clones:
                 f"{shown} has the format {existing.format}, and a clone of {command.source} has {format_}. Drop the table first."
             )
         table = self.catalog.open(schema, name) if existing else self.catalog.table_at(schema, name, format_, command.location)
-        if table.location == source.location:
+        if table.location == source.shape.location:
             raise PlanError(
                 f"{shown} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE."
             )
@@ -62,9 +63,7 @@ class Clones:
             return table.snapshot_at(timestamp=self.binder.timestamp(command.timestamp.text))
         if command.reference is None:
             return table.snapshot_at(version=command.version)
-        if table.upkeep is None:
-            raise PlanError(f"{command.source} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
-        return table.snapshot_at(version=table.upkeep.named(command.reference))
+        return table.snapshot_at(version=branches_of(table, command.source).snapshot_id(command.reference))
 
     def _format(self, schema: str, name: str) -> str:
         relation = self.catalog.relation(schema, name)

@@ -62,7 +62,7 @@ def schema_change(spark: SparkSession, command: RenameColumn | DropColumns | Alt
 
 def check_unused(snapshot: Snapshot, path: Path) -> None:
     """Raises PlanError naming the constraint or the generated column whose expression uses a column that is about to change."""
-    rules = snapshot.rules
+    rules = snapshot.shape.rules
     users = [(f"the constraint {check.told}", check.expression) for check in rules.checks if not check.told.startswith("NOT NULL")]
     users += [(f"the generated column `{name}`, which is {text}", text) for name, text in rules.generated.items()]
     for user, expression in users:

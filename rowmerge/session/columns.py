@@ -48,7 +48,7 @@ def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Stru
     schema: DataType = snapshot.schema
     for new, column in zip(added, command.columns, strict=True):
         field = _without_null_default(new)
-        _check_addable(field, gives_initial_values=snapshot.gives_initial_values)
+        _check_addable(field, gives_initial_values=snapshot.shape.supports_initial_defaults)
         schema = in_struct(schema, column.within, partial(_with_column, field=field, path=column.path, command=command))
     assert isinstance(schema, Struct)
     return schema

@@ -15,7 +15,8 @@ from rowmerge.session.binding import Binder
 from rowmerge.spark.definition_rules import check_condition, check_default, check_existing
 from rowmerge.table.rules import DEFAULT, Check, not_null_checks
 from rowmerge.table.schema import Field, Struct
-from rowmerge.table.snapshot import Snapshot, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +45,7 @@ class Constraints:
         expression = command.check.expression.text
 
         def definition(snapshot: Snapshot) -> TableDefinition:
-            known = {check.name: check.expression for check in snapshot.rules.checks if check.name}
+            known = {check.name: check.expression for check in snapshot.shape.rules.checks if check.name}
             name = constraint_name(command.check, snapshot.name)
             if same := [other for other in known if other.lower() == name.lower()]:
                 raise AlreadyExists(
@@ -63,7 +64,7 @@ class Constraints:
 
     def _drop(self, command: DropConstraint) -> ChangeResult:
         def definition(snapshot: Snapshot) -> TableDefinition | None:
-            known = {check.name: check.expression for check in snapshot.rules.checks if check.name}
+            known = {check.name: check.expression for check in snapshot.shape.rules.checks if check.name}
             kept = {name: expression for name, expression in known.items() if name.lower() != command.constraint.lower()}
             if len(kept) < len(known):
                 return TableDefinition(checks=kept)
@@ -81,7 +82,7 @@ class Constraints:
                 raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
             metadata = {key: value for key, value in field.metadata.items() if key != DEFAULT}
             if command.value is not None:
-                if field.name in snapshot.rules.generated:
+                if field.name in snapshot.shape.rules.generated:
                     raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
                 check_default(self.spark, snapshot.name, field, command.value.text)
                 metadata[DEFAULT] = command.value.text
@@ -99,7 +100,7 @@ class Constraints:
             if not changed:
                 return None
             if not command.nullable:
-                known = {check.told for check in snapshot.rules.checks}
+                known = {check.told for check in snapshot.shape.rules.checks}
                 (check,) = [check for check in not_null_checks(schema) if check.told not in known]
                 check_existing(self.binder.frame(snapshot), snapshot.name, schema, check)
             return TableDefinition(schema=schema)

@@ -24,7 +24,7 @@ def filled(command: Insert, snapshot: Snapshot, static: Mapping[str, str]) -> tu
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
     given = {name.lower() for name in static}
     columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in given)
-    rules, computed = snapshot.rules, set()
+    rules, computed = snapshot.shape.rules, set()
 
     def value(position: int) -> str:
         field = snapshot.schema.find(columns[position]) if position < len(columns) else None

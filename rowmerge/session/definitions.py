@@ -55,7 +55,9 @@ from rowmerge.spark.columns import fields_of
 from rowmerge.spark.definition_rules import check_rules
 from rowmerge.spark.types import check_storable
 from rowmerge.table.schema import quote
-from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,7 +179,7 @@ class Definitions:
             names = None if base is None else self.binder.statement(base)
             frame = self.binder.query(command.query.text, names)
             columns = columns or query_columns(frame)
-            rows = NewRows(frame, reads_table=base is not None and names is not None and base.line in names.read)
+            rows = NewRows(frame, reads_table=base is not None and names is not None and base.history_key in names.read)
         check_storable(columns)
         partitioned_by = partitioning(columns, command.partitioned_by)
         checks = checks_by_name(command.checks, name)
@@ -234,7 +236,7 @@ class Definitions:
             return self._view_properties(command)
 
         def definition(snapshot: Snapshot) -> TableDefinition:
-            return TableDefinition(properties=new_properties(command, snapshot.properties))
+            return TableDefinition(properties=new_properties(command, snapshot.settings.properties))
 
         if isinstance(command, SetProperties):
             return self._changed(command.name, "SET TBLPROPERTIES", {"properties": dict(command.properties)}, definition)

@@ -57,7 +57,7 @@ class Explanations:
                 return explained(self.spark, snapshot, planned, None), None
             case Truncate():
                 partition = [(name, value.text) for name, value in command.partition]
-                values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
+                values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
                 return explained_truncate(snapshot, partition_mask(self.spark, snapshot, values)), None
         return self._insert(command, snapshot), command.query.text
 

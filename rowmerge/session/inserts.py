@@ -16,7 +16,8 @@ from rowmerge.session.binding import Binder
 from rowmerge.session.default_values import filled
 from rowmerge.session.settings import case_sensitive, may_evolve, overwrites_dynamically
 from rowmerge.sql import bind_expression
-from rowmerge.table.snapshot import Snapshot, Table
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,5 +86,5 @@ class InsertStatement:
             frame = frame.toDF(*(VALUE_COLUMN % at if names_.count(name) > 1 else frame.columns[at] for at, name in enumerate(names_)))
         partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
         evolves = command.schema_evolution or may_evolve(self.spark, snapshot)
-        reads_table, exact = snapshot.line in names.read, case_sensitive(self.spark)
+        reads_table, exact = snapshot.history_key in names.read, case_sensitive(self.spark)
         return NewRows(frame, columns, command.by_name, partition, reads_table, evolves, alias, exact)

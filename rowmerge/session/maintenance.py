@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
-from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
@@ -15,11 +14,12 @@ from rowmerge.execution.restore import restore
 from rowmerge.execution.result import RowChanges
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
+from rowmerge.session.format_features import branches_of
 from rowmerge.session.procedures import Procedures
 from rowmerge.session.results import StatementResult
-from rowmerge.table.maintenance import SnapshotReference
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Primitive
-from rowmerge.table.snapshot import Table, VacuumOptions
+from rowmerge.table.table import SnapshotReference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,7 +74,7 @@ class Maintenance:
         timestamp = None if command.timestamp is None else self.binder.timestamp(command.timestamp.text)
         told = None if command.timestamp is None else command.timestamp.text.strip("'\"")
         table = self.binder.table(command.target)
-        version = command.version if command.reference is None else _named(table, command.target, command.reference)
+        version = command.version if command.reference is None else branches_of(table, command.target).snapshot_id(command.reference)
         parameters = {"version": version, "timestamp": told}
         result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
         frame = answers.answer(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
@@ -84,22 +84,17 @@ class Maintenance:
         """Branches and tags; nothing to answer."""
         table = self.binder.table(command.target)
         kind = "TAG" if command.tag else "BRANCH"
-        if table.upkeep is None:
+        branches = table.branches
+        if branches is None:
             raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
         if isinstance(command, DropReference):
-            table.upkeep.drop_reference(command.name, tag=command.tag, if_exists=command.if_exists)
+            branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
         else:
             ages = (command.max_age, command.min_snapshots, command.max_snapshot_age)
             reference = SnapshotReference(command.name, command.tag, command.version, *ages)
-            table.upkeep.set_reference(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
+            branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
         verb = "DROP" if isinstance(command, DropReference) else "CREATE"
         return StatementResult(answers.nothing(self.spark), f"{verb} {kind}", None, table.snapshot().version)
 
     def _is_on(self, name: str) -> bool:
         return str(self.spark.conf.get(name, "true")).strip().lower() == "true"
-
-
-def _named(table: Table, name: TableName, reference: str) -> int:
-    if table.upkeep is None:
-        raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
-    return table.upkeep.named(reference)

@@ -10,7 +10,8 @@ from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.sql import parse_partition_field
 from rowmerge.table.partitioning import IDENTITY, VOID, Distribution, PartitionField
 from rowmerge.table.schema import Struct, quote
-from rowmerge.table.snapshot import Snapshot, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
 
 _SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 
@@ -43,7 +44,7 @@ def change_of(command: ChangePartitioning) -> Changed:
     """ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD. Raises UnknownColumn, PlanError for a field that is not there, or is already."""
 
     def definition(snapshot: Snapshot) -> TableDefinition:
-        fields = list(snapshot.partitioning)
+        fields = list(snapshot.shape.partitioning)
         place = len(fields)
         if command.dropped is not None:
             old = _there(snapshot, command.dropped)
@@ -105,13 +106,13 @@ def _exact(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str, ...
 def _there(snapshot: Snapshot, asked: PartitionField) -> PartitionField:
     """The partition field that is made so, or has the name."""
     path = [name.lower() for name in asked.column]
-    for field in snapshot.partitioning:
+    for field in snapshot.shape.partitioning:
         if [name.lower() for name in field.column] == path and field.transform == asked.transform:
             return field
-    for field in snapshot.partitioning:
+    for field in snapshot.shape.partitioning:
         if asked.transform.name == IDENTITY and field.own_name.lower() == ".".join(path) and field.transform.name != VOID:
             return field
-    told = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in snapshot.partitioning if field.transform.name != VOID)
+    told = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in snapshot.shape.partitioning if field.transform.name != VOID)
     there = f"There are: {told}. Name one of these." if told else "It is not partitioned."
     raise PlanError(f"{snapshot.name} has no partition field {asked.told}. {there}")
 

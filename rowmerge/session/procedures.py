@@ -18,9 +18,9 @@ from rowmerge.session.results import StatementResult
 from rowmerge.session.rewrite_options import wishes_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
-from rowmerge.table.maintenance import ExpiryOptions, SnapshotUpkeep
+from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
 from rowmerge.table.schema import DataType, Primitive
-from rowmerge.table.snapshot import Table
+from rowmerge.table.table import Branches, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,39 +47,40 @@ class Procedures:
         given = {name: self._value(command.procedure, name, text) for name, text in command.arguments.items()}
         name = parse_table_name(given["table"])
         table = self.binder.table(name)
-        if table.upkeep is None:
+        maintenance, branches = table.maintenance, table.branches
+        if maintenance is None or branches is None:
             instead = PROCEDURES[command.procedure].instead.format(name)
             raise PlanError(f"The procedure {command.procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
         match command.procedure:
             case "expire_snapshots":
-                return self._expire_snapshots(table, table.upkeep, given)
+                return self._expire_snapshots(table, maintenance, given)
             case "remove_orphan_files":
-                return self._remove_orphan_files(table, table.upkeep, given)
+                return self._remove_orphan_files(table, maintenance, given)
             case "rewrite_data_files":
-                return self._rewrite_data_files(table, table.upkeep, given)
+                return self._rewrite_data_files(table, maintenance, given)
             case "rewrite_manifests":
-                done = table.upkeep.rewrite_manifests()
+                done = maintenance.rewrite_manifests()
                 counts = {"rewritten_manifests_count": done.rewritten, "added_manifests_count": done.added}
                 return self._counted(table, "REWRITE MANIFESTS", counts)
             case "rewrite_position_delete_files":
-                return self._rewrite_position_deletes(table, table.upkeep)
+                return self._rewrite_position_deletes(table, maintenance)
             case "rollback_to_snapshot":
-                return self._at(table, table.upkeep.ancestor(snapshot_id=given["snapshot_id"]))
+                return self._at(table, maintenance.ancestor(snapshot_id=given["snapshot_id"]))
             case "rollback_to_timestamp":
-                return self._at(table, table.upkeep.ancestor(before=given["timestamp"]))
+                return self._at(table, maintenance.ancestor(before=given["timestamp"]))
             case "fast_forward":
-                before, after = table.upkeep.fast_forward(given["branch"], given["to"])
+                before, after = branches.fast_forward(given["branch"], given["to"])
                 columns = {"branch_updated": Primitive("string"), "previous_ref": _LONG, "updated_ref": _LONG}
                 frame = answers.answer(self.spark, columns, [[given["branch"], before, after]])
                 return StatementResult(frame, "FAST FORWARD", None, table.snapshot().version)
             case "set_current_snapshot":
-                return self._at(table, _chosen(table.upkeep, given))
+                return self._at(table, _chosen(branches, given))
         raise AssertionError(command.procedure)
 
     # ------------------------------------------------------------------ procedures
 
-    def _expire_snapshots(self, table: Table, upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> StatementResult:
-        done = upkeep.expire(ExpiryOptions(given.get("older_than"), given.get("retain_last"), tuple(given.get("snapshot_ids", ()))))
+    def _expire_snapshots(self, table: Table, maintenance: TableMaintenance, given: Mapping[str, Any]) -> StatementResult:
+        done = maintenance.expire(ExpiryOptions(given.get("older_than"), given.get("retain_last"), tuple(given.get("snapshot_ids", ()))))
         counts = {
             "deleted_data_files_count": done.data_files,
             "deleted_position_delete_files_count": done.position_delete_files,
@@ -90,7 +91,7 @@ class Procedures:
         }
         return self._answer(table, "EXPIRE SNAPSHOTS", {name: (_LONG, count) for name, count in counts.items()})
 
-    def _remove_orphan_files(self, table: Table, upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> StatementResult:
+    def _remove_orphan_files(self, table: Table, maintenance: TableMaintenance, given: Mapping[str, Any]) -> StatementResult:
         """Refused for a time that is less than a day ago, as Iceberg does it: a statement that runs may be about to commit such files."""
         older_than = given.get("older_than")
         checked = str(self.spark.conf.get(_CHECK, "true")).strip().lower() == "true"
@@ -99,11 +100,11 @@ class Procedures:
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
                 f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {_CHECK} = false."
             )
-        paths = upkeep.remove_orphan_files(older_than, dry_run=given.get("dry_run", False))
+        paths = maintenance.remove_orphan_files(older_than, dry_run=given.get("dry_run", False))
         frame = answers.answer(self.spark, {"orphan_file_location": Primitive("string")}, [(path,) for path in paths])
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, table.snapshot().version)
 
-    def _rewrite_data_files(self, table: Table, upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> StatementResult:
+    def _rewrite_data_files(self, table: Table, maintenance: TableMaintenance, given: Mapping[str, Any]) -> StatementResult:
         if given.get("strategy", "binpack").lower() not in ("binpack", "sort"):
             raise PlanError(f"rewrite_data_files has no strategy {given['strategy']!r}. Leave it out: a table's order is kept anyway.")
         before = table.snapshot().version
@@ -114,13 +115,13 @@ class Procedures:
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
             "rewritten_bytes_count": (_LONG, compacted.removed.total),
             "failed_data_files_count": (_INT, 0),
-            "removed_delete_files_count": (_INT, upkeep.removed_delete_files(result.version) if result.version != before else 0),
+            "removed_delete_files_count": (_INT, maintenance.removed_delete_files(result.version) if result.version != before else 0),
         }
         frame = self._answer(table, "OPTIMIZE", counts).frame
         return StatementResult.of(frame, "OPTIMIZE", result)
 
-    def _rewrite_position_deletes(self, table: Table, upkeep: SnapshotUpkeep) -> StatementResult:
-        done = upkeep.rewrite_position_deletes()
+    def _rewrite_position_deletes(self, table: Table, maintenance: TableMaintenance) -> StatementResult:
+        done = maintenance.rewrite_position_deletes()
         counts: dict[str, tuple[DataType, int]] = {
             "rewritten_delete_files_count": (_INT, done.rewritten),
             "added_delete_files_count": (_INT, done.added),
@@ -175,7 +176,7 @@ def _is(kind: Kind, value: object) -> bool:
             return True
 
 
-def _chosen(upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> int:
+def _chosen(branches: Branches, given: Mapping[str, Any]) -> int:
     if ("snapshot_id" in given) == ("ref" in given):
         raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
-    return given["snapshot_id"] if "snapshot_id" in given else upkeep.named(given["ref"])
+    return given["snapshot_id"] if "snapshot_id" in given else branches.snapshot_id(given["ref"])

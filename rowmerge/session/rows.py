@@ -25,7 +25,8 @@ from rowmerge.spark.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import bind_expression, references
 from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot, Table
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -86,7 +87,7 @@ class RowStatements:
         else:
             update = replace(command, condition=condition, assignments=_bound_assignments(command.assignments, names))
             plan = plan_update(update, snapshot, case_sensitive=case_sensitive(self.spark))
-        return Planned(plan, None, snapshot.line in names.read)
+        return Planned(plan, None, snapshot.history_key in names.read)
 
 
 @dataclass
@@ -105,7 +106,7 @@ class MergePlanner:
         target = TableName(self.binder.locate(self.command.target))
         command = replace(self.command, target=target, on=_bound(self.command.on, names), clauses=clauses)
         frame = self.binder.query(source_query(command), names)
-        reads_table = snapshot.line in names.read
+        reads_table = snapshot.history_key in names.read
         if self._source is None or reads_table:
             self._source = SourceRowsOnce(frame, source_side(command, frame, self.binder).alias)
         # A source that is kept has the columns that it had, whatever became of its tables meanwhile.

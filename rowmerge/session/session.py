@@ -43,7 +43,8 @@ from rowmerge.sql import Statement, parse, references
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Snapshot, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

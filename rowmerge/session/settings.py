@@ -26,7 +26,7 @@ def overwrites_dynamically(spark: SparkSession) -> bool:
 
 def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
     """Whether statements that do not say so may add to the table's schema: by Delta's setting of the session, or the table's property."""
-    return snapshot.evolves or _setting(spark, AUTO_MERGE, "false") == "true"
+    return snapshot.settings.evolves_schema or _setting(spark, AUTO_MERGE, "false") == "true"
 
 
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,27 +17,12 @@ from pyspark.sql.pandas.functions import pandas_udf
 from rowmerge.parquet.partitions import bucket_function
 from rowmerge.spark.uuids import octets
 from rowmerge.table.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
-from rowmerge.table.schema import UUID, DataType, Decimal, Primitive, Struct, arrow_type, backquote, held_types
+from rowmerge.table.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, held_types
+from rowmerge.table.shape import TableShape
 
 _KEY = "__rowmerge_key_{}"
 _HOUR = 3_600_000_000
 """In microseconds."""
-
-
-class Divided(Protocol):
-    """What must be known of a table."""
-
-    @property
-    def schema(self) -> Struct: ...
-
-    @property
-    def partitioning(self) -> tuple[PartitionField, ...]: ...
-
-    @property
-    def ordering(self) -> tuple[SortField, ...]: ...
-
-    @property
-    def distribution(self) -> Distribution: ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +44,7 @@ class Gather(Enum):
 
 def distributed(
     rows: DataFrame,
-    table: Divided,
+    table: TableShape,
     columns: Sequence[str],
     *,
     gather: Gather,
@@ -90,10 +75,12 @@ def distributed(
         rows = rows.repartition(parts.files, *keys) if whole else rows.repartitionByRange(parts.files, *keys, *order)
     elif gather in (Gather.ONE_TASK, Gather.DRIVER):
         rows = rows.coalesce(1)
-    elif (distribution or table.distribution) is Distribution.RANGE and order and (distribution or gather is Gather.NOT):
-        rows = rows.repartitionByRange(*keys, *order)
-    elif (distribution or table.distribution) is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
-        rows = rows.hint("rebalance", *keys)
+    else:
+        mode = distribution or table.settings.distribution(is_ordered=bool(order))
+        if mode is Distribution.RANGE and order and (distribution or gather is Gather.NOT):
+            rows = rows.repartitionByRange(*keys, *order)
+        elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
+            rows = rows.hint("rebalance", *keys)
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)
     return rows.drop(*computed) if computed else rows
@@ -105,7 +92,7 @@ def _ordered(value: Column, field: SortField) -> Column:
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
 
 
-def _value(table: Divided, column: str, field: PartitionField | SortField) -> Column:
+def _value(table: TableShape, column: str, field: PartitionField | SortField) -> Column:
     """The transformed value, or another one that groups and orders rows alike. `column`: what the whole column is called."""
     column = ".".join((column, *map(backquote, field.column[1:])))
     source = table.schema.at(field.column, case_sensitive=True)

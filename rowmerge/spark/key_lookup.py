@@ -79,7 +79,7 @@ def rows_by_keys(
     if keys is None or (source.rows <= FEW_KEYS and not needed <= set(keys.names)):
         return None
     fields = Struct(tuple(field for field in snapshot.schema if field.name in needed or field.name in keys.names))
-    hidden = snapshot.lineage if lineage else None
+    hidden = snapshot.shape.row_lineage if lineage else None
     looked_up = _files(spark, snapshot, files, fields, lineage=lineage) if can_be_held(fields) else None
     if looked_up is None:
         return None
@@ -184,7 +184,7 @@ def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Str
         stored = [named[field.name] for field in fields]
         if any(held.type != field.type or INITIAL in held.metadata for field, held in zip(fields, stored, strict=True)):
             return None
-        stored += [held for _, held in lineage_columns(snapshot.lineage if lineage else None, layout)]
+        stored += [held for _, held in lineage_columns(snapshot.shape.row_lineage if lineage else None, layout)]
         columns = HeldColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.outside)
         listed += [LookedUpFile(path, columns, deleted.get(path, Positions()), partition[path] or {}) for path in layout.paths]
     return listed

@@ -50,7 +50,7 @@ def read_snapshot(
     Raises MissingDataFile when a file is gone and Spark finds out while listing.
     """
     files = snapshot.files() if files is None else files
-    hidden = snapshot.lineage if lineage else None
+    hidden = snapshot.shape.row_lineage if lineage else None
     frames = [
         _read(spark, snapshot, layout, _of(layout, some), addresses, known_by, hidden)
         for some, known_by in _by_deleted_rows(files)
@@ -123,7 +123,7 @@ def _read(
     pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if hive or pair[0].name not in layout.outside]
     pairs += lineage_columns(hidden, layout)
     paths = files["path"].to_pylist()
-    folders = snapshot.location if hive and layout.outside else None
+    folders = snapshot.shape.location if hive and layout.outside else None
     told = addresses or known_by is not None or not hive
     frame = read_files(spark, snapshot, layout, paths, pairs, addresses=told, sizes=known_by == _SIZE, partition_folders=folders)
     if known_by is not None:
@@ -204,7 +204,7 @@ def read_files(
     if layout.by_field_id:
         # Of the session, for Spark asks when the query runs; it means nothing for tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    kept = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.gives_initial_values
+    kept = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.shape.supports_initial_defaults
     stored = to_spark(Struct(tuple(held for _, held in pairs)), kept)
     reader = spark.read.schema(stored).option("mergeSchema", "false")
     reader = reader.option("datetimeRebaseMode", "CORRECTED").option("int96RebaseMode", "CORRECTED")
@@ -307,6 +307,6 @@ def _follows_hive(snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> bo
         folders.append(pc.fill_null(named.take(encoded.indices), partition_folder(held.name, None)))
         if pc.any(pc.equal(text, HIVE_NULL)).as_py():
             return False
-    expected = pc.binary_join_element_wise(snapshot.location, *folders, "/")
+    expected = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
     parent = pc.replace_substring_regex(files["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected, parent)).as_py())

@@ -42,7 +42,7 @@ from rowmerge.spark.written import Written, discard, written_of
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Struct
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.shape import TableShape
 
 FEW_BYTES = 4 * 1024 * 1024
 """A source whose files have so many bytes at most has few rows, as a rule: the driver may write them sooner than Python on an executor."""
@@ -56,7 +56,7 @@ class WrittenSource:
     written: Written
 
 
-def write_source(once: SourceRowsOnce, plan: RowPlan, table: Snapshot) -> WrittenSource | None:
+def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> WrittenSource | None:
     """Write what the plan's one INSERT makes of each source row, met or not, into files of `table`, which divides and orders no rows.
 
     None where that is no use: keys that cannot be looked up, or too many of them; nothing is left behind then, and the source will be
@@ -130,7 +130,7 @@ def is_made_of_few_bytes(frame: DataFrame) -> bool:
     return True
 
 
-def write_made(source: Source, table: Snapshot, met: BitMap64 | None) -> Written:
+def write_made(source: Source, table: TableShape, met: BitMap64 | None) -> Written:
     """Write the rows that were made of a source (see `rows_either_way`), now that it is known which of them `met` a row, by ordinal.
 
     Its `sources` are the ordinals of those that change the row that they met. None: all of them are new rows. Raises StorageError.
@@ -149,13 +149,13 @@ def write_made(source: Source, table: Snapshot, met: BitMap64 | None) -> Written
     return sink_here(wanted, write_spec(table), replace(columns, source=ORDINAL), None)
 
 
-def few_files_of(source: Source, table: Snapshot) -> bool:
+def few_files_of(source: Source, table: TableShape) -> bool:
     """Whether the source's tasks write few files: nothing divides or orders the table's rows."""
     return source.makes_few_files and not (table.partitioning or table.ordering)
 
 
 def write_source_rows(
-    rows: DataFrame, source: Source, table: Snapshot, *, distribution: Distribution | None, changes_to: str | None = None
+    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, changes_to: str | None = None
 ) -> Written:
     """Write what was made of source rows alone; see `write_outcomes`."""
     gather = Gather.NOT if not source.broadcastable or few_files_of(source, table) else Gather.BY_SIZE

@@ -6,7 +6,6 @@ import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -26,11 +25,11 @@ from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, 
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.written import Written, added_file, discard, discard_paths, written_of
 from rowmerge.table.change_feed import CHANGE_TYPE
-from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import Lineage, Positions, RowOrigin
-from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField
-from rowmerge.table.rules import INITIAL, Rules
+from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField
+from rowmerge.table.rules import INITIAL
 from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
+from rowmerge.table.shape import TableShape
 from rowmerge.table.snapshot import Snapshot
 
 _LEAST_ROW_GROUP = 1024 * 1024
@@ -38,55 +37,13 @@ _LEAST_ROW_GROUP = 1024 * 1024
 REWRITTEN_HERE = 8 * 1024 * 1024
 
 
-class Writable(Protocol):
-    """What the writer must know of a table; a Snapshot is one, a table about to be made another."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def data_location(self) -> str: ...
-
-    @property
-    def schema(self) -> Struct: ...
-
-    @property
-    def stored_schema(self) -> Struct: ...
-
-    @property
-    def by_field_id(self) -> bool: ...
-
-    @property
-    def partition_columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def partitioning(self) -> tuple[PartitionField, ...]: ...
-
-    @property
-    def partition_values_in_files(self) -> bool: ...
-
-    @property
-    def ordering(self) -> tuple[SortField, ...]: ...
-
-    @property
-    def distribution(self) -> Distribution: ...
-
-    @property
-    def target_file_size(self) -> int | None: ...
-
-    @property
-    def parquet(self) -> ParquetSettings: ...
-
-    @property
-    def rules(self) -> Rules: ...
-
-
-def write_spec(table: Writable) -> WriteSpec:
+def write_spec(table: TableShape) -> WriteSpec:
     """How this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
     outside = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
     pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in outside]
     columns = _optional(Struct(tuple(field for field, _ in pairs)))
-    target = table.target_file_size or WriteSpec.target_file_size
+    parquet = table.settings.parquet
+    target = table.settings.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
@@ -98,13 +55,13 @@ def write_spec(table: Writable) -> WriteSpec:
         ordered=bool(table.ordering),
         bounds=frozenset(columns.names),
         target_file_size=target,
-        row_group_size=table.parquet.row_group_size or min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
-        compression=table.parquet.codec or WriteSpec.compression,
-        compression_level=table.parquet.level,
+        row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
+        compression=parquet.codec or WriteSpec.compression,
+        compression_level=parquet.level,
     )
 
 
-def _partition_key(table: Writable, field: PartitionField) -> PartitionKey:
+def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     if field.transform.name == VOID:
         return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
@@ -145,7 +102,7 @@ def _taking_along(spec: WriteSpec, columns: Lineage, origins: Mapping[str, RowOr
 
 def write_outcomes(
     outcomes: DataFrame,
-    table: Writable,
+    table: TableShape,
     *,
     gather: Gather,
     changes_to: str | None = None,
@@ -194,15 +151,15 @@ def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, cha
 
 def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: pa.Table, parts: Parts, *, target_size: int) -> Written:
     """Write files (rows of `snapshot.files()`) again without their deleted rows, all of them in the table's order."""
-    spec = replace(write_spec(snapshot), attempt=str(uuid.uuid4()), target_file_size=target_size)
-    hidden = snapshot.lineage
+    spec = replace(write_spec(snapshot.shape), attempt=str(uuid.uuid4()), target_file_size=target_size)
+    hidden = snapshot.shape.row_lineage
     if hidden is not None:
         origins = snapshot.row_origins(files["path"].to_pylist())
         spec = _taking_along(spec, hidden, {spark_path(path): origin for path, origin in origins.items()})
     rows = read_snapshot(spark, snapshot, files, addresses=hidden is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes = distributed(outcomes, snapshot, columns.after, gather=Gather.NOT, parts=parts)
+    outcomes = distributed(outcomes, snapshot.shape, columns.after, gather=Gather.NOT, parts=parts)
     return _run(outcomes, spec, columns, None)
 
 
@@ -215,19 +172,19 @@ class Rewrite:
     size: int
 
 
-def rewrite_files(spark: SparkSession, table: Snapshot, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
+def rewrite_files(spark: SparkSession, snapshot: Snapshot, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
     """Write files again without their deleted rows: read, drop, write, no join. `target_size`: bytes of a file.
 
     Few bytes are rewritten here, without the latency of a Spark job.
     """
-    spec = write_spec(table)
+    spec = write_spec(snapshot.shape)
     paths = [path for rewrite in rewrites for path in rewrite.deleted]
-    if table.lineage is not None:
-        spec = _taking_along(spec, table.lineage, table.row_origins(paths))
-    spec = replace(spec, ordered=False, others=_others(table, spec, paths), initial=_initial_values(spark, table))
+    if snapshot.shape.row_lineage is not None:
+        spec = _taking_along(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
+    spec = replace(spec, ordered=False, others=_others(snapshot, spec, paths), initial=_initial_values(spark, snapshot.shape))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
-    return run_rewrites(spark, table.name, spec, rewrites)
+    return run_rewrites(spark, snapshot.name, spec, rewrites)
 
 
 def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
@@ -245,9 +202,9 @@ def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Seq
     return _together(frame.mapInArrow(shipped(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
-def _initial_values(spark: SparkSession, table: Snapshot) -> dict[str, pa.Array]:
+def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
     """What columns hold in rows of files that do not have them, as arrays of one value."""
-    if not table.gives_initial_values:
+    if not table.supports_initial_defaults:
         return {}
     pairs = zip(table.schema, table.stored_schema, strict=True)
     texts = {field.name: (field.type, held.metadata[INITIAL]) for field, held in pairs if INITIAL in held.metadata}
@@ -258,13 +215,13 @@ def _initial_values(spark: SparkSession, table: Snapshot) -> dict[str, pa.Array]
     return {name: column.combine_chunks().cast(arrow_type(type_)) for (name, (type_, _)), column in typed}
 
 
-def _others(table: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:
+def _others(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:
     """Those of these files that do not hold the columns as new files do."""
     found: dict[str, HeldColumns] = {}
-    for layout in table.layouts(paths):
+    for layout in snapshot.layouts(paths):
         if layout.by_field_id != spec.by_field_id:
-            stored = [h for field, h in zip(table.schema, layout.stored, strict=True) if field.name in spec.schema.names]
-            held = Struct((*stored, *(hidden for _, hidden in lineage_columns(table.lineage, layout))))
+            stored = [h for field, h in zip(snapshot.schema, layout.stored, strict=True) if field.name in spec.schema.names]
+            held = Struct((*stored, *(hidden for _, hidden in lineage_columns(snapshot.shape.row_lineage, layout))))
             found |= dict.fromkeys(layout.paths, HeldColumns(_optional(held), layout.by_field_id, layout.outside))
     return found
 

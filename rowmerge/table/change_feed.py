@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Snapshot
@@ -47,3 +47,14 @@ class TableChanges:
     first: int
     last: int
     files: tuple[ChangedFile, ...] = ()
+
+
+class ChangeFeed(Protocol):
+    """The change rows of a table."""
+
+    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
+        """Return the change rows of the versions `first` to `last`, both included; `newest` is taken for the newest version.
+
+        A time means the first version at or after it as `first`, the last version at or before it as `last`. Raises ChangesNotRecorded,
+        VersionNotFound, IncompatibleSchemaChange, PlanError for a range that ends before it begins, CorruptLog.
+        """

@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, NotDurable, RowmergeError, StorageError
 from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.table.change import Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Committed, Conflicted, Outcome, Unknown
 
 WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between the attempts to read a store or a catalog that failed."""

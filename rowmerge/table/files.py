@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,9 @@ from rowmerge.table.schema import Field, Struct
 
 Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
+
+FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
+"""Given rows of a file listing, true for each file that may hold rows of interest."""
 
 
 SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"

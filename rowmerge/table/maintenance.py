@@ -1,4 +1,4 @@
-"""What can be done to keep a table of snapshots in shape, for formats whose metadata lists its snapshots one by one."""
+"""Maintenance of a table's files: VACUUM of every format, and procedures of formats whose metadata lists the snapshots."""
 
 from __future__ import annotations
 
@@ -49,18 +49,24 @@ class RewrittenDeletes:
 
 
 @dataclass(frozen=True)
-class SnapshotReference:
-    """A branch or a tag. `snapshot_id`: None for the newest snapshot; ages in milliseconds, None for what the table's properties say."""
+class VacuumOptions:
+    """`retain_hours`: None for the table's own retention, which a shorter one is checked against; `record`: tell it in the history."""
 
-    name: str
-    tag: bool
-    snapshot_id: int | None = None
-    max_age: int | None = None
-    min_snapshots: int | None = None
-    max_snapshot_age: int | None = None
+    retain_hours: float | None = None
+    dry_run: bool = False
+    check_retention: bool = True
+    record: bool = True
 
 
-class SnapshotUpkeep(Protocol):
+@dataclass(frozen=True)
+class Vacuumed:
+    """The absolute paths of the files that were deleted, or would be, and the table's version afterwards."""
+
+    paths: tuple[str, ...]
+    version: int
+
+
+class TableMaintenance(Protocol):
     """Each is one commit at most, behind those of others.
 
     All raise UnsupportedTableFeature, CommitConflict, CommitStateUnknown, StorageError.
@@ -81,20 +87,5 @@ class SnapshotUpkeep(Protocol):
     def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
         """The id of an ancestor of the newest snapshot: the one named, or the newest older than a time. Raises VersionNotFound."""
 
-    def named(self, reference: str) -> int:
-        """The id of the snapshot that a branch or tag names. Raises VersionNotFound."""
-
     def removed_delete_files(self, snapshot_id: int) -> int:
         """How many delete files a snapshot took out, as it says itself."""
-
-    def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        """Make or replace a branch or a tag. Raises AlreadyExists, VersionNotFound, PlanError for the main branch."""
-
-    def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
-        """Move a branch to where another branch or a tag is, which must come from it; a branch that is not there is made.
-
-        The snapshots before (None: there was no such branch) and after. Raises VersionNotFound, PlanError where the two went apart.
-        """
-
-    def drop_reference(self, name: str, *, tag: bool, if_exists: bool) -> None:
-        """Raises VersionNotFound for one that is not there, PlanError for the main branch and for a tag that is a branch."""

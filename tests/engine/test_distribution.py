@@ -15,16 +15,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rowmerge.execution.insert import NewRows
+from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.distribution import Gather, distributed
 from rowmerge.spark.write import write_spec
 from rowmerge.spark.written import Written
-from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
-from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Decimal as DecimalType
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import TableShape
+from rowmerge.table.shape import TableShape
 
 COLUMNS = Struct(
     (
@@ -59,7 +58,9 @@ def rows(spark: SparkSession, count: int = 600) -> NewRows:
 
 
 def shape(folder: Path, *fields: PartitionField, ordering: tuple[SortField, ...] = (), by: Distribution = Distribution.HASH) -> TableShape:
-    return TableShape("t", folder.as_uri(), folder.as_uri(), COLUMNS, (), fields, True, COLUMNS, False, Rules(), ordering, by)
+    settings = IcebergSettings({"write.distribution-mode": by.value})
+    location = folder.as_uri()
+    return TableShape("t", location, location, COLUMNS, COLUMNS, False, fields, True, settings, parse_ordering=lambda: ordering)
 
 
 def field(column: str, transform: str = "identity") -> PartitionField:
@@ -152,7 +153,12 @@ def test_the_bytes_of_every_leaf_column_are_told(spark: SparkSession, tmp_path: 
 
 
 def test_files_have_the_codec_and_the_size_that_the_table_says(spark: SparkSession, tmp_path: Path) -> None:
-    table = replace(shape(tmp_path), parquet=ParquetSettings("gzip", 9), target_file_size=5_000_000)
+    properties = {
+        "write.parquet.compression-codec": "gzip",
+        "write.parquet.compression-level": "9",
+        "write.target-file-size-bytes": "5000000",
+    }
+    table = replace(shape(tmp_path), settings=IcebergSettings(properties))
     files = rows(spark, 100).write(table).files
     assert {pq.read_metadata(file.path.removeprefix("file://")).row_group(0).column(0).compression for file in files} == {"GZIP"}
     spec = write_spec(table)
@@ -165,7 +171,7 @@ def test_rows_of_a_merge_come_together_as_the_table_says_of_merges(spark: SparkS
     frame = rows(spark).frame
 
     def plan(gather: Gather, distribution: Distribution | None, ordering: tuple[SortField, ...] = ()) -> str:
-        made = distributed(frame, replace(table, ordering=ordering), frame.columns, gather=gather, distribution=distribution)
+        made = distributed(frame, replace(table, parse_ordering=lambda: ordering), frame.columns, gather=gather, distribution=distribution)
         with redirect_stdout(StringIO()) as told:
             made.explain("simple")
         return told.getvalue()

@@ -27,9 +27,13 @@ from rowmerge.iceberg.catalogs.operations import DirectoryOperations
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.change import Change, Committed, Outcome, Reads, Unknown
 from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, Snapshot, Table, TableDefinition, Unknown, VacuumOptions
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 from tests.unit.changes.operations import optimize, written
 from tests.unit.delta.small_tables import ID_NAME
 
@@ -137,7 +141,7 @@ def file_of(storage: Storage, snapshot: Snapshot, ids: Sequence[int], value: str
     stream = io.BytesIO()
     pq.write_table(pa.table({"id": list(ids), "name": names}, schema=schema), stream)
     path = f"data/{uuid.uuid4()}.parquet"
-    holder = storage.at(snapshot.location)
+    holder = storage.at(snapshot.shape.location)
     holder.put(path, stream.getvalue())
     lower, upper = {"id": min(ids), "name": min(names)}, {"id": max(ids), "name": max(names)}
     size = len(stream.getvalue())

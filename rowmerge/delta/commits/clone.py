@@ -18,7 +18,7 @@ Identity = tuple[str, str, int | None]
 def cloned_files(source: DeltaSnapshot) -> dict[Identity, dict[str, Any]]:
     """The live files of the source as rows of another table's log: paths are absolute, and rows get ids of their own (Delta's
     CloneTableBase). Raises CorruptLog for a deletion vector that names no file."""
-    return {key: _elsewhere(key, row) for key, row in files_by_identity(source.location, source.state.files).items()}
+    return {key: _elsewhere(key, row) for key, row in files_by_identity(source.shape.location, source.state.files).items()}
 
 
 def files_by_identity(location: str, files: LiveFiles) -> dict[Identity, dict[str, Any]]:

@@ -29,8 +29,7 @@ from rowmerge.delta.metadata.features import check_writable, is_on
 from rowmerge.delta.metadata.properties import (
     DELETION_VECTORS,
     IN_COMMIT_TIMESTAMPS,
-    isolation_level,
-    serializable,
+    DeltaSettings,
     tombstone_retention,
     transaction_retention,
 )
@@ -39,9 +38,10 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change, Outcome, Unknown
 from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
+from rowmerge.table.shape import TableDefinition
 from rowmerge.version import __version__
 
 _CLUSTERING = "delta.clustering"
@@ -230,7 +230,7 @@ class Commit:
             data_change=self.change.data_change,
             # A replacement takes every file out, so an append cannot be thought to have come after it.
             # Nor can one to a table whose new definition was held against every row.
-            serializable=_everything(self.change) or _definition_alone(self.change) or serializable(self.metadata.configuration),
+            serializable=_everything(self.change) or _definition_alone(self.change) or self._isolation_level == "Serializable",
             domains=frozenset({_CLUSTERING}) if _everything(self.change) else frozenset(),
             application=transaction[0] if transaction else None,
         )
@@ -255,17 +255,20 @@ class Commit:
         if before != after:
             yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": after or before, "removed": after is None}}
 
+    @property
+    def _isolation_level(self) -> str:
+        return DeltaSettings(self.metadata.configuration).isolation_level(self.change.operation)
+
     def _info(self, state: State, version: int) -> dict[str, Any]:
         change = self.change
         time_ = self._in_commit_timestamp(state)
         blind = change.reads.may_match is None and not change.reads.paths and not _removes(change)
-        isolation = isolation_level(self.metadata.configuration)
         info: dict[str, Any] = {} if time_ is None else {"inCommitTimestamp": time_}
         info |= {
             "timestamp": self.now if time_ is None else time_,
             "operation": change.operation,
             "operationParameters": {name: text(value) for name, value in change.parameters.items() if value is not None},
-            "isolationLevel": isolation if change.data_change else "SnapshotIsolation",
+            "isolationLevel": self._isolation_level if change.data_change else "SnapshotIsolation",
             "isBlindAppend": blind,
             "operationMetrics": {name: text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",

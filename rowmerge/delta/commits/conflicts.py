@@ -25,9 +25,9 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
+from rowmerge.table.change import Reads
 from rowmerge.table.conflict_details import named_files, named_rows
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Reads
 
 
 @dataclass(frozen=True)

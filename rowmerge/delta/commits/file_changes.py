@@ -26,9 +26,9 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.schema import Field
-from rowmerge.table.snapshot import Change
 
 _BATCH = 10_000
 

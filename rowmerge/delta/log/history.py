@@ -13,7 +13,7 @@ from rowmerge.delta.metadata.features import is_on
 from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import HistoryEntry
+from rowmerge.table.table import HistoryEntry
 
 _BATCH = 100
 _MAPS = ("operationParameters", "operationMetrics")

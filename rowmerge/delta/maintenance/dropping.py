@@ -21,10 +21,10 @@ from rowmerge.delta.metadata.actions import DROPPED, Action, Metadata, Protocol,
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, StorageError
 from rowmerge.storage.deletion import Origin, clean_up, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.change import Change, Unknown
 from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.drop_markers import MARKERS, delete_marker, has_markers, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Change, Unknown
 from rowmerge.version import __version__
 
 FORMAT = "delta"

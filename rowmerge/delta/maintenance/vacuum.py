@@ -26,8 +26,9 @@ from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
+from rowmerge.table.change import Change, Committed, Outcome, Unknown
 from rowmerge.table.drop_markers import has_markers
-from rowmerge.table.snapshot import Change, Committed, Outcome, Unknown, Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 
 _COLLECTED = ("_change_data", "_delta_index")
 _BATCH = 500
@@ -74,11 +75,11 @@ class Vacuum:
 
     def _retention(self, snapshot: DeltaSnapshot) -> int:
         asked = self.options.retain_hours
-        return tombstone_retention(snapshot.properties) if asked is None else milliseconds_of_hours(asked)
+        return tombstone_retention(snapshot.settings.properties) if asked is None else milliseconds_of_hours(asked)
 
     def _check_retention(self, snapshot: DeltaSnapshot) -> None:
         """An active reader or writer may still use files that were removed a short while ago."""
-        safe = tombstone_retention(snapshot.properties)
+        safe = tombstone_retention(snapshot.settings.properties)
         if self.options.check_retention and self._retention(snapshot) < safe:
             hours = -(-safe // 3_600_000)
             raise PlanError(
@@ -108,7 +109,7 @@ class Vacuum:
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
         parameters: dict[str, object] = {
             "retentionCheckEnabled": self.options.check_retention,
-            "defaultRetentionMillis": tombstone_retention(snapshot.properties),
+            "defaultRetentionMillis": tombstone_retention(snapshot.settings.properties),
         }
         if self.options.retain_hours is not None:
             parameters["specifiedRetentionMillis"] = milliseconds_of_hours(self.options.retain_hours)
@@ -145,13 +146,13 @@ class Vacuum:
 def referenced(snapshot: DeltaSnapshot) -> frozenset[str]:
     """The data files and deletion vectors of a version that lie below the table: relative to it, plain."""
     files = snapshot.state.files
-    return frozenset(paths_below(snapshot.location, files.column("path"), files.column("deletionVector")))
+    return frozenset(paths_below(snapshot.shape.location, files.column("path"), files.column("deletionVector")))
 
 
 def live_paths(snapshot: DeltaSnapshot) -> list[str]:
     """Return the absolute paths of a version's data files and deletion vectors."""
     files = snapshot.state.files
-    return absolute_paths_of(snapshot.location, files.column("path"), files.column("deletionVector"))
+    return absolute_paths_of(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:

@@ -21,11 +21,9 @@ from rowmerge.delta.metadata.properties import (
     MIN_WRITER,
     PROTECTED_BEFORE,
     ROW_TRACKING,
-    WRITE_MODE,
     check_properties,
     highest_column_id,
     is_true,
-    write_mode,
 )
 from rowmerge.delta.metadata.row_tracking import COLUMN_NAMES, with_column_names
 from rowmerge.delta.metadata.rules import GENERATION_EXPRESSION
@@ -34,7 +32,8 @@ from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeatu
 from rowmerge.table.partitioning import IDENTITY, PartitionField
 from rowmerge.table.rules import GENERATED
 from rowmerge.table.schema import Field, Primitive, Struct, backquote, quote
-from rowmerge.table.snapshot import TableDefinition, WriteMode
+from rowmerge.table.settings import WRITE_MODE, WriteMode, parse_write_mode
+from rowmerge.table.shape import TableDefinition
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """What change rows have besides the table's columns (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
@@ -103,7 +102,7 @@ def cloned_table(
         kept |= {name: value for name, value in old.configuration.items() if name in LOG_PROPERTIES}
     if metadata.mapping_mode == "none":
         kept.pop(MODE, None)
-    marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
+    marks = WRITE_MODE in asked and parse_write_mode(asked, WRITE_MODE) is WriteMode.MERGE_ON_READ
     changed = replace(
         metadata,
         id=old.id,
@@ -146,7 +145,7 @@ def changed_table(
         _refuse_late_row_tracking(table, metadata.configuration, asked)
         _refuse_protection(table, metadata.configuration, asked)
         _refuse_new_constraints(table, metadata.configuration, asked)
-        marks = WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ
+        marks = WRITE_MODE in asked and parse_write_mode(asked, WRITE_MODE) is WriteMode.MERGE_ON_READ
         changed = replace(changed, configuration=_stored(asked, marks=marks), mapping_supported=True)
         _check_mapping_change(table, metadata, changed)
     if definition.checks is not None:
@@ -222,7 +221,7 @@ def _complete(table: str, protocol: Protocol, old: Metadata, definition: TableDe
         raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
     if PROTECTED_BEFORE in asked:
         _refuse_protection(table, old.configuration, asked)
-    stored = _stored(asked, marks=write_mode(asked) is not WriteMode.COPY_ON_WRITE)
+    stored = _stored(asked, marks=parse_write_mode(asked, WRITE_MODE) is not WriteMode.COPY_ON_WRITE)
     if is_true(stored, ROW_TRACKING):
         stored = with_column_names(stored, old.configuration)
     metadata = replace(
@@ -264,7 +263,7 @@ def _stored(asked: Mapping[str, str], *, marks: bool) -> dict[str, str]:
     explicit = stored.get(DELETION_VECTORS)
     if marks and explicit is None:
         stored[DELETION_VECTORS] = "true"
-    if explicit == "false" and WRITE_MODE in asked and write_mode(asked) is WriteMode.MERGE_ON_READ:
+    if explicit == "false" and WRITE_MODE in asked and parse_write_mode(asked, WRITE_MODE) is WriteMode.MERGE_ON_READ:
         raise ConfigurationError(
             f"{WRITE_MODE} = merge-on-read needs deletion vectors, and {DELETION_VECTORS} is false. "
             f"Leave {DELETION_VECTORS} out, or set {WRITE_MODE} to copy-on-write."

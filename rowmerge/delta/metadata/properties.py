@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import cached_property
 
 from rowmerge.delta.metadata.column_mapping import MAX_ID, MODE
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.codecs import codec
-from rowmerge.table.retries import RetryPolicy
-from rowmerge.table.snapshot import WriteMode
+from rowmerge.table.settings import ParquetSettings, TableSettings, parse_codec, whole_number
 
-WRITE_MODE = "rowmerge.write.mode"
-SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
 DELETION_VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"
 ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
@@ -92,6 +89,33 @@ _DEFAULT_RETENTION = "interval 1 week"
 _DEFAULT_LOG_RETENTION = "interval 30 days"
 
 
+class DeltaSettings(TableSettings):
+    """The settings of a Delta table, from `delta.*` properties and the properties of every format."""
+
+    def isolation_level(self, operation: str) -> str:
+        """Return `Serializable` or `WriteSerializable` (the default), from `delta.isolationLevel`. Raises ConfigurationError."""
+        value = self.properties.get("delta.isolationLevel", "WriteSerializable")
+        if value.lower() not in ("serializable", "writeserializable"):
+            raise ConfigurationError(f"The table property delta.isolationLevel is {value!r}. Set it to Serializable or WriteSerializable.")
+        return "Serializable" if value.lower() == "serializable" else "WriteSerializable"
+
+    @cached_property
+    def target_file_size(self) -> int | None:
+        """`delta.targetFileSize` in bytes (`104857600`, `100mb`), None if it is not set. Raises ConfigurationError."""
+        value = self.properties.get("delta.targetFileSize")
+        if value is None:
+            return None
+        size = re.fullmatch(r"([1-9]\d*)\s*([kmgt]?)b?", value.strip().lower())
+        if not size:
+            raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Write bytes, or a size like '100mb'.")
+        return int(size[1]) << 10 * " kmgt".index(size[2] or " ")
+
+    @cached_property
+    def parquet(self) -> ParquetSettings:
+        """The codec of `delta.parquet.compression.codec`. Raises ConfigurationError."""
+        return ParquetSettings(parse_codec(self.properties, COMPRESSION))
+
+
 def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -> None:
     """Raises ConfigurationError for a `delta.*` property that does not exist, and for a value that makes no sense.
 
@@ -109,37 +133,14 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
             milliseconds(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
-    write_mode(properties)
-    evolves(properties)
     checkpoint_interval(properties)
     protected_before(properties)
-    serializable(properties)
-    RetryPolicy.of(properties)
-    target_file_size(properties)
-    codec(properties, COMPRESSION)
+    DeltaSettings(properties).check()
 
 
 def is_true(properties: Mapping[str, str], name: str) -> bool:
     """Whether a property is set to true."""
     return properties.get(name, "false").strip().lower() == "true"
-
-
-def write_mode(properties: Mapping[str, str]) -> WriteMode:
-    """`rowmerge.write.mode`, auto when it is not set. Raises ConfigurationError."""
-    value = properties.get(WRITE_MODE, WriteMode.AUTO.value)
-    try:
-        return WriteMode(value.strip().lower())
-    except ValueError:
-        modes = ", ".join(mode.value for mode in WriteMode)
-        raise ConfigurationError(f"The table property {WRITE_MODE} is {value!r}. Set it to one of {modes}.") from None
-
-
-def evolves(properties: Mapping[str, str]) -> bool:
-    """`rowmerge.write.schema-evolution`, false when it is not set. Raises ConfigurationError."""
-    value = properties.get(SCHEMA_EVOLUTION, "false").strip().lower()
-    if value not in ("true", "false"):
-        raise ConfigurationError(f"The table property {SCHEMA_EVOLUTION} is {value!r}. Set it to true or false.")
-    return value == "true"
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
@@ -167,14 +168,6 @@ def _whole_number(properties: Mapping[str, str], name: str) -> int:
     return int(value)
 
 
-def serializable(properties: Mapping[str, str]) -> bool:
-    """Whether `delta.isolationLevel` is Serializable rather than WriteSerializable, the default. Raises ConfigurationError."""
-    value = properties.get("delta.isolationLevel", "WriteSerializable")
-    if value.lower() not in ("serializable", "writeserializable"):
-        raise ConfigurationError(f"The table property delta.isolationLevel is {value!r}. Set it to Serializable or WriteSerializable.")
-    return value.lower() == "serializable"
-
-
 def tombstone_retention(properties: Mapping[str, str]) -> int:
     """`delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
     name = "delta.deletedFileRetentionDuration"
@@ -196,21 +189,7 @@ def transaction_retention(properties: Mapping[str, str]) -> int | None:
 
 def protected_before(properties: Mapping[str, str]) -> int:
     """`delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
-    value = properties.get(PROTECTED_BEFORE, "0")
-    if not re.fullmatch(r"\s*\d+\s*", value):
-        raise ConfigurationError(f"The table property {PROTECTED_BEFORE} is {value!r}. Set it to a whole number, 0 or more.")
-    return int(value)
-
-
-def target_file_size(properties: Mapping[str, str]) -> int | None:
-    """`delta.targetFileSize` in bytes (`104857600`, `100mb`), None when it is not set. Raises ConfigurationError."""
-    value = properties.get("delta.targetFileSize")
-    if value is None:
-        return None
-    found = re.fullmatch(r"([1-9]\d*)\s*([kmgt]?)b?", value.strip().lower())
-    if not found:
-        raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Write bytes, or a size like '100mb'.")
-    return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
+    return whole_number(properties, PROTECTED_BEFORE, 0)
 
 
 def milliseconds_of_hours(hours: float) -> int:
@@ -232,8 +211,3 @@ def _near(name: str) -> str:
     if near:
         return f"Did you mean {' or '.join(near)}?"
     return "Leave it out, or give a property of your own a name that does not begin with delta."
-
-
-def isolation_level(properties: Mapping[str, str]) -> str:
-    """The isolation level as Delta spells it."""
-    return "Serializable" if serializable(properties) else "WriteSerializable"

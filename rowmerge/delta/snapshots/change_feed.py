@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from rowmerge.delta.files.columns import file_schema
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.history import in_commit_timestamp, version_at
-from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents
+from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents, read_listed
 from rowmerge.delta.log.ndjson import Document, cdc_actions, file_actions, other_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.features import keeps_change_rows
@@ -21,11 +22,12 @@ from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
 from rowmerge.delta.metadata.read_compatibility import why_not_readable
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import list_files
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
 from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import Snapshot
 
 _BATCH = 100
 _UNCHANGED_MERGE = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -45,8 +47,29 @@ class _Version:
 
 
 @dataclass(frozen=True)
-class ChangeFeed:
-    """The feed of a table of which `newest` is the newest version. `snapshot_at` opens an older one."""
+class DeltaChangeFeed:
+    """Implements `rowmerge.table.change_feed.ChangeFeed`.
+
+    `own_log`: the part of a listed log that belongs to this table. `snapshot_in`: opens a version of a listed log.
+    """
+
+    storage: Storage
+    own_log: Callable[[LogListing], LogListing]
+    snapshot_in: Callable[[LogListing, int], DeltaSnapshot]
+
+    def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
+        """Return the change rows of a range of versions. Raises as `ChangeFeed.changes` says."""
+
+        def read(listing: LogListing) -> TableChanges:
+            snapshot_at = partial(self.snapshot_in, listing)
+            return _FeedReader(self.storage, self.own_log(listing), own_snapshot(newest), snapshot_at).changes(first, last)
+
+        return read_listed(self.storage, read)
+
+
+@dataclass(frozen=True)
+class _FeedReader:
+    """Reads the feed of a table of which `newest` is the newest version. `snapshot_at` opens an older one."""
 
     storage: Storage
     listing: LogListing
@@ -54,7 +77,7 @@ class ChangeFeed:
     snapshot_at: Callable[[int], DeltaSnapshot]
 
     def changes(self, first: Bound, last: Bound | None) -> TableChanges:
-        """The changes of a range. Raises as `rowmerge.table.snapshot.Table.changes` says."""
+        """Return the changes of a range. Raises as `ChangeFeed.changes` says."""
         start, end = self._first(first), self._last(last)
         if _between(first, last) and end == start - 1:
             return TableChanges(self.newest, start, end)

@@ -51,8 +51,8 @@ from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.operations import Current
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Unknown
 from rowmerge.table.commit import WAITS
-from rowmerge.table.snapshot import Unknown
 
 _REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
 """What says that nothing was committed, and that another attempt would end in the same way."""

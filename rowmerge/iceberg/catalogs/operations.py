@@ -19,9 +19,9 @@ from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, le
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
+from rowmerge.table.change import Unknown
 from rowmerge.table.commit import Existing, put_settled
 from rowmerge.table.drop_markers import delete_markers
-from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
 DROPPED = "_dropped.json"

@@ -33,9 +33,10 @@ from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put
+from rowmerge.table.change import Change, Outcome, Unknown
 from rowmerge.table.commit import commit
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
+from rowmerge.table.shape import TableDefinition
 
 logger = logging.getLogger(__name__)
 
@@ -162,7 +163,7 @@ class Commit:
             removed=frozenset() if change.replace else frozenset(change.files.removed),
             deleted={path: rows - known.get(path, Positions()) for path, rows in change.files.deleted.items()},
             data_change=change.data_change,
-            serializable=everything or definition_alone or base.isolation_level(change.operation) == "serializable",
+            serializable=everything or definition_alone or base.settings.isolation_level(change.operation) == "serializable",
             listed=listed,
             application=change.transaction[0] if change.transaction else None,
             moves_within_partitions=not change.data_change and specs <= {base.spec.spec_id},

@@ -10,9 +10,9 @@ from pyiceberg.table.update import TableUpdate
 from rowmerge.errors import CommitStateUnknown, MetadataChanged, TableNotFound
 from rowmerge.iceberg.catalogs.operations import Current, TableOperations
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.properties import retry_policy
+from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.storage.store import Put
-from rowmerge.table.snapshot import Unknown
+from rowmerge.table.change import Unknown
 
 MakeUpdates = Callable[[Current], tuple[TableUpdate, ...]]
 """The updates for the newest metadata; none when there is nothing to do."""
@@ -44,7 +44,7 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
             return current
         if isinstance(put, Unknown):
             raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {put.reason}. Run it again.")
-        policy = retry_policy(current.metadata.properties)
+        policy = IcebergSettings(current.metadata.properties).retry_policy
         if lost >= policy.retries:
             version = newest(operations, table).metadata.current_snapshot_id or 0
             raise MetadataChanged(table, version, "a commit", f"others were faster {lost + 1} times")

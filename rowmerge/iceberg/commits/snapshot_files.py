@@ -20,12 +20,13 @@ from rowmerge.iceberg.manifests.data_files import content_file
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.manifests.metrics import metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.properties import file_locations, whole_number
+from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, Positions
+from rowmerge.table.settings import whole_number
 
 ENTRIES_OF_A_MANIFEST = 20_000
 """About the 8 MB that `commit.manifest.target-size-bytes` wants, for tables with some ten columns."""

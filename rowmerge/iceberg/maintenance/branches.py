@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from pyiceberg.table.metadata import TableMetadata
@@ -9,15 +11,62 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate, TableUpdate
 
 from rowmerge.errors import AlreadyExists, PlanError, VersionNotFound
-from rowmerge.iceberg.catalogs.operations import Current
+from rowmerge.iceberg.catalogs.operations import Current, TableOperations
+from rowmerge.iceberg.commits.metadata_commit import commit_updates, newest
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, branch_at, head_of
-from rowmerge.table.maintenance import SnapshotReference
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import SnapshotReference, Table
+
+
+@dataclass(frozen=True)
+class IcebergBranches:
+    """Implements `rowmerge.table.table.Branches`.
+
+    `open_branch`: opens the table on a branch. `open_reference`: opens the snapshot of a branch or a tag.
+    """
+
+    operations: TableOperations
+    name: str
+    open_branch: Callable[[str], Table]
+    open_reference: Callable[[str], Snapshot]
+
+    def table(self, branch: str) -> Table:
+        return self.open_branch(branch)
+
+    def snapshot(self, reference: str) -> Snapshot:
+        return self.open_reference(reference)
+
+    def snapshot_id(self, reference: str) -> int:
+        return referred(self.name, newest(self.operations, self.name).metadata, reference).snapshot_id
+
+    def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
+        def updates_for(current: Current) -> tuple[TableUpdate, ...]:
+            return setting(self.name, current, reference, create=create, replace=replace, if_not_exists=if_not_exists)
+
+        commit_updates(self.operations, self.name, f"the reference {reference.name}", updates_for)
+
+    def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
+        moved: list[tuple[int | None, int]] = []
+
+        def updates_for(current: Current) -> tuple[TableUpdate, ...]:
+            updates, before, after = forwarding(self.name, current.metadata, branch, to)
+            moved.append((before, after))
+            return updates
+
+        commit_updates(self.operations, self.name, f"the reference {branch}", updates_for)
+        return moved[-1]
+
+    def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
+        def updates_for(current: Current) -> tuple[TableUpdate, ...]:
+            return dropping(self.name, current, name, tag=tag, if_exists=if_exists)
+
+        commit_updates(self.operations, self.name, f"the reference {name}", updates_for)
 
 
 def setting(
     table: str, current: Current, wanted: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool
 ) -> tuple[TableUpdate, ...]:
-    """The update that makes or replaces a reference; none when it is there and may be. Raises as `SnapshotUpkeep.set_reference` says."""
+    """The update that makes or replaces a reference; none when it is there and may be. Raises as `Branches.set` says."""
     metadata, kind = current.metadata, _kind(wanted.tag)
     _check_main(table, wanted.name)
     known = metadata.refs.get(wanted.name)
@@ -46,7 +95,7 @@ def setting(
 
 
 def dropping(table: str, current: Current, name: str, *, tag: bool, if_exists: bool) -> tuple[TableUpdate, ...]:
-    """The update that drops a reference. Raises as `SnapshotUpkeep.drop_reference` says."""
+    """The update that drops a reference. Raises as `Branches.drop` says."""
     kind = _kind(tag)
     _check_main(table, name)
     known = current.metadata.refs.get(name)
@@ -63,7 +112,7 @@ def dropping(table: str, current: Current, name: str, *, tag: bool, if_exists: b
 def forwarding(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[tuple[TableUpdate, ...], int | None, int]:
     """The update that moves a branch to another branch or a tag that comes from it, and the snapshots before and after.
 
-    Raises as `SnapshotUpkeep.fast_forward` says.
+    Raises as `Branches.fast_forward` says.
     """
     goal = referred(table, metadata, to).snapshot_id
     known = metadata.refs.get(branch)

@@ -22,10 +22,10 @@ from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.change import Unknown
 from rowmerge.table.commit import commit
 from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Unknown
 
 FORMAT = "iceberg"
 OPERATION = "DROP TABLE"

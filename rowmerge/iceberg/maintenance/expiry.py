@@ -11,9 +11,10 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import RemovePartitionStatisticsUpdate, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate, TableUpdate
 
 from rowmerge.errors import PlanError, VersionNotFound
-from rowmerge.iceberg.metadata.properties import GC_ENABLED, whole_number
+from rowmerge.iceberg.metadata.properties import GC_ENABLED
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors
 from rowmerge.table.maintenance import ExpiryOptions
+from rowmerge.table.settings import whole_number
 
 MAX_SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
 MIN_SNAPSHOTS = "history.expire.min-snapshots-to-keep"

@@ -23,12 +23,12 @@ from rowmerge.iceberg.commits.snapshot_files import ENTRIES_OF_A_MANIFEST, Place
 from rowmerge.iceberg.manifests.content import Content, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.partition_values import undivided_specs
-from rowmerge.iceberg.metadata.properties import whole_number
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
+from rowmerge.table.change import Change
 from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
-from rowmerge.table.snapshot import Change
+from rowmerge.table.settings import whole_number
 
 
 @dataclass

@@ -22,8 +22,7 @@ from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.storage.deletion import Origin, deletable_files, delete_files
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.maintenance import Expired, ExpiryOptions
-from rowmerge.table.snapshot import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR

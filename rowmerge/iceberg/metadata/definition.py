@@ -27,16 +27,13 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.partition_values import FIRST_ID, order_of, ordering_of, partitioning_of, spec_of
-from rowmerge.iceberg.metadata.properties import DISTRIBUTION, FORMAT_VERSION, check_properties
+from rowmerge.iceberg.metadata.properties import COMMENT, DISTRIBUTION, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of, fresh, widens
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, updated
 from rowmerge.table.partitioning import PartitionField, SortField
 from rowmerge.table.rules import DEFAULT, GENERATED, INITIAL
 from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
-from rowmerge.table.snapshot import TableDefinition
-
-COMMENT = "comment"
-"""The property that holds a table's description, as Spark and Trino keep it."""
+from rowmerge.table.shape import TableDefinition
 
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:

@@ -11,8 +11,7 @@ from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.snapshots import SnapshotLogEntry
 
 from rowmerge.errors import ConfigurationError, PlanError
-from rowmerge.iceberg.metadata.definition import COMMENT
-from rowmerge.iceberg.metadata.properties import FILE_LOCATIONS, FORMAT_VERSION, GC_ENABLED, check_properties
+from rowmerge.iceberg.metadata.properties import COMMENT, FILE_LOCATIONS, FORMAT_VERSION, GC_ENABLED, check_properties
 from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 

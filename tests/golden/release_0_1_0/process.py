@@ -18,8 +18,11 @@ from rowmerge.errors import RowmergeError
 from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.change import Change, Conflicted, Outcome, Reads
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 

@@ -23,8 +23,9 @@ from rowmerge.errors import (
     UnsupportedTableFeature,
 )
 from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.change import Change, Committed
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, TableDefinition
+from rowmerge.table.shape import TableDefinition
 
 COLUMNS = Struct((Field("a", Primitive("long")),))
 COMMITS = [

@@ -23,13 +23,15 @@ from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
 from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
+from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.change_feed import Bound
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Table, TableDefinition, TableShape, Unknown
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.table import Table
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.unit.changes.operations import written
+from tests.unit.changes.operations import written, written_for
 from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
 
 FORMATS = ("delta", "iceberg")
@@ -209,7 +211,7 @@ def test_the_version_of_the_drop_is_no_version_of_the_new_table(tmp_path: Path) 
     assert versions == [3, 4]
     with pytest.raises(VersionNotFound, match="dropped"):
         table.snapshot_at(version=2)
-    assert [file.version for file in table.changes(table.snapshot(), Bound(version=3), None).files] == [4]
+    assert [file.version for file in table.change_feed.changes(table.snapshot(), Bound(version=3), None).files] == [4]
 
 
 def test_drops_and_creations_alternate(warehouse: Warehouse) -> None:
@@ -306,7 +308,7 @@ def test_transactions_clustering_and_timestamps_begin_anew(tmp_path: Path) -> No
     table = warehouse.open()
     assert table.version_of_transaction("app", 9) is None
     snapshot = table.snapshot()
-    assert snapshot.properties["delta.inCommitTimestampEnablementVersion"] == str(snapshot.version - 1)
+    assert snapshot.settings.properties["delta.inCommitTimestampEnablementVersion"] == str(snapshot.version - 1)
     newest = table.snapshot_at(timestamp=time.time_ns() // 1_000_000 + 1000)
     assert newest.version == snapshot.version
     committed(table.commit(snapshot, change))
@@ -448,7 +450,7 @@ def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse:
     table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).table_at("default", "t", warehouse.format)
     version = table.creation_version()
     definition = TableDefinition(ID_NAME, (), {}, None)
-    files = written(table.shape(definition), [1])
+    files = written_for(table.shape(definition), [1])
     time.sleep(0.005)
     warehouse.create([5])
     outcomes: list[Outcome] = []
@@ -471,7 +473,7 @@ class LateRows:
     reads_table: bool = False
 
     def write(self, shape: TableShape) -> Written:
-        files = written(shape, [1])
+        files = written_for(shape, [1])
         time.sleep(0.005)
         self.act()
         return Written(list(files), inserted=1)

@@ -24,8 +24,9 @@ from rowmerge.errors import (
     TableError,
     TableNotFound,
 )
+from rowmerge.table.change import Change, Committed, Conflicted
 from rowmerge.table.schema import Array, Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Conflicted, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.glue import needs_moto, serving_glue
 from tests.iceberg_rest_server import needs_jars, serving_with_java
 from tests.rest_catalog import ENDPOINTS, Answer, serving
@@ -96,7 +97,7 @@ def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path)
     assert catalog.open("raw", "t") is table
     assert catalog.location_of("raw", "t") == table.location == f"file://{tmp_path}/w/raw/t"
     snapshot = catalog.open("raw", "T").snapshot()
-    assert snapshot.schema.names == COLUMNS.names and snapshot.properties["owner"] == "us"
+    assert snapshot.schema.names == COLUMNS.names and snapshot.settings.properties["owner"] == "us"
 
 
 def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:

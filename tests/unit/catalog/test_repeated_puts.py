@@ -13,7 +13,8 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.change import Change
+from rowmerge.table.shape import TableDefinition
 from tests.faulty_s3 import Fault, FaultyS3, Request, needs_moto
 from tests.unit.delta.small_tables import ID_NAME
 

@@ -24,9 +24,13 @@ from rowmerge.spark.write import write_spec
 from rowmerge.spark.written import discard_paths
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed, Reads
 from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Reads, Snapshot, Table, TableDefinition, VacuumOptions
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 from tests.unit.changes.faulty_storage import Fault, FaultyStorage, serve
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 
@@ -75,9 +79,14 @@ def built(folder: str, format_: str = "delta") -> None:
 
 def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
     """Data files with a row for each id."""
-    writer = PartitionedWriter(write_spec(snapshot))
+    return written_for(snapshot.shape, ids, name)
+
+
+def written_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
+    """Data files with a row for each id, for a table that need not exist."""
+    writer = PartitionedWriter(write_spec(shape))
     columns = {"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}
-    writer.write(pa.table(columns | {other: pa.nulls(len(ids), pa.string()) for other in snapshot.schema.names[2:]}))
+    writer.write(pa.table(columns | {other: pa.nulls(len(ids), pa.string()) for other in shape.schema.names[2:]}))
     return tuple(_added(file) for file in writer.close())
 
 
@@ -102,7 +111,7 @@ def copy_on_write(table: Table) -> None:
     def change(snapshot: Snapshot) -> Change:
         paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
-        spec = write_spec(snapshot)
+        spec = write_spec(snapshot.shape)
         again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
         added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
@@ -163,8 +172,8 @@ def vacuum(table: Table) -> None:
 
 def rewrite_manifests(table: Table) -> None:
     """Of a format that has such."""
-    assert table.upkeep is not None
-    table.upkeep.rewrite_manifests()
+    assert table.maintenance is not None
+    table.maintenance.rewrite_manifests()
 
 
 OPERATIONS: dict[str, Callable[[Table], None]] = {

@@ -13,9 +13,10 @@ from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.shape import TableDefinition
 
 
 class Breaking(Storage):

@@ -13,7 +13,8 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import Change, Outcome, Snapshot
+from rowmerge.table.change import Change, Outcome
+from rowmerge.table.snapshot import Snapshot
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
 from tests.unit.changes import operations
 from tests.unit.changes.operations import NO_SPARK, opened, rows
@@ -109,7 +110,7 @@ def test_the_size_of_files_is_the_tables(table: DeltaTable) -> None:
     path.write_text(path.read_text().replace('"configuration":{', '"configuration":{"delta.targetFileSize":"1kb",'))
     delete_checksums(path.parents[1])
     again = opened(table.location)
-    assert again.snapshot().target_file_size == 1024
+    assert again.snapshot().settings.target_file_size == 1024
     _, compacted = optimize(NO_SPARK, again, None)
     assert len(compacted.added.sizes) == 1
     assert compacted.considered == 3

@@ -11,7 +11,8 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFound
 from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.change import Change
+from rowmerge.table.shape import TableDefinition
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
 from tests.unit.changes import operations
 from tests.unit.changes.operations import NO_SPARK, opened, rows
@@ -72,7 +73,7 @@ def test_schema_and_properties_come_back(table: DeltaTable) -> None:
     assert table.snapshot().schema.names == ("id", "name", "more")
     to(table, 5)
     assert table.snapshot().schema.names == ("id", "name")
-    assert dict(table.snapshot().properties) == dict(table.snapshot_at(version=5).properties)
+    assert dict(table.snapshot().settings.properties) == dict(table.snapshot_at(version=5).properties)
     assert ids(table) == ids(table, 5)
     operations.merge_on_read(table)
 
@@ -130,6 +131,6 @@ def test_clustering_is_that_of_then(table: DeltaTable) -> None:
     text = "".join(json.dumps(action) + "\n" for action in ({"protocol": features}, {"domainMetadata": domain}))
     (log / f"{6:020d}.json").write_text(text)
     to(table, 5)
-    assert table.snapshot().clustered_by == ()
+    assert table.snapshot().clustering_columns == ()
     to(table, 6)
-    assert table.snapshot().clustered_by == ("id",)
+    assert table.snapshot().clustering_columns == ("id",)

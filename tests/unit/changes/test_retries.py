@@ -10,9 +10,10 @@ import pytest
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.table.change import Change, Reads
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.retries import RetryPolicy
-from rowmerge.table.snapshot import Change, Reads, TableDefinition
+from rowmerge.table.settings import RetryPolicy
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import Lake, committed
 
 QUICK = {"rowmerge.commit.retry.min-wait-ms": "1", "rowmerge.commit.retry.max-wait-ms": "2"}

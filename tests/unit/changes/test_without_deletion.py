@@ -24,9 +24,12 @@ from rowmerge.spark.few_rows import sink_here
 from rowmerge.spark.sink import INSERT, OutcomeColumns
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads
 from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, Table, TableDefinition, VacuumOptions
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.table import Table
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
 
@@ -184,7 +187,7 @@ def test_a_write_of_the_driver_that_fails_reports_its_own_error(
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with caplog.at_level(logging.WARNING), pytest.raises(StorageError, match="File too large"):
-            sink_here(rows, write_spec(opened().snapshot()), OutcomeColumns("action", after=("id", "name")), None)
+            sink_here(rows, write_spec(opened().snapshot().shape), OutcomeColumns("action", after=("id", "name")), None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1

@@ -29,11 +29,12 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed, Reads, Unknown
 from rowmerge.table.commit import commit
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition, Unknown
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import Lake, committed, live_rows
 
 LEVELS = ("WriteSerializable", "Serializable")
@@ -180,11 +181,11 @@ class Race:
         return Change("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
 
     def set_property(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
-        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.properties, "owner": who}))
+        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.settings.properties, "owner": who}))
 
     def upgrade(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
         feature = {"winner": {"delta.checkpointPolicy": "v2"}, "loser": {"delta.feature.vacuumProtocolCheck": "supported"}}[who]
-        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.properties, **feature}))
+        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.settings.properties, **feature}))
 
 
 SCHEMA = Struct((Field("id", Primitive("long")), Field("who", Primitive("string")), Field("p", Primitive("string"))))

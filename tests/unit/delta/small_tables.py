@@ -17,10 +17,12 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.parquet.fitting import from_file
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed, Outcome, Reads
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
-from rowmerge.table.snapshot import Change, Committed, Outcome, Reads, Snapshot, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
 
 ID_NAME = Struct((Field("id", Primitive("long")), Field("name", Primitive("string"))))
 
@@ -104,7 +106,7 @@ def live_rows(snapshot: Snapshot) -> pa.Table:
     deleted = snapshot.deleted_positions(files["path"].to_pylist())
     parts = [schema.empty_table()]
     for file in files.to_pylist():
-        rows = file_rows(snapshot, file["path"], schema, {} if snapshot.partition_values_in_files else file["partition"])
+        rows = file_rows(snapshot, file["path"], schema, {} if snapshot.shape.partition_values_in_files else file["partition"])
         keep = np.ones(rows.num_rows, dtype=bool)
         keep[list(deleted.get(file["path"], ()))] = False
         parts.append(rows.filter(pa.array(keep)))
@@ -114,8 +116,8 @@ def live_rows(snapshot: Snapshot) -> pa.Table:
 def file_rows(snapshot: Snapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
     """All rows of a data file under the table's names."""
     rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
-    own, held = (arrow_schema(bare(s, kept=(FIELD_ID,))) for s in (snapshot.schema, snapshot.stored_schema))
-    return conformed(from_file(rows, own, held, by_field_id=snapshot.by_field_id), schema, partition)
+    own, held = (arrow_schema(bare(s, kept=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
+    return conformed(from_file(rows, own, held, by_field_id=snapshot.shape.by_field_id), schema, partition)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:

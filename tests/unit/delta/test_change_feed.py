@@ -13,10 +13,11 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.read_compatibility import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
 from rowmerge.table.change_feed import Bound, ChangedFile
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import Lake, committed
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -32,7 +33,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def changes(lake: Lake, first: int, last: int | None = None) -> tuple[ChangedFile, ...]:
-    return lake.table.changes(lake.table.snapshot(), Bound(version=first), None if last is None else Bound(version=last)).files
+    return lake.table.change_feed.changes(lake.table.snapshot(), Bound(version=first), None if last is None else Bound(version=last)).files
 
 
 def told(files: tuple[ChangedFile, ...]) -> list[tuple[int, str | None, list[int], bool]]:
@@ -133,7 +134,7 @@ def test_a_log_without_commits_has_no_changes(lake: Lake) -> None:
         path.unlink()
     newest = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()
     with pytest.raises(VersionNotFound, match="Begin at version 2"):
-        lake.table.changes(newest, Bound(version=1), None)
+        lake.table.change_feed.changes(newest, Bound(version=1), None)
 
 
 def test_a_range_is_within_the_versions_that_there_are(lake: Lake) -> None:
@@ -145,7 +146,7 @@ def test_a_range_is_within_the_versions_that_there_are(lake: Lake) -> None:
     assert told(changes(lake, 1, 7)) == [(1, "insert", [], False)]
     base = lake.table.snapshot()
     committed(lake.append([6]))
-    assert lake.table.changes(base, Bound(version=0), None).last == 1
+    assert lake.table.change_feed.changes(base, Bound(version=0), None).last == 1
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_times_stand_for_the_first_version_after_and_the_last_before(
     lake: Lake, first: int, last: int | None, versions: tuple[int, int]
 ) -> None:
     hours(lake, 10, 11, 12, 13)
-    found = lake.table.changes(lake.table.snapshot(), Bound(timestamp=first), None if last is None else Bound(timestamp=last))
+    found = lake.table.change_feed.changes(lake.table.snapshot(), Bound(timestamp=first), None if last is None else Bound(timestamp=last))
     assert (found.first, found.last) == versions
     assert [file.timestamp for file in found.files] == [(10 + file.version) * HOUR for file in found.files]
 
@@ -172,13 +173,13 @@ def test_times_stand_for_the_first_version_after_and_the_last_before(
 def test_times_between_two_versions_hold_no_change(lake: Lake) -> None:
     hours(lake, 10, 11)
     newest = lake.table.snapshot()
-    assert lake.table.changes(newest, Bound(timestamp=10 * HOUR + 1), Bound(timestamp=11 * HOUR - 1)).files == ()
+    assert lake.table.change_feed.changes(newest, Bound(timestamp=10 * HOUR + 1), Bound(timestamp=11 * HOUR - 1)).files == ()
     with pytest.raises(PlanError, match="not before the start"):
-        lake.table.changes(newest, Bound(timestamp=11 * HOUR), Bound(timestamp=10 * HOUR))
+        lake.table.change_feed.changes(newest, Bound(timestamp=11 * HOUR), Bound(timestamp=10 * HOUR))
     with pytest.raises(VersionNotFound, match="1970-01-01 12:00:00 UTC, after the newest"):
-        lake.table.changes(newest, Bound(timestamp=12 * HOUR), None)
+        lake.table.change_feed.changes(newest, Bound(timestamp=12 * HOUR), None)
     with pytest.raises(VersionNotFound, match="before its first version"):
-        lake.table.changes(newest, Bound(version=0), Bound(timestamp=9 * HOUR))
+        lake.table.change_feed.changes(newest, Bound(version=0), Bound(timestamp=9 * HOUR))
 
 
 def hours(lake: Lake, *at: int) -> None:

@@ -26,8 +26,9 @@ from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
 from rowmerge.storage import background
 from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change, Committed
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, Committed, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.readers import read_with_delta_rs, read_with_duckdb
 from tests.unit.changes import operations
 from tests.unit.changes.faulty_storage import Fault
@@ -249,7 +250,8 @@ import sys, time
 from pathlib import Path
 from rowmerge.delta import DeltaTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.change import Change
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import ID_NAME
 
 class Distant(Storage):

@@ -20,9 +20,11 @@ from rowmerge.delta.maintenance import log_cleanup as cleanup
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.errors import ConfigurationError, StorageError, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.table.change import Change, Committed, Conflicted, Reads
 from rowmerge.table.change_feed import Bound
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, TableDefinition, VacuumOptions
+from rowmerge.table.maintenance import VacuumOptions
+from rowmerge.table.shape import TableDefinition
 from tests.readers import read_with_delta_rs
 from tests.unit.delta.small_tables import Lake, committed
 from tests.unit.delta.test_checkpoint_kinds import v2_json, v2_parquet
@@ -67,7 +69,7 @@ def versions(lake: Lake, kind: str = "json") -> list[int]:
 
 
 def set_properties(lake: Lake, **properties: str) -> None:
-    definition = TableDefinition(properties={**lake.table.snapshot().properties, **properties})
+    definition = TableDefinition(properties={**lake.table.snapshot().settings.properties, **properties})
     committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=definition)))
 
 
@@ -103,8 +105,8 @@ def test_versions_from_the_oldest_checkpoint_on_can_be_read_and_older_ones_are_n
         table.snapshot_at(timestamp=int((time.time() - 41 * 86_400) * 1000))
     newest = table.snapshot()
     with pytest.raises(VersionNotFound, match="cleaned up to version 9. Begin at version 10"):
-        table.changes(newest, Bound(version=3), None)
-    assert {file.version for file in table.changes(newest, Bound(version=11), None).files} == set(range(11, 16))
+        table.change_feed.changes(newest, Bound(version=3), None)
+    assert {file.version for file in table.change_feed.changes(newest, Bound(version=11), None).files} == set(range(11, 16))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,7 @@ def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
     metadata["configuration"][PROTECTED] = "13"
     (lake.folder / commit_path(13)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
     table = Lake(lake.folder).table
-    kept = dict(table.snapshot().properties)
+    kept = dict(table.snapshot().settings.properties)
     for properties in ({**kept, PROTECTED: "5"}, {name: value for name, value in kept.items() if name != PROTECTED}):
         change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))
         with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t is kept by the log itself"):
@@ -345,10 +347,10 @@ def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
     ]
     for change in changes:
         committed(table.commit(table.snapshot(), change))
-        assert table.snapshot().properties[PROTECTED] == "13", change.operation
+        assert table.snapshot().settings.properties[PROTECTED] == "13", change.operation
     clone = Lake(tmp_path / "clone")
     committed(clone.table.create(TableDefinition(lake.schema), Change("CLONE", cloned=table.snapshot())))
-    assert PROTECTED not in clone.table.snapshot().properties
+    assert PROTECTED not in clone.table.snapshot().settings.properties
     for value in ("1", "-1", "x"):
         with pytest.raises(ConfigurationError, match=PROTECTED):
             Lake(tmp_path / "new").create(properties={PROTECTED: value})

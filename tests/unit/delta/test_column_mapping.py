@@ -14,9 +14,10 @@ from rowmerge.delta.metadata.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NA
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import committed, delete_checksums
 
 LONG = Primitive("long")
@@ -37,7 +38,7 @@ def create(table: DeltaTable, properties: dict[str, str], schema: Struct = NESTE
 def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
     base = table.snapshot()
     if "properties" in definition:
-        definition["properties"] = {**base.properties, **definition["properties"]}
+        definition["properties"] = {**base.settings.properties, **definition["properties"]}
     committed(table.commit(base, Change("ALTER TABLE", definition=TableDefinition(**definition))))
     return table.snapshot()
 
@@ -65,10 +66,10 @@ def test_every_field_of_a_new_table_has_an_id_and_a_name_of_its_own(table: Delta
     assert sorted(f.metadata[ID] for f in found) == list(range(1, 11))
     assert all(f.metadata[PHYSICAL_NAME].startswith("col-") for f in found)
     assert len({f.metadata[PHYSICAL_NAME] for f in found}) == 10
-    assert snapshot.properties[MAX_ID] == "10"
+    assert snapshot.settings.properties[MAX_ID] == "10"
     assert snapshot.protocol.supports("columnMapping")
-    assert snapshot.by_field_id == (mode == "id")
-    stored = fields(snapshot.stored_schema)
+    assert snapshot.shape.by_field_id == (mode == "id")
+    stored = fields(snapshot.shape.stored_schema)
     assert [(f.name, f.metadata[FIELD_ID]) for f in stored] == [(f.metadata[PHYSICAL_NAME], f.metadata[ID]) for f in found]
 
 
@@ -84,13 +85,13 @@ def test_a_table_that_is_upgraded_keeps_the_names_in_its_files(table: DeltaTable
     added = alter(table, schema=Struct((*table.snapshot().schema, Field("new", LONG))))
     assert added.schema.fields[-1].metadata[ID] == 11
     assert added.schema.fields[-1].metadata[PHYSICAL_NAME].startswith("col-")
-    assert added.properties[MAX_ID] == "11"
+    assert added.settings.properties[MAX_ID] == "11"
 
 
 def test_an_id_is_not_given_again_after_its_column_was_dropped_or_the_table_replaced(table: DeltaTable) -> None:
     snapshot = create(table, {MODE: "name"})
     without = alter(table, schema=Struct(snapshot.schema.fields[:-1]))
-    assert without.properties[MAX_ID] == "10"
+    assert without.settings.properties[MAX_ID] == "10"
     again = alter(table, schema=Struct((*without.schema, Field("m", LONG))))
     assert again.schema.fields[-1].metadata[ID] == 11
     definition = TableDefinition(NESTED, (), {MODE: "id"}, None)
@@ -103,9 +104,9 @@ def test_a_renamed_column_keeps_its_id_and_takes_the_partitioning_and_the_statis
     moved = alter(table, schema=renamed(renamed(snapshot.schema, "id", "the key"), "s", "t.u"))
     assert moved.partition_columns == ("the key",)
     assert moved.metadata.stored_partition_columns == snapshot.metadata.stored_partition_columns
-    assert moved.properties["delta.dataSkippingStatsColumns"] == "`the key`,`t.u`.`x`,`t.u`.`y`,`a`"
+    assert moved.settings.properties["delta.dataSkippingStatsColumns"] == "`the key`,`t.u`.`x`,`t.u`.`y`,`a`"
     gone = alter(table, schema=Struct((moved.schema.fields[0], *moved.schema.fields[2:])))
-    assert gone.properties["delta.dataSkippingStatsColumns"] == "`the key`,`a`"
+    assert gone.settings.properties["delta.dataSkippingStatsColumns"] == "`the key`,`a`"
 
 
 def test_a_partition_column_is_not_dropped(table: DeltaTable) -> None:
@@ -141,7 +142,7 @@ def test_a_mode_that_the_protocol_does_not_allow_means_nothing(table: DeltaTable
     log.write_text("\n".join(map(json.dumps, actions)))
     delete_checksums(tmp_path / "t")
     snapshot = DeltaTable(Storage(str(tmp_path / "t")), "s.t").snapshot()
-    assert snapshot.stored_schema == snapshot.schema
+    assert snapshot.shape.stored_schema == snapshot.schema
 
 
 WIDENED = [
@@ -170,7 +171,7 @@ KEPT = [
 @pytest.mark.parametrize(("old", "new"), WIDENED)
 def test_a_type_becomes_a_wider_one_and_the_change_is_recorded(table: DeltaTable, old: Any, new: Any) -> None:
     created = create(table, {"delta.enableTypeWidening": "true"}, Struct((Field("c", Map(old, Struct((Field("x", Array(old)),)))),)))
-    assert created.can_widen(old, new)
+    assert created.shape.can_widen(old, new)
     assert created.protocol.supports("typeWidening")
     widened = alter(table, schema=Struct((Field("c", Map(new, Struct((Field("x", Array(new)),)))),)))
     (column,) = widened.schema.fields
@@ -182,7 +183,7 @@ def test_a_type_becomes_a_wider_one_and_the_change_is_recorded(table: DeltaTable
 @pytest.mark.parametrize(("old", "new"), KEPT)
 def test_a_type_does_not_become_one_that_files_could_not_be_read_as(table: DeltaTable, old: Any, new: Any) -> None:
     created = create(table, {"delta.enableTypeWidening": "true"}, Struct((Field("c", old),)))
-    assert not created.can_widen(old, new)
+    assert not created.shape.can_widen(old, new)
     with pytest.raises(PlanError, match="cannot become"):
         alter(table, schema=Struct((Field("c", new),)))
 
@@ -198,6 +199,6 @@ def test_changes_of_a_type_add_up(table: DeltaTable) -> None:
 
 def test_types_stay_where_the_table_does_not_let_them_widen(table: DeltaTable) -> None:
     created = create(table, {}, Struct((Field("c", Primitive("integer")),)))
-    assert not created.can_widen(Primitive("integer"), LONG)
+    assert not created.shape.can_widen(Primitive("integer"), LONG)
     with pytest.raises(PlanError, match=r"delta\.enableTypeWidening"):
         alter(table, schema=Struct((Field("c", LONG),)))

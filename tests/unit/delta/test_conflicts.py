@@ -20,8 +20,9 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, Conflicted, FileChanges, FileMask, Outcome, Reads, TableDefinition
+from rowmerge.table.change import Change, Conflicted, Outcome, Reads
+from rowmerge.table.files import FileChanges, FileMask, Positions
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import ID_NAME, Lake, committed
 
 
@@ -59,7 +60,7 @@ def conflict(outcome: Outcome) -> CommitConflict:
 
 
 def serializable(lake: Lake) -> None:
-    definition = TableDefinition(properties={**lake.table.snapshot().properties, "delta.isolationLevel": "Serializable"})
+    definition = TableDefinition(properties={**lake.table.snapshot().settings.properties, "delta.isolationLevel": "Serializable"})
     committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=definition)))
 
 
@@ -195,7 +196,7 @@ def test_the_vectors_of_a_conflicted_commit_are_removed(lake: Lake) -> None:
 
 
 def commit_definition(lake: Lake, **properties: str) -> int:
-    definition = TableDefinition(properties={**lake.table.snapshot().properties, **properties})
+    definition = TableDefinition(properties={**lake.table.snapshot().settings.properties, **properties})
     return committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=definition)))
 
 

@@ -130,7 +130,8 @@ def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: 
 def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path, parsed: bool) -> None:
     lake = Lake(copied_table)
     add_line(copied_table, 13, "{{{")
-    from rowmerge.table.snapshot import Change, TableDefinition
+    from rowmerge.table.change import Change
+    from rowmerge.table.shape import TableDefinition
 
     properties = {"delta.checkpoint.writeStatsAsStruct": str(parsed).lower()}
     committed(lake.table.commit(lake.table.snapshot(), Change("SET", definition=TableDefinition(properties=properties))))

@@ -13,9 +13,11 @@ from rowmerge.delta.metadata.properties import milliseconds
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
 from rowmerge.table.partitioning import PartitionField, SortField, Transform, identities
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
-from rowmerge.table.snapshot import Change, TableDefinition, WriteMode
+from rowmerge.table.settings import WriteMode
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import ID_NAME, committed, delete_checksums
 
 LONG = Primitive("long")
@@ -41,9 +43,9 @@ def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
 
 def test_a_table_has_deletion_vectors_unless_told_otherwise(table: DeltaTable) -> None:
     snapshot = create(table)
-    assert snapshot.can_mark_deleted
-    assert snapshot.write_mode("MERGE") is WriteMode.AUTO
-    assert snapshot.properties == {"delta.enableDeletionVectors": "true"}
+    assert snapshot.shape.supports_merge_on_read
+    assert snapshot.settings.write_mode("MERGE") is WriteMode.AUTO
+    assert snapshot.settings.properties == {"delta.enableDeletionVectors": "true"}
     implied = {"appendOnly", "invariants"}
     assert snapshot.protocol == Protocol(3, 7, frozenset({"deletionVectors"}), frozenset({"deletionVectors", *implied}))
 
@@ -51,15 +53,15 @@ def test_a_table_has_deletion_vectors_unless_told_otherwise(table: DeltaTable) -
 @pytest.mark.parametrize("properties", [{"rowmerge.write.mode": "copy-on-write"}, {"delta.enableDeletionVectors": "false"}])
 def test_a_table_without_deletion_vectors_has_the_least_protocol(table: DeltaTable, properties: dict[str, str]) -> None:
     snapshot = create(table, properties)
-    assert not snapshot.can_mark_deleted
+    assert not snapshot.shape.supports_merge_on_read
     assert snapshot.protocol == Protocol(1, 2)
-    assert snapshot.properties == properties
+    assert snapshot.settings.properties == properties
 
 
 def test_deletion_vectors_can_be_had_beside_copy_on_write(table: DeltaTable) -> None:
     snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", "delta.enableDeletionVectors": "true"})
-    assert snapshot.can_mark_deleted
-    assert snapshot.write_mode("MERGE") is WriteMode.COPY_ON_WRITE
+    assert snapshot.shape.supports_merge_on_read
+    assert snapshot.settings.write_mode("MERGE") is WriteMode.COPY_ON_WRITE
 
 
 def test_merge_on_read_without_deletion_vectors_is_a_contradiction(table: DeltaTable) -> None:
@@ -77,27 +79,27 @@ def test_a_column_that_is_added_later_may_raise_the_protocol(table: DeltaTable) 
     create(table, {"rowmerge.write.mode": "copy-on-write"})
     snapshot = alter(table, schema=Struct((*ID_NAME.fields, Field("at", Primitive("timestamp_ntz")))))
     assert snapshot.protocol.reader_features == {"timestampNtz"}
-    assert snapshot.properties == {"rowmerge.write.mode": "copy-on-write"}
+    assert snapshot.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
 
 
 def test_asking_for_merge_on_read_later_switches_deletion_vectors_on(table: DeltaTable) -> None:
     create(table, {"rowmerge.write.mode": "copy-on-write"})
     snapshot = alter(table, properties={"rowmerge.write.mode": "merge-on-read"})
-    assert snapshot.can_mark_deleted
+    assert snapshot.shape.supports_merge_on_read
     assert snapshot.protocol.supports("deletionVectors")
 
 
 def test_asking_for_auto_later_does_not(table: DeltaTable) -> None:
     create(table, {"rowmerge.write.mode": "copy-on-write"})
     snapshot = alter(table, properties={"rowmerge.write.mode": "auto"})
-    assert not snapshot.can_mark_deleted
+    assert not snapshot.shape.supports_merge_on_read
     assert snapshot.protocol == Protocol(1, 2)
 
 
 def test_switching_deletion_vectors_off_keeps_the_protocol(table: DeltaTable) -> None:
     create(table)
     snapshot = alter(table, properties={"delta.enableDeletionVectors": "false"})
-    assert not snapshot.can_mark_deleted
+    assert not snapshot.shape.supports_merge_on_read
     assert snapshot.protocol.supports("deletionVectors")
 
 
@@ -117,7 +119,7 @@ def test_switching_deletion_vectors_off_keeps_the_protocol(table: DeltaTable) ->
 def test_the_protocol_can_be_asked_for_and_is_no_property(table: DeltaTable, asked: dict[str, str], expected: Protocol) -> None:
     snapshot = create(table, {"rowmerge.write.mode": "copy-on-write", **asked})
     assert snapshot.protocol == expected
-    assert snapshot.properties == {"rowmerge.write.mode": "copy-on-write"}
+    assert snapshot.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_a_table_that_keeps_change_rows_has_no_column_of_theirs(table: DeltaTabl
     create(table, None, schema)
     with pytest.raises(PlanError, match=name):
         alter(table, properties=keeps)
-    assert not table.snapshot().change_rows_location
+    assert not table.snapshot().shape.change_data_location
 
 
 @pytest.mark.parametrize(
@@ -178,13 +180,13 @@ def test_a_rule_of_a_column_goes_into_the_log_and_the_protocol(table: DeltaTable
 
 def test_constraints_are_properties_in_lower_case_and_all_are_replaced(table: DeltaTable) -> None:
     snapshot = create(table, {"delta.constraints.Old": "id > 0", "x": "y"})
-    assert snapshot.properties["delta.constraints.Old"] == "id > 0"
+    assert snapshot.settings.properties["delta.constraints.Old"] == "id > 0"
     changed = alter(table, checks={"New One": "id > 1"})
-    constraints = {name: value for name, value in changed.properties.items() if "constraints" in name}
+    constraints = {name: value for name, value in changed.settings.properties.items() if "constraints" in name}
     assert constraints == {"delta.constraints.new one": "id > 1"}
-    assert changed.properties["x"] == "y"
+    assert changed.settings.properties["x"] == "y"
     assert changed.protocol.supports("checkConstraints")
-    assert [check.told for check in changed.rules.checks] == ["new one CHECK (id > 1)"]
+    assert [check.told for check in changed.shape.rules.checks] == ["new one CHECK (id > 1)"]
 
 
 def test_a_constraint_is_not_set_as_a_property(table: DeltaTable) -> None:
@@ -211,7 +213,7 @@ def test_an_unknown_delta_property_is_refused_with_near_names(table: DeltaTable,
 
 
 def test_a_property_of_ones_own_may_have_any_name(table: DeltaTable) -> None:
-    assert create(table, {"owner": "me", "dbt.model": "x"}).properties["dbt.model"] == "x"
+    assert create(table, {"owner": "me", "dbt.model": "x"}).settings.properties["dbt.model"] == "x"
 
 
 def test_unknown_properties_that_a_table_has_already_stay(table: DeltaTable, tmp_path: Path) -> None:
@@ -220,8 +222,8 @@ def test_unknown_properties_that_a_table_has_already_stay(table: DeltaTable, tmp
     commit.write_text(commit.read_text().replace('"configuration":{', '"configuration":{"delta.newThing":"1",'))
     delete_checksums(tmp_path)
     table = DeltaTable(Storage(str(tmp_path)), "s.t")
-    kept = dict(table.snapshot().properties)
-    assert alter(table, properties={**kept, "owner": "me"}).properties == {**kept, "owner": "me"}
+    kept = dict(table.snapshot().settings.properties)
+    assert alter(table, properties={**kept, "owner": "me"}).settings.properties == {**kept, "owner": "me"}
     with pytest.raises(ConfigurationError, match="delta.otherThing"):
         alter(table, properties={**kept, "delta.otherThing": "1"})
 
@@ -347,12 +349,12 @@ def test_a_replacement_keeps_the_protocol_and_forgets_the_properties(table: Delt
     definition = TableDefinition(ID_NAME, (), {"rowmerge.write.mode": "copy-on-write"}, None)
     committed(table.commit(before, Change("CREATE OR REPLACE TABLE", definition=definition, replace=True)))
     after = table.snapshot()
-    assert after.properties == {"rowmerge.write.mode": "copy-on-write"}
+    assert after.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
     assert after.protocol == before.protocol
-    assert not after.can_mark_deleted
+    assert not after.shape.supports_merge_on_read
 
 
 def test_a_codec_that_not_every_reader_has_is_refused(table: DeltaTable) -> None:
     with pytest.raises(ConfigurationError, match="delta.parquet.compression.codec is 'brotli'. Set it to one of zstd, snappy"):
         create(table, {"delta.parquet.compression.codec": "brotli"})
-    assert create(table, {"delta.parquet.compression.codec": "Uncompressed"}).parquet.codec == "none"
+    assert create(table, {"delta.parquet.compression.codec": "Uncompressed"}).settings.parquet.codec == "none"

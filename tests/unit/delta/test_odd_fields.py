@@ -78,7 +78,7 @@ def use(lake: Lake) -> None:
     table = lake.table
     snapshot = table.snapshot()
     files = snapshot.files(snapshot.schema.names)
-    assert snapshot.stored_schema is not None and snapshot.rules is not None and snapshot.clustered_by is not None
+    assert snapshot.shape.stored_schema is not None and snapshot.shape.rules is not None and snapshot.clustering_columns is not None
     assert len(table.history()) == 14
     snapshot.check_writable()
     committed(lake.append([999]))

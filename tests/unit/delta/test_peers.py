@@ -14,10 +14,11 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.change import Change
+from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
-from rowmerge.table.snapshot import Change, FileChanges, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
 from tests.unit.delta.small_tables import Lake, committed, live_rows
 
@@ -251,7 +252,7 @@ def test_we_go_on_writing_to_a_table_of_delta_rs(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path), rows(1, 2, 3))
     lake = Lake(tmp_path)
     snapshot = lake.table.snapshot()
-    assert not snapshot.can_mark_deleted
+    assert not snapshot.shape.supports_merge_on_read
     (path,) = snapshot.files()["path"].to_pylist()
     committed(lake.commit("DELETE", removed=(path,), added=(lake.file([1, 3]),)))
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == [(1, "n1"), (3, "n3")] == rows_of(read_with_duckdb(str(tmp_path), "id"))
@@ -263,7 +264,7 @@ def test_a_foreign_table_gets_deletion_vectors_when_it_is_asked_for_merge_on_rea
     change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"rowmerge.write.mode": "merge-on-read"}))
     committed(lake.table.commit(lake.table.snapshot(), change))
     snapshot = lake.table.snapshot()
-    assert snapshot.can_mark_deleted
+    assert snapshot.shape.supports_merge_on_read
     (path,) = snapshot.files()["path"].to_pylist()
     committed(lake.commit("DELETE", deleted={path: Positions([1])}))
     assert lake.ids() == [1, 3]

@@ -13,8 +13,9 @@ from rowmerge.delta.metadata.row_tracking import DOMAIN, high_water_mark
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
 from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Change, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.unit.delta.small_tables import Lake, committed
 
 SUPPORTED = {"delta.feature.rowTracking": "supported"}
@@ -91,7 +92,7 @@ def test_a_replaced_table_goes_on_counting(lake: Lake) -> None:
 
 def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2])))
-    kept = lake.table.snapshot().properties
+    kept = lake.table.snapshot().settings.properties
     committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=TableDefinition(properties={**kept, **SUPPORTED}))))
     committed(lake.append([3]))
     assert ranges(lake.table.snapshot()) == [(0, 2), (None, None)]
@@ -110,9 +111,9 @@ def test_suspended_tracking_gives_no_ids(lake: Lake) -> None:
 def test_enabled_tracking_names_its_hidden_columns_and_keeps_rows_where_they_are(lake: Lake) -> None:
     committed(lake.create(lake.file([1]), properties={"delta.enableRowTracking": "true"}))
     snapshot = lake.table.snapshot()
-    names = [value for name, value in snapshot.properties.items() if name.startswith("delta.rowTracking.materialized")]
+    names = [value for name, value in snapshot.settings.properties.items() if name.startswith("delta.rowTracking.materialized")]
     assert len(set(names)) == 2
-    assert snapshot.rows_stay_for == "rowTracking"
+    assert snapshot.shape.rewrite_blocker == "rowTracking"
     assert actions(lake, 0, "commitInfo")[0]["tags"] == {"delta.rowTracking.preserved": "true"}
 
 

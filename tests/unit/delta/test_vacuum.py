@@ -15,8 +15,8 @@ from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.errors import LiveFileProtected, PlanError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
+from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Vacuumed, VacuumOptions
 from tests.unit.delta.small_tables import Lake, committed
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)

@@ -29,10 +29,12 @@ from rowmerge.iceberg.snapshots.live_files import scope_of
 from rowmerge.parquet.data_files import PartitionedWriter
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change, Committed, Conflicted, Reads
 from rowmerge.table.commit import commit
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
-from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, TableDefinition
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
 from tests.unit.delta import conflict_matrix as delta
 from tests.unit.delta.conflict_matrix import FILES, LOSER, RELATIONS, SCHEMA, Command, Ending, Rows, file_of
 from tests.unit.delta.small_tables import committed, live_rows
@@ -82,7 +84,7 @@ class Race(delta.Race):
 
 
 def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:
-    writer = PartitionedWriter(write_spec(snapshot))
+    writer = PartitionedWriter(write_spec(snapshot.shape))
     columns = {"id": pa.array(ids, pa.int64()), "who": pa.array([who] * len(ids)), "p": pa.array([partition] * len(ids))}
     writer.write(pa.table(columns))
     (file,) = writer.close()

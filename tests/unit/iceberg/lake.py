@@ -21,8 +21,9 @@ from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change, Reads
 from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.snapshot import Change, Reads, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Change, Conflicted, FileMask, Outcome, Reads, Snapshot
+from rowmerge.table.change import Change, Conflicted, Outcome, Reads
+from rowmerge.table.files import FileChanges, FileMask, Positions
+from rowmerge.table.snapshot import Snapshot
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake
 

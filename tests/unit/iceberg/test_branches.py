@@ -8,9 +8,9 @@ import pytest
 
 from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
 from rowmerge.plan.pruning import everything
+from rowmerge.table.change import Change, Committed
 from rowmerge.table.files import FileChanges
-from rowmerge.table.maintenance import SnapshotReference
-from rowmerge.table.snapshot import Change, Committed
+from rowmerge.table.table import SnapshotReference
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import live_rows
 from tests.unit.iceberg.lake import Lake
@@ -24,16 +24,16 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     made = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
     made.create()
     made.append(range(10))
-    made.table.upkeep.set_reference(SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False)
+    made.table.branches.set(SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False)
     return made
 
 
 def ids(lake: Lake, branch: str = "side") -> list[int]:
-    return sorted(live_rows(lake.table.at(branch))["id"].to_pylist())
+    return sorted(live_rows(lake.table.branches.snapshot(branch))["id"].to_pylist())
 
 
 def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
-    side = lake.table.branch("side")
+    side = lake.table.branches.table("side")
     base, main = side.snapshot(), lake.table.snapshot()
     assert isinstance(lake.table.commit(main, deleting(lake, main, 1)), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 1, 2)), Committed)
@@ -43,7 +43,7 @@ def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
 
 
 def test_commits_to_one_branch_are_judged_by_its_snapshots(lake: Lake) -> None:
-    side = lake.table.branch("side")
+    side = lake.table.branches.table("side")
     base = side.snapshot()
     assert isinstance(side.commit(base, Change("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 4)), Committed)
@@ -53,27 +53,28 @@ def test_commits_to_one_branch_are_judged_by_its_snapshots(lake: Lake) -> None:
 
 
 def test_a_branch_that_was_dropped_or_made_anew_meanwhile_is_a_conflict(lake: Lake) -> None:
-    side = lake.table.branch("side")
+    side = lake.table.branches.table("side")
     base = side.snapshot()
     lake.append([50])
-    lake.table.upkeep.set_reference(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
+    lake.table.branches.set(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
     assert isinstance(side.commit(base, Change("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert ids(lake) == [*range(10), 20, 50, 60]
-    lake.table.upkeep.drop_reference("side", tag=False, if_exists=False)
+    lake.table.branches.drop("side", tag=False, if_exists=False)
     assert conflict(side.commit(base, Change("WRITE", files=FileChanges(written(base, [21]))))) is MetadataChanged
     with pytest.raises(VersionNotFound, match="has no branch or tag side"):
         side.snapshot()
 
 
 def test_a_branch_is_forwarded_to_what_comes_from_it_alone(lake: Lake) -> None:
-    side, upkeep = lake.table.branch("side"), lake.table.upkeep
+    branches = lake.table.branches
+    side = branches.table("side")
     base = side.snapshot()
     assert isinstance(side.commit(base, deleting(lake, base, 1)), Committed)
-    assert upkeep.fast_forward("main", "side") == (base.version, side.snapshot().version)
-    assert upkeep.fast_forward("main", "side") == (side.snapshot().version, side.snapshot().version)
+    assert branches.fast_forward("main", "side") == (base.version, side.snapshot().version)
+    assert branches.fast_forward("main", "side") == (side.snapshot().version, side.snapshot().version)
     assert lake.ids() == ids(lake) == [0, *range(2, 10)]
     lake.append([70])
     with pytest.raises(PlanError, match="has snapshots that side does not come from"):
-        upkeep.fast_forward("main", "side")
-    assert upkeep.fast_forward("new", "main") == (None, lake.table.snapshot().version)
+        branches.fast_forward("main", "side")
+    assert branches.fast_forward("new", "main") == (None, lake.table.snapshot().version)
     assert ids(lake, "new") == [0, *range(2, 10), 70]

@@ -9,9 +9,11 @@ import pytest
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
 from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
+from rowmerge.table.change import Change
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, TableDefinition, VacuumOptions
+from rowmerge.table.shape import TableDefinition
 from tests.readers import read_with_pyiceberg
 from tests.unit.iceberg.lake import Lake
 

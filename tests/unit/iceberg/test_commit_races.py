@@ -23,9 +23,10 @@ from rowmerge.iceberg.maintenance.dropping import drop_table
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.plan.pruning import everything
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change, Committed, Reads
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identities
-from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes
 from tests.unit.iceberg.lake import Lake

@@ -12,7 +12,7 @@ from rowmerge.errors import LiveFileProtected
 from rowmerge.iceberg.maintenance import vacuum
 from rowmerge.iceberg.maintenance.reachable import FileKind
 from rowmerge.table.files import AddedFile
-from rowmerge.table.snapshot import VacuumOptions
+from rowmerge.table.maintenance import VacuumOptions
 from tests.unit.iceberg.lake import Lake
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)

@@ -13,8 +13,9 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.manifests.content import Content
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.parsing import parse_metadata
+from rowmerge.table.change import Change, Committed, Reads
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition
+from rowmerge.table.shape import TableDefinition
 from tests.readers import read_lineage_with_duckdb, read_with_pyiceberg
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake
@@ -79,7 +80,7 @@ def test_a_vector_stands_for_the_delete_files_of_before_shared_ones_too(tmp_path
     lake.delete(2)
     assert deletes(lake) == [("PARQUET", 2), ("PUFFIN", 3)]
     assert lake.ids() == read_with_pyiceberg(str(lake.folder), "id")["id"].to_pylist() == [3, 10, 12, 13]
-    assert lake.table.upkeep.rewrite_position_deletes().added == 1
+    assert lake.table.maintenance.rewrite_position_deletes().added == 1
     assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 3)]
     assert lake.ids() == [3, 10, 12, 13]
 
@@ -104,7 +105,7 @@ def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> N
     else:
         lake.append([20])
         lake.remove(10)
-        assert lake.table.upkeep.rewrite_manifests().added == 1
+        assert lake.table.maintenance.rewrite_manifests().added == 1
     found = row_ids(lake)
     assert {id_: row for id_, row in found.items() if id_ < 10} == {id_: row for id_, row in before.items() if id_ < 10}
     assert found[20] not in before.values() and len(found) == 4

@@ -88,8 +88,8 @@ def read_everything(folder: Path) -> list[int]:
 def read_metadata(table: IcebergTable) -> IcebergSnapshot:
     """The newest version, after everything that reads metadata was called."""
     snapshot = table.snapshot()
-    assert snapshot.stored_schema is not None and snapshot.rules is not None
-    assert snapshot.partitioning is not None and snapshot.ordering is not None and snapshot.partition_columns is not None
+    assert snapshot.shape.stored_schema is not None and snapshot.shape.rules is not None
+    assert snapshot.shape.partitioning is not None and snapshot.shape.ordering is not None and snapshot.partition_columns is not None
     files = snapshot.files(snapshot.schema.names)
     assert len(snapshot.row_origins(files["path"].to_pylist())) == files.num_rows
     assert len(table.history()) >= 0

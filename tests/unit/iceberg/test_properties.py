@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.metadata.properties import check_properties, distribution_of, parquet_settings
-from rowmerge.table.codecs import ParquetSettings
+from rowmerge.iceberg.metadata.properties import IcebergSettings, check_properties
 from rowmerge.table.partitioning import Distribution
+from rowmerge.table.settings import ParquetSettings
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from rowmerge.table.partitioning import Distribution
 )
 def test_each_operation_has_a_distribution_of_its_own(properties: dict[str, str], merge: str | None, update: str, delete: str) -> None:
     check_properties(properties)
-    found = [distribution_of(properties, operation) for operation in ("MERGE", "UPDATE", "DELETE")]
+    found = [IcebergSettings(properties).operation_distribution(operation) for operation in ("MERGE", "UPDATE", "DELETE")]
     assert found == [None if value is None else Distribution(value) for value in (merge, update, delete)]
 
 
@@ -37,7 +37,7 @@ def test_each_operation_has_a_distribution_of_its_own(properties: dict[str, str]
 )
 def test_parquet_is_written_as_the_table_says(properties: dict[str, str], settings: ParquetSettings) -> None:
     check_properties(properties)
-    assert parquet_settings(properties) == settings
+    assert IcebergSettings(properties).parquet == settings
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,9 @@ from pyiceberg.table import Table as TheirTable
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
 from rowmerge.plan.pruning import everything
+from rowmerge.table.change import Change, Committed
 from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Change, Committed, Snapshot
+from rowmerge.table.snapshot import Snapshot
 from tests.unit.changes.operations import NOW, written
 from tests.unit.iceberg.lake import Lake
 from tests.unit.iceberg.races import conflict, deleting, keeping_out

@@ -12,10 +12,11 @@ from pyiceberg.transforms import IdentityTransform
 
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg.catalogs import catalog_operations
+from rowmerge.table.change import Change, Committed, Unknown
 from rowmerge.table.files import FileChanges
-from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import Change, Committed, TableDefinition, Unknown
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.table import SnapshotReference
 from tests.rest_catalog import Answer, serving
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake
@@ -136,7 +137,7 @@ def test_what_nobody_can_tell_is_said_and_no_file_goes(server: Server, lake: Lak
 def test_a_definition_whose_answer_nobody_knows_is_said_to_be_unknown(server: Server, lake: Lake) -> None:
     server.acts = [failing(504)] * 3
     with pytest.raises(CommitStateUnknown, match="told by the test"):
-        lake.table.upkeep.set_reference(SnapshotReference("kept", tag=True), create=True, replace=False, if_not_exists=False)
+        lake.table.branches.set(SnapshotReference("kept", tag=True), create=True, replace=False, if_not_exists=False)
 
 
 def test_after_a_lost_answer_a_commit_of_others_is_a_conflict(server: Server, lake: Lake) -> None:
@@ -175,7 +176,7 @@ def test_while_a_lost_request_may_still_arrive_no_file_of_it_goes(server: Server
     base = lake.table.snapshot()
     server.acts = [delayed, arriving]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
-    assert lake.ids() == WITHOUT_3 and lake.table.snapshot().properties["owner"] == "them"
+    assert lake.ids() == WITHOUT_3 and lake.table.snapshot().settings.properties["owner"] == "them"
 
 
 @pytest.mark.parametrize("status", [403, 404, 422])
@@ -265,7 +266,7 @@ def test_properties_that_change_at_the_instant_of_the_commit_stand_with_it(serve
 
     server.acts = [first_theirs]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
-    assert lake.ids() == WITHOUT_3 and lake.table.snapshot().properties["owner"] == "them"
+    assert lake.ids() == WITHOUT_3 and lake.table.snapshot().settings.properties["owner"] == "them"
 
 
 @pytest.mark.parametrize("winner", ["schema", "partitioning", "order", "rows"])

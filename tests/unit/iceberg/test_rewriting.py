@@ -11,9 +11,9 @@ from rowmerge.errors import CommitConflict
 from rowmerge.execution.compaction import optimize
 from rowmerge.iceberg.manifests.content import Content, Entry
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
+from rowmerge.table.change import Change, Conflicted, Reads
 from rowmerge.table.files import FileChanges
 from rowmerge.table.maintenance import RewrittenManifests
-from rowmerge.table.snapshot import Change, Conflicted, Reads
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.unit.changes.operations import NO_SPARK, written
 from tests.unit.delta.small_tables import committed
@@ -57,7 +57,7 @@ def everybody_reads(lake: Lake) -> list[int]:
 
 def test_many_manifests_become_one_and_the_files_keep_their_age(lake: Lake) -> None:
     before = {entry.file.path: entry for entry in live(lake).data}
-    assert lake.table.upkeep.rewrite_manifests() == RewrittenManifests(3, 1)
+    assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(3, 1)
     (manifest,) = live(lake).manifests
     after = {entry.file.path: entry for entry in live(lake).data}
     assert {path: (entry.sequence_number, entry.file_sequence_number) for path, entry in after.items()} == {
@@ -69,22 +69,22 @@ def test_many_manifests_become_one_and_the_files_keep_their_age(lake: Lake) -> N
 
 
 def test_where_one_manifest_is_enough_nothing_is_committed(lake: Lake) -> None:
-    lake.table.upkeep.rewrite_manifests()
+    lake.table.maintenance.rewrite_manifests()
     snapshots, files = lake.snapshots, lake.on_disk()
-    assert lake.table.upkeep.rewrite_manifests() == RewrittenManifests()
+    assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests()
     assert (lake.snapshots, lake.on_disk()) == (snapshots, files)
 
 
 def test_manifests_of_deletes_are_put_together_too(lake: Lake) -> None:
     for id_ in (0, 10, 20):
         lake.delete(id_)
-    assert lake.table.upkeep.rewrite_manifests() == RewrittenManifests(6, 2)
+    assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(6, 2)
     assert everybody_reads(lake) == [1, 2, 11, 12, 21, 22]
 
 
 def test_an_append_that_comes_between_is_not_lost(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     overtake(lake, monkeypatch, lambda other: other.append([90]))
-    assert lake.table.upkeep.rewrite_manifests() == RewrittenManifests(4, 1)
+    assert lake.table.maintenance.rewrite_manifests() == RewrittenManifests(4, 1)
     assert everybody_reads(lake) == [0, 1, 2, 10, 11, 12, 20, 21, 22, 90]
     assert len([path for path in lake.on_disk("metadata") if path.endswith("-m0.avro")]) == 5, "what the lost attempt wrote is gone"
 
@@ -96,7 +96,7 @@ def test_deletes_that_files_share_become_one_file_for_each(lake: Lake) -> None:
     lake.delete(0)
     lake.add_deletes(lake.shared_deletes(1, 11), lake.shared_deletes(2, 12))
     data = live(lake).data
-    done = lake.table.upkeep.rewrite_position_deletes()
+    done = lake.table.maintenance.rewrite_position_deletes()
     assert (done.rewritten, done.added) == (3, 2)
     assert min(done.rewritten_bytes, done.added_bytes) > 0
     assert live(lake).data == data
@@ -104,13 +104,13 @@ def test_deletes_that_files_share_become_one_file_for_each(lake: Lake) -> None:
     assert (told(lake)["operation"], told(lake)["total-delete-files"], told(lake)["total-position-deletes"]) == ("replace", "2", "5")
     assert everybody_reads(lake) == [10, 20, 21, 22]
     again = lake.table.snapshot().version
-    assert lake.table.upkeep.rewrite_position_deletes().rewritten == 0
+    assert lake.table.maintenance.rewrite_position_deletes().rewritten == 0
     assert lake.table.snapshot().version == again
 
 
 def test_a_file_of_which_every_row_is_deleted_stays_marked(lake: Lake) -> None:
     lake.add_deletes(lake.shared_deletes(0, 1, 2), lake.shared_deletes(2, 11))
-    assert lake.table.upkeep.rewrite_position_deletes().added == 2
+    assert lake.table.maintenance.rewrite_position_deletes().added == 2
     assert (len(lake.paths), everybody_reads(lake)) == (3, [10, 12, 20, 21, 22])
 
 
@@ -118,21 +118,21 @@ def test_deletes_of_files_that_are_gone_leave(lake: Lake) -> None:
     shared = lake.shared_deletes(0, 1, 2)
     lake.remove(0)
     lake.add_deletes(shared)
-    done = lake.table.upkeep.rewrite_position_deletes()
+    done = lake.table.maintenance.rewrite_position_deletes()
     assert (done.rewritten, done.added, deletes(lake)) == (1, 0, [])
     assert everybody_reads(lake) == [10, 11, 12, 20, 21, 22]
 
 
 def test_equality_deletes_stay_as_they_are(lake: Lake) -> None:
     lake.add_deletes(lake.equality_deletes(11), lake.shared_deletes(0, 1))
-    lake.table.upkeep.rewrite_position_deletes()
+    lake.table.maintenance.rewrite_position_deletes()
     assert sorted(entry.file.content for entry in deletes(lake)) == [Content.POSITION_DELETES, Content.EQUALITY_DELETES]
 
 
 def test_rows_that_are_deleted_meanwhile_stay_deleted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.add_deletes(lake.shared_deletes(0, 10))
     overtake(lake, monkeypatch, lambda other: other.delete(1, 20))
-    lake.table.upkeep.rewrite_position_deletes()
+    lake.table.maintenance.rewrite_position_deletes()
     assert everybody_reads(lake) == [2, 11, 12, 21, 22]
     assert len(deletes(lake)) == 3
 
@@ -202,7 +202,7 @@ def test_what_the_main_branch_says_of_its_snapshots_stays(lake: Lake) -> None:
     newest = lake.snapshots[-1]
     lake.update(SetSnapshotRefUpdate(ref_name="main", type="branch", snapshot_id=newest, min_snapshots_to_keep=7))
     lake.append([30])
-    lake.table.upkeep.rewrite_manifests()
+    lake.table.maintenance.rewrite_manifests()
     assert lake.current.metadata.refs["main"].min_snapshots_to_keep == 7
 
 

@@ -24,8 +24,7 @@ from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile
-from rowmerge.table.maintenance import Expired, ExpiryOptions
-from rowmerge.table.snapshot import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
 from tests.readers import read_with_pyiceberg
 from tests.unit.iceberg.lake import DAY, Lake, needed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.session.partitioning import change_of, partition_field, partitioning, write_order
 from rowmerge.sql import parse, parse_partition_field
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
-from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.snapshot import TableDefinition, TableShape
+from rowmerge.table.settings import TableSettings
+from rowmerge.table.shape import TableDefinition, TableShape
 
 COLUMNS = Struct(
     (
@@ -32,9 +33,10 @@ def fields(*texts: str) -> tuple[PartitionField, ...]:
 def altered(text: str, *texts: str) -> TableDefinition:
     """What `ALTER TABLE t …` makes of a table that is partitioned by these texts."""
     command: Any = parse(f"alter table t {text}")
-    shape: Any = TableShape("w.t", "", "", COLUMNS, (), fields(*texts), True, COLUMNS, True, Rules())
+    shape = TableShape("w.t", "", "", COLUMNS, COLUMNS, True, fields(*texts), True, TableSettings())
+    snapshot: Any = SimpleNamespace(name=shape.name, schema=shape.schema, shape=shape)
     _, definition = write_order(command) if text.startswith("write") else change_of(command)
-    return definition(shape)
+    return definition(snapshot)
 
 
 def told(definition: TableDefinition) -> list[str]:

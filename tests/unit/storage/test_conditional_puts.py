@@ -12,8 +12,11 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import ConditionalPutsUnsupported, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed, Outcome, Unknown
 from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.snapshot import Change, Committed, Outcome, Snapshot, Table, TableDefinition, Unknown
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 from tests.faulty_s3 import Fault, FaultyS3, Request, needs_moto
 from tests.unit.delta.small_tables import ID_NAME
 

@@ -21,9 +21,12 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage import disk
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Durability, Put, Storage
+from rowmerge.table.change import Change, Unknown
 from rowmerge.table.files import FileChanges
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.partitioning import identities
-from rowmerge.table.snapshot import Change, Table, TableDefinition, Unknown, VacuumOptions
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.table import Table
 from tests.disk_calls import DiskCalls, assert_durable, named_files, newest_commit
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.unit.changes.operations import NOW, OPERATIONS, append, rows, written

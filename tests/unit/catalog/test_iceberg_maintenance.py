@@ -16,9 +16,10 @@ from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Reads
 from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.maintenance import ExpiryOptions
-from rowmerge.table.snapshot import Change, Reads, TableDefinition, VacuumOptions
+from rowmerge.table.maintenance import ExpiryOptions, VacuumOptions
+from rowmerge.table.shape import TableDefinition
 from tests.rest_catalog import serving
 from tests.unit.changes.operations import NO_SPARK, written
 from tests.unit.delta.small_tables import ID_NAME, committed
@@ -54,23 +55,23 @@ def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tm
         change(added=written(table.snapshot(), range(first, first + 3)))
     paths = table.snapshot().files()["path"].to_pylist()
     second = change(deleted={path: Positions([1]) for path in paths})
-    upkeep = table.upkeep
-    assert upkeep is not None
-    assert upkeep.rewrite_manifests().added == 1
-    assert upkeep.rewrite_position_deletes().rewritten == 0
+    maintenance = table.maintenance
+    assert maintenance is not None
+    assert maintenance.rewrite_manifests().added == 1
+    assert maintenance.rewrite_position_deletes().rewritten == 0
     theirs().manage_snapshots().create_tag(second, "kept").commit()
     optimize(NO_SPARK, table, None)
     assert read() == [0, 2, 10, 12, 20, 22]
     restore(table, {}, version=second, timestamp=None)
     assert read() == [0, 2, 10, 12, 20, 22]
     time.sleep(0.005)
-    done = upkeep.expire(ExpiryOptions(older_than=time.time_ns() // 1_000_000))
+    done = maintenance.expire(ExpiryOptions(older_than=time.time_ns() // 1_000_000))
     assert (done.data_files, done.manifest_lists) == (1, 5), "what was written together; of three appends and two rewritings"
     assert {snapshot.snapshot_id for snapshot in theirs().snapshots()} == {second}
     storage = Storage(table.location)
     storage.put("data/left.parquet", b"left over")
     time.sleep(0.005)
-    (path,) = upkeep.remove_orphan_files(time.time_ns() // 1_000_000, dry_run=True)
+    (path,) = maintenance.remove_orphan_files(time.time_ns() // 1_000_000, dry_run=True)
     assert path.endswith("/data/left.parquet")
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     root = f"{file_key(table.location)}/"

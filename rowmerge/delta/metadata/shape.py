@@ -1,0 +1,41 @@
+"""The shape of a Delta table, from its protocol and metadata."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rowmerge.delta.metadata.actions import Metadata, Protocol
+from rowmerge.delta.metadata.features import is_on, keeps_change_rows
+from rowmerge.delta.metadata.properties import DELETION_VECTORS, DeltaSettings
+from rowmerge.delta.metadata.row_tracking import FEATURE, keeps_ids
+from rowmerge.delta.metadata.rules import rules_of
+from rowmerge.delta.metadata.widening import is_wider, widens
+from rowmerge.table.partitioning import identities
+from rowmerge.table.schema import DataType
+from rowmerge.table.shape import TableShape
+
+CHANGE_ROWS = "_change_data"
+
+
+def table_shape(name: str, location: str, protocol: Protocol, metadata: Metadata) -> TableShape:
+    """Return the shape of the table `name` at a location with this protocol and metadata."""
+    return TableShape(
+        name=name,
+        location=location,
+        data_location=location,
+        schema=metadata.schema,
+        stored_schema=metadata.stored_schema,
+        by_field_id=metadata.mapping_mode == "id",
+        partitioning=identities(metadata.partition_columns),
+        partition_values_in_files=False,
+        settings=DeltaSettings(metadata.configuration),
+        change_data_location=f"{location}/{CHANGE_ROWS}" if keeps_change_rows(protocol, metadata) else None,
+        rewrite_blocker=FEATURE if keeps_ids(protocol, metadata) else None,
+        supports_merge_on_read=protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS),
+        can_widen=partial(_can_widen, metadata),
+        parse_rules=partial(rules_of, name, protocol, metadata),
+    )
+
+
+def _can_widen(metadata: Metadata, old: DataType, new: DataType) -> bool:
+    return widens(metadata) and is_wider(new, old)

@@ -1,0 +1,157 @@
+"""Typed values of a table's properties, each parsed when it is first needed."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.table.partitioning import Distribution
+
+WRITE_MODE = "rowmerge.write.mode"
+SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
+RETRIES = "rowmerge.commit.retry.num-retries"
+MIN_WAIT = "rowmerge.commit.retry.min-wait-ms"
+MAX_WAIT = "rowmerge.commit.retry.max-wait-ms"
+OWN_PROPERTIES = frozenset({WRITE_MODE, SCHEMA_EVOLUTION, RETRIES, MIN_WAIT, MAX_WAIT})
+"""The properties that tables of every format have."""
+
+_CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz4_raw": "lz4", "uncompressed": "none", "none": "none"}
+
+
+class WriteMode(Enum):
+    """How deleted rows leave a file; the values of the table property `rowmerge.write.mode`."""
+
+    COPY_ON_WRITE = "copy-on-write"
+    MERGE_ON_READ = "merge-on-read"
+    AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class ParquetSettings:
+    """How data files are compressed and divided; None for a setting that the table does not have.
+
+    `codec`: `zstd`, `snappy`, `gzip`, `lz4`, `none`; `level`: of zstd and gzip; `row_group_size`: in bytes.
+    """
+
+    codec: str | None = None
+    level: int | None = None
+    row_group_size: int | None = None
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Exponential back-off with jitter. The defaults hold for properties that the table does not have; waits are in milliseconds."""
+
+    retries: int = 10
+    min_wait: int = 50
+    max_wait: int = 5_000
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
+        """From a table's properties, named after Iceberg's `commit.retry.*`. Raises ConfigurationError."""
+        return cls(
+            whole_number(properties, RETRIES, cls.retries),
+            whole_number(properties, MIN_WAIT, cls.min_wait),
+            whole_number(properties, MAX_WAIT, cls.max_wait),
+        )
+
+    def wait(self, lost: int) -> float:
+        """Seconds to wait after so many lost races: doubled each time, and at random between half of that and all."""
+        longest: int = min(self.max_wait, self.min_wait * 2 ** min(lost - 1, 30))
+        return random.uniform(0.5, 1.0) * longest / 1000
+
+
+@dataclass(frozen=True)
+class TableSettings:
+    """The settings of one version of a table. A format overrides those that it keeps under property names of its own.
+
+    Each member raises ConfigurationError for an invalid value, so an invalid value fails only the statements that need the setting.
+    `operation` is `MERGE`, `UPDATE`, `DELETE`, or for all other statements `WRITE`.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def write_mode(self, operation: str) -> WriteMode:
+        """Return how an operation removes rows from files."""
+        return parse_write_mode(self.properties, WRITE_MODE)
+
+    def isolation_level(self, operation: str) -> str:
+        """Return the format's name of the isolation level of an operation."""
+        return "Serializable"
+
+    def distribution(self, *, is_ordered: bool) -> Distribution:
+        """Return how new rows are distributed to tasks before they are written. `is_ordered`: the table has a sort order."""
+        return Distribution.HASH
+
+    def operation_distribution(self, operation: str) -> Distribution | None:
+        """Return how rows of MERGE, UPDATE or DELETE are distributed, None to distribute them as new rows."""
+        return None
+
+    @cached_property
+    def retry_policy(self) -> RetryPolicy:
+        """How often and how late a statement runs again after a commit conflict."""
+        return RetryPolicy.of(self.properties)
+
+    @cached_property
+    def evolves_schema(self) -> bool:
+        """Whether every MERGE and INSERT may add columns to the table."""
+        value = self.properties.get(SCHEMA_EVOLUTION, "false").strip().lower()
+        if value not in ("true", "false"):
+            raise ConfigurationError(f"The table property {SCHEMA_EVOLUTION} is {value!r}. Set it to true or false.")
+        return value == "true"
+
+    @cached_property
+    def target_file_size(self) -> int | None:
+        """The size of new data files in bytes, None if the table has no such property."""
+        return None
+
+    @cached_property
+    def parquet(self) -> ParquetSettings:
+        """How new data files are compressed and divided into row groups."""
+        return ParquetSettings()
+
+    def check(self) -> None:
+        """Raise ConfigurationError for the first setting whose value is invalid."""
+        for operation in ("MERGE", "UPDATE", "DELETE", "WRITE"):
+            self.write_mode(operation)
+            self.isolation_level(operation)
+        self.distribution(is_ordered=False)
+        for operation in ("MERGE", "UPDATE", "DELETE"):
+            self.operation_distribution(operation)
+        _ = (self.evolves_schema, self.target_file_size, self.parquet, self.retry_policy)
+
+
+def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMode = WriteMode.AUTO) -> WriteMode:
+    """Return the write mode that the property `name` sets. Raises ConfigurationError."""
+    try:
+        return WriteMode(properties.get(name, default.value).strip().lower())
+    except ValueError as error:
+        modes = ", ".join(mode.value for mode in WriteMode)
+        raise ConfigurationError(f"The table property {name} is {properties[name]!r}. Set it to one of {modes}.") from error
+
+
+def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
+    """Return the codec that the property `name` sets, as Arrow's Parquet writer calls it; None if the table does not have the property.
+
+    Raises ConfigurationError, also for codecs that not every reader of Parquet has.
+    """
+    value = properties.get(name)
+    if value is None:
+        return None
+    codec = _CODECS.get(value.strip().lower())
+    if codec is None:
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to one of zstd, snappy, gzip, lz4 and uncompressed.")
+    return codec
+
+
+def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
+    """Return the value of a property that is a whole number. Raises ConfigurationError."""
+    value = properties.get(name, str(default))
+    if not re.fullmatch(r"\s*\d+\s*", value):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number, 0 or more.")
+    return int(value)

@@ -1,0 +1,73 @@
+"""The definition of a table: what a statement asks for, and what readers and writers of data files need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from rowmerge.table.files import Lineage
+from rowmerge.table.partitioning import Distribution, PartitionField, SortField
+from rowmerge.table.rules import Rules
+from rowmerge.table.schema import DataType, Struct
+from rowmerge.table.settings import TableSettings
+
+
+@dataclass(frozen=True)
+class TableDefinition:
+    """What a table is apart from its rows. None = keep as it is."""
+
+    schema: Struct | None = None
+    partitioning: tuple[PartitionField, ...] | None = None
+    properties: Mapping[str, str] | None = None
+    description: str | None = None
+    checks: Mapping[str, str] | None = None
+    """CHECK constraints, SQL text by name: all that there are to be."""
+    ordering: tuple[SortField, ...] | None = None
+    distribution: Distribution | None = None
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """Describe the columns, the partitioning and the data files of a table, of a version that exists or that a commit will make.
+
+    `name`: for messages, the catalog's name or the location. `location`, `data_location`: the folders of the table and of its new data
+    files, absolute, not percent-encoded, with their scheme and without a slash at the end (`file:///w/analytics/orders`).
+    `stored_schema`: the columns of `schema` as data files hold them. Names may differ at every level, and fields may have a FIELD_ID.
+    `by_field_id`: readers find columns by FIELD_ID alone, whatever their names in a file are.
+    `partitioning`: the partition fields of new data files. `partition_values_in_files`: data files hold the partition columns too.
+    `row_lineage`: the hidden columns of rows that move to another file, None if rows keep nothing.
+    `change_data_location`: the folder for change data files, None if commits write none.
+    `rewrite_blocker`: the table feature that forbids rows to move to another file, None if rows may move.
+    `supports_merge_on_read`: a commit may mark rows of a file as deleted, by a deletion vector or by a position delete file.
+    `supports_initial_defaults`: a new column may have a default value for the rows that exist already.
+    `can_widen`: whether a column of one type (a leaf) may change to another type while its files stay. Arguments: old type, new type.
+    """
+
+    name: str
+    location: str
+    data_location: str
+    schema: Struct
+    stored_schema: Struct
+    by_field_id: bool
+    partitioning: tuple[PartitionField, ...]
+    partition_values_in_files: bool
+    settings: TableSettings
+    row_lineage: Lineage | None = None
+    change_data_location: str | None = None
+    rewrite_blocker: str | None = None
+    supports_merge_on_read: bool = True
+    supports_initial_defaults: bool = False
+    can_widen: Callable[[DataType, DataType], bool] = lambda old, new: False
+    parse_rules: Callable[[], Rules] = Rules
+    parse_ordering: Callable[[], tuple[SortField, ...]] = tuple
+
+    @cached_property
+    def rules(self) -> Rules:
+        """What every written row must satisfy. Raises UnsupportedTableFeature for an unknown rule. Such a table can still be read."""
+        return self.parse_rules()
+
+    @cached_property
+    def ordering(self) -> tuple[SortField, ...]:
+        """The sort order of rows in new data files. Raises UnsupportedTableFeature for an unknown transform, as `rules` does."""
+        return self.parse_ordering()

@@ -1,0 +1,140 @@
+"""The seam of a format: a table, to open and to commit to, with the features that not every format has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from rowmerge.table.change import Change, Outcome
+from rowmerge.table.change_feed import ChangeFeed
+from rowmerge.table.maintenance import TableMaintenance, Vacuumed, VacuumOptions
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One commit as DESCRIBE HISTORY shows it."""
+
+    version: int
+    timestamp: int
+    operation: str
+    parameters: Mapping[str, str]
+    metrics: Mapping[str, str]
+    read_version: int | None = None
+    isolation_level: str | None = None
+    is_blind_append: bool | None = None
+    engine: str | None = None
+
+
+@dataclass(frozen=True)
+class SnapshotReference:
+    """A branch or a tag. `snapshot_id`: None for the newest snapshot; ages in milliseconds, None for what the table's properties say."""
+
+    name: str
+    tag: bool
+    snapshot_id: int | None = None
+    max_age: int | None = None
+    min_snapshots: int | None = None
+    max_snapshot_age: int | None = None
+
+
+class Branches(Protocol):
+    """The branches and tags of a table. Each change is one commit of the metadata alone.
+
+    Changes raise UnsupportedTableFeature, CommitConflict, CommitStateUnknown, StorageError.
+    """
+
+    def table(self, branch: str) -> Table:
+        """Return the table whose newest snapshot is that of the branch, and whose commits move the branch alone.
+
+        Raises VersionNotFound with near names, PlanError for a tag.
+        """
+
+    def snapshot(self, reference: str) -> Snapshot:
+        """Return the newest version of a branch, with the columns that the table has now, or a tag's version, with its own.
+
+        Raises VersionNotFound with near names.
+        """
+
+    def snapshot_id(self, reference: str) -> int:
+        """Return the id of the snapshot that a branch or tag names. Raises VersionNotFound."""
+
+    def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
+        """Create or replace a branch or a tag. Raises AlreadyExists, VersionNotFound, PlanError for the main branch."""
+
+    def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
+        """Move a branch to the snapshot of another branch or a tag, which must descend from it. Create a branch that does not exist.
+
+        Return the branch's snapshot ids before (None for a new branch) and after. Raises VersionNotFound, PlanError for diverged branches.
+        """
+
+    def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
+        """Drop a branch or a tag. Raises VersionNotFound for an unknown name, PlanError for the main branch and for the other kind."""
+
+
+class Table(Protocol):
+    """A table at a location, opened by its format."""
+
+    @property
+    def name(self) -> str:
+        """For messages: the catalog's name, or the location."""
+
+    @property
+    def location(self) -> str: ...
+
+    @property
+    def branches(self) -> Branches | None:
+        """The branches and tags, None for a format without them."""
+
+    @property
+    def change_feed(self) -> ChangeFeed | None:
+        """The change rows of versions, None for a format that records none."""
+
+    @property
+    def maintenance(self) -> TableMaintenance | None:
+        """The procedures that maintain snapshots and manifests, None for a format without them."""
+
+    def exists(self) -> bool: ...
+
+    def snapshot(self) -> Snapshot:
+        """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
+
+    def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
+        """A version by number, or the newest one committed at or before a time (ms since the epoch). Raises VersionNotFound."""
+
+    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+        """The table as a definition will make it: a new one, or `base` changed, or with `replace` replaced.
+
+        Its schema says how columns are held in files, so what is committed after files were written must be this one. Raises what
+        `create` and `commit` raise of a definition.
+        """
+
+    def creation_version(self) -> int | None:
+        """Return the version that a new table would begin with, None if the table exists. Raises CorruptLog, StorageError.
+
+        Read it before you write data files, and pass it to `create`. In a catalog of Iceberg tables it is 0.
+        """
+
+    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+        """Commit the first version of a table that does not exist. Return Conflicted if others created the table first.
+
+        `version`: what `creation_version` returned before the data files of `change` were written. If others have created and dropped a
+        table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None skips this check.
+        """
+
+    def commit(self, base: Snapshot, change: Change) -> Outcome:
+        """Make `change`, planned on `base`, the table's next version, after others' commits where they do not conflict.
+
+        Raises RowmergeError only when it is certain that nothing was committed: callers then delete the files of the change. `create` too.
+        """
+
+    def version_of_transaction(self, application: str, version: int) -> int | None:
+        """The version of the table that an application's transaction made; None when the history does not reach back to it."""
+
+    def history(self, limit: int | None = None) -> list[HistoryEntry]:
+        """Newest first."""
+
+    def vacuum(self, options: VacuumOptions) -> Vacuumed:
+        """Delete the files that no version within the retention needs. Raises PlanError for a retention that is not safe, StorageError."""
