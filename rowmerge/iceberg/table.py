@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from pyiceberg.schema import Schema
@@ -22,7 +23,7 @@ from rowmerge.iceberg.maintenance.table_maintenance import IcebergMaintenance
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.metadata.definition import changing_updates, new_metadata, replacing_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.refs import MAIN, head_of
+from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, transactions
 from rowmerge.iceberg.metadata.shape import table_shape
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
@@ -113,10 +114,10 @@ class IcebergTable:
 
     def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
-        if isinstance(change.cloned, IcebergSnapshot):
-            metadata = self._cloned_metadata(change.cloned, definition)
-        else:
+        if change.cloned is None:
             metadata = self._new_metadata(definition)
+        else:
+            metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
         return creation(self._operations, self._name, metadata, change, version)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
@@ -135,13 +136,14 @@ class IcebergTable:
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """The snapshot that an application's transaction made."""
-        found = (snapshot for known, snapshot in self.snapshot().transactions(application) if known <= version)
-        return next(found, None)
+        snapshots = (id_ for known, id_ in transactions(self.snapshot().metadata, application) if known <= version)
+        return next(snapshots, None)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """The snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
-        entries = [_history_entry(snapshot) for snapshot in self.snapshot().history()]
-        return entries[:limit]
+        newest = self.snapshot()
+        by_id = {snapshot.snapshot_id: snapshot for snapshot in newest.metadata.snapshots}
+        return [_history_entry(snapshot) for snapshot in islice(ancestors(by_id, newest.version), limit)]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""

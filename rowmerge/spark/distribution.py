@@ -67,6 +67,7 @@ def distributed(
         names.append(column if plain else _KEY.format(len(names)))
         if not plain:
             computed[names[-1]] = _value(table, column, field)
+    are_spread = distribution is not None or gather is Gather.NOT
     keys = [F.col(name) for name in names[:divided]]
     order = [_ordered(F.col(name), field) for name, field in zip(names[divided:], table.ordering, strict=True)]
     rows = rows.withColumns(computed) if computed else rows
@@ -75,12 +76,10 @@ def distributed(
         rows = rows.repartition(parts.files, *keys) if whole else rows.repartitionByRange(parts.files, *keys, *order)
     elif gather in (Gather.ONE_TASK, Gather.DRIVER):
         rows = rows.coalesce(1)
-    else:
-        mode = distribution or table.settings.distribution(is_ordered=bool(order))
-        if mode is Distribution.RANGE and order and (distribution or gather is Gather.NOT):
-            rows = rows.repartitionByRange(*keys, *order)
-        elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
-            rows = rows.hint("rebalance", *keys)
+    elif (mode := distribution or table.settings.distribution(is_ordered=bool(order))) is Distribution.RANGE and order and are_spread:
+        rows = rows.repartitionByRange(*keys, *order)
+    elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
+        rows = rows.hint("rebalance", *keys)
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)
     return rows.drop(*computed) if computed else rows

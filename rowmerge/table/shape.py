@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from rowmerge.table.files import Lineage
@@ -58,9 +58,9 @@ class TableShape:
     rewrite_blocker: str | None = None
     supports_merge_on_read: bool = True
     supports_initial_defaults: bool = False
-    can_widen: Callable[[DataType, DataType], bool] = lambda old, new: False
-    parse_rules: Callable[[], Rules] = Rules
-    parse_ordering: Callable[[], tuple[SortField, ...]] = tuple
+    can_widen: Callable[[DataType, DataType], bool] = field(default=lambda old, new: False, compare=False)
+    parse_rules: Callable[[], Rules] = field(default=Rules, compare=False)
+    parse_ordering: Callable[[], tuple[SortField, ...]] = field(default=tuple, compare=False)
 
     @cached_property
     def rules(self) -> Rules:

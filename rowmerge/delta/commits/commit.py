@@ -34,7 +34,7 @@ from rowmerge.delta.metadata.properties import (
     transaction_retention,
 )
 from rowmerge.delta.metadata.row_tracking import gives_ids, keeps_ids, with_ids
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
@@ -251,7 +251,7 @@ class Commit:
     def _clustering(self, state: State) -> Iterator[Action]:
         """A new table has no clustering, whatever the old one had; a restored one has the one of then, a clone that of the other table."""
         before, like = state.domains.get(_CLUSTERING), self.change.restored or self.change.cloned
-        after = like.state.domains.get(_CLUSTERING) if isinstance(like, DeltaSnapshot) else None
+        after = None if like is None else own_snapshot(like).state.domains.get(_CLUSTERING)
         if before != after:
             yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": after or before, "removed": after is None}}
 
@@ -297,10 +297,11 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
     Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
     now = _now()
-    if isinstance(change.cloned, DeltaSnapshot):
-        protocol, metadata = cloned_table(table, (change.cloned.protocol, change.cloned.metadata), None, definition, now)
-    else:
+    if change.cloned is None:
         protocol, metadata = new_table(table, definition, now)
+    else:
+        source = own_snapshot(change.cloned)
+        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), None, definition, now)
     if dropped >= 0 and is_on(metadata, IN_COMMIT_TIMESTAMPS):
         # The version of the drop has no in-commit timestamp. So the log says from which version on there are some.
         metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(dropped + 1, now)})
@@ -310,13 +311,13 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
     """A commit on a version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
     protocol, metadata, now = base.protocol, base.metadata, _now()
-    if isinstance(change.cloned, DeltaSnapshot):
+    if change.cloned is not None:
         check_writable(table, protocol, metadata)
-        source, definition = (change.cloned.protocol, change.cloned.metadata), change.definition or TableDefinition()
-        protocol, metadata = cloned_table(table, source, (protocol, metadata), definition, now)
-    elif isinstance(change.restored, DeltaSnapshot):
+        source, definition = own_snapshot(change.cloned), change.definition or TableDefinition()
+        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
+    elif change.restored is not None:
         check_writable(table, protocol, metadata)
-        protocol, metadata = restored_table(protocol, metadata, change.restored)
+        protocol, metadata = restored_table(protocol, metadata, own_snapshot(change.restored))
         check_writable(table, protocol, metadata)
     elif change.replace:
         protocol, metadata = replaced_table(table, protocol, metadata, change.definition or TableDefinition())

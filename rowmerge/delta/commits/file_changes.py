@@ -22,7 +22,7 @@ from rowmerge.delta.metadata.actions import Action, Metadata
 from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves, stored_values
 from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
@@ -56,8 +56,8 @@ class FileWriter:
         """
         self._superseded += self._vectors.paths
         self._vectors = VectorFiles({}, ())
-        if isinstance(self._change.restored, DeltaSnapshot):
-            return self._restored(state, self._change.restored)
+        if self._change.restored is not None:
+            return self._restored(state, own_snapshot(self._change.restored))
         partition = self._metadata.schema.select(self._metadata.partition_columns).fields
         actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
         actions += [self._change_rows(file, partition) for file in self._change.files.change_rows]
@@ -70,9 +70,9 @@ class FileWriter:
     def replacement_of(self, state: State) -> list[Action]:
         """What the version after `state` has instead of all of its files, besides `actions`: removals, and what a clone has in common with
         another table. A file that both have stays: one version never adds and removes the same file."""
-        if not isinstance(self._change.cloned, DeltaSnapshot):
+        if self._change.cloned is None:
             return self._removals(state.files) if self._change.replace else []
-        there, wanted = files_by_identity(self._storage.location, state.files), cloned_files(self._change.cloned)
+        there, wanted = files_by_identity(self._storage.location, state.files), cloned_files(own_snapshot(self._change.cloned))
         added = [self._readded(row, row["deletionVector"], self._stats(row)) for key, row in wanted.items() if key not in there]
         return [*added, *(self._removed(row) for key, row in there.items() if key not in wanted)]
 

@@ -66,7 +66,7 @@ class Commit:
 
     @property
     def version(self) -> int:
-        if isinstance(self.change.restored, IcebergSnapshot):
+        if self.change.restored is not None:
             return self.change.restored.version
         if self._makes_snapshot:
             return self.snapshot_id
@@ -154,7 +154,7 @@ class Commit:
 
         def listed(entries: Sequence[Entry]) -> pa.Table:
             files = LiveFiles(self.operations.storage, data=tuple(entries))
-            return list_files(files, entries, base.iceberg_schema, base.schema, base.spec, change.reads.columns)
+            return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), change.reads.columns)
 
         return Ours(
             table=self.table,
@@ -166,7 +166,7 @@ class Commit:
             serializable=everything or definition_alone or base.settings.isolation_level(change.operation) == "serializable",
             listed=listed,
             application=change.transaction[0] if change.transaction else None,
-            moves_within_partitions=not change.data_change and specs <= {base.spec.spec_id},
+            moves_within_partitions=not change.data_change and specs <= {base.metadata.default_spec_id},
         )
 
     # ------------------------------------------------------------------ updates
@@ -200,7 +200,7 @@ class Commit:
 
     def _snapshot_updates(self, head: Current, live: LiveFiles) -> tuple[TableUpdate, ...]:
         change = self.change
-        if isinstance(change.restored, IcebergSnapshot):
+        if change.restored is not None:
             if head.metadata.snapshot_by_id(change.restored.version) is None:
                 raise VersionNotFound(f"The snapshot {change.restored.version} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
             return (branch_at(head.metadata, self.branch, change.restored.version),)

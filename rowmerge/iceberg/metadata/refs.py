@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import SetSnapshotRefUpdate, TableUpdate
+
+from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
 
 MAIN = "main"
 
@@ -38,3 +41,16 @@ def ancestors(by_id: Mapping[int, IcebergVersion], snapshot_id: int | None) -> I
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
         yield snapshot
         snapshot_id = snapshot.parent_snapshot_id
+
+
+def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
+    """Yield (version of the application, snapshot id) of each snapshot that an application made, newest first.
+
+    Snapshots of a table that was replaced or restored since count, too.
+    """
+    for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
+        summary = snapshot.summary
+        properties = {} if summary is None else summary.additional_properties
+        version = properties.get(APPLICATION_VERSION, "")
+        if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,18}", version):
+            yield int(version), snapshot.snapshot_id

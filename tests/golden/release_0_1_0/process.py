@@ -15,16 +15,23 @@ from typing import Any, ClassVar
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import RowmergeError
-from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.change import Change, Conflicted, Outcome, Reads
 from rowmerge.table.files import FileChanges
-from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
-from rowmerge.table.table import Table
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, live_rows
+
+try:
+    from rowmerge.execution.commit import Attempt, commit_with_retry
+    from rowmerge.execution.result import RowChanges, Timings
+    from rowmerge.table.change import Change, Conflicted, Outcome, Reads
+    from rowmerge.table.shape import TableDefinition
+    from rowmerge.table.table import Table
+except ModuleNotFoundError:  # the code of 0.1.0
+    from rowmerge.changes.commit import Attempt, commit_with_retry
+    from rowmerge.changes.result import RowChanges, Timings
+
+    from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Table, TableDefinition
 
 COMMIT = "7d3484c"
 """The commit of release 0.1.0."""

@@ -138,7 +138,7 @@ def _update(race: Race, *updates: object) -> None:
 
 
 def _partition(race: Race) -> tuple[int, tuple[str]]:
-    return race.lake.table.snapshot().spec.spec_id, ("a",)  # type: ignore[attr-defined]
+    return race.lake.table.snapshot().metadata.default_spec_id, ("a",)  # type: ignore[attr-defined]
 
 
 def _drop_and_create(race: Race) -> None:

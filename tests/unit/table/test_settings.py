@@ -1,0 +1,68 @@
+"""Settings are parsed when they are needed: an invalid property stops what needs it and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rowmerge.delta.metadata.properties import DeltaSettings
+from rowmerge.errors import ConfigurationError
+from rowmerge.iceberg.metadata.properties import IcebergSettings
+from rowmerge.table.partitioning import Distribution
+from rowmerge.table.settings import ParquetSettings, RetryPolicy, TableSettings, WriteMode
+
+READS: dict[str, Callable[[TableSettings], Any]] = {
+    "write mode": lambda settings: settings.write_mode("MERGE"),
+    "isolation level": lambda settings: settings.isolation_level("MERGE"),
+    "distribution": lambda settings: settings.distribution(is_ordered=False),
+    "distribution of DELETE": lambda settings: settings.operation_distribution("DELETE"),
+    "retries": lambda settings: settings.retry_policy,
+    "schema evolution": lambda settings: settings.evolves_schema,
+    "file size": lambda settings: settings.target_file_size,
+    "Parquet": lambda settings: settings.parquet,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "setting"),
+    [
+        (DeltaSettings, "rowmerge.write.mode", "write mode"),
+        (DeltaSettings, "delta.isolationLevel", "isolation level"),
+        (DeltaSettings, "rowmerge.commit.retry.num-retries", "retries"),
+        (DeltaSettings, "rowmerge.write.schema-evolution", "schema evolution"),
+        (DeltaSettings, "delta.targetFileSize", "file size"),
+        (DeltaSettings, "delta.parquet.compression.codec", "Parquet"),
+        (IcebergSettings, "write.merge.mode", "write mode"),
+        (IcebergSettings, "write.merge.isolation-level", "isolation level"),
+        (IcebergSettings, "write.distribution-mode", "distribution"),
+        (IcebergSettings, "write.delete.distribution-mode", "distribution of DELETE"),
+        (IcebergSettings, "commit.retry.max-wait-ms", "retries"),
+        (IcebergSettings, "rowmerge.write.schema-evolution", "schema evolution"),
+        (IcebergSettings, "write.target-file-size-bytes", "file size"),
+        (IcebergSettings, "write.parquet.row-group-size-bytes", "Parquet"),
+    ],
+)
+def test_an_invalid_property_fails_the_setting_that_needs_it_and_the_check(
+    kind: Callable[[dict[str, str]], TableSettings], name: str, setting: str
+) -> None:
+    settings = kind({name: "nonsense"})
+    with pytest.raises(ConfigurationError, match="nonsense"):
+        READS[setting](settings)
+    with pytest.raises(ConfigurationError, match="nonsense"):
+        settings.check()
+    for other in READS.keys() - {setting}:
+        READS[other](settings)
+
+
+def test_defaults_are_those_of_each_format() -> None:
+    def values(settings: TableSettings) -> list[Any]:
+        return [read(settings) for read in READS.values()]
+
+    hash_ = Distribution.HASH
+    common = [RetryPolicy(), False, None, ParquetSettings()]
+    assert values(DeltaSettings()) == [WriteMode.AUTO, "WriteSerializable", hash_, None, *common]
+    assert values(IcebergSettings()) == [WriteMode.COPY_ON_WRITE, "serializable", hash_, hash_, *common]
+    assert IcebergSettings().distribution(is_ordered=True) is Distribution.RANGE
+    assert DeltaSettings().distribution(is_ordered=True) is hash_
