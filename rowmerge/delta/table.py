@@ -117,7 +117,7 @@ class DeltaTable:
         return read_listed(self._storage, read)
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """The table as a definition will make it; see `rowmerge.table.table.Table`."""
+        """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
         if base is None:
             protocol, metadata = new_table(self._name, definition, 0)
         else:

@@ -103,7 +103,7 @@ class IcebergTable:
         return IcebergSnapshot(self._operations.storage, self._name, current, found, _schema_at(metadata, found))
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """The table as a definition will make it; see `rowmerge.table.table.Table`."""
+        """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
         if base is None:
             metadata = self._new_metadata(definition)
         else:

@@ -73,31 +73,31 @@ class Snapshot(Protocol):
         """The columns by which another engine clusters the rows of files; empty for most tables."""
 
     def files(self, columns: Collection[str] = ()) -> pa.Table:
-        """The live files, as `rowmerge.table.files.file_listing` says, with bounds of these top-level columns where known.
+        """Return the live files in the schema of `rowmerge.table.files.file_listing`, with the known bounds of these top-level columns.
 
         Raises CorruptLog, StorageError.
         """
 
     def difference(self, other: Snapshot) -> FileDifference:
-        """How the files of this version differ from another's of the same table; a file with other deleted rows is another file."""
+        """Compare the files with those of another version of the table. A file with other deleted rows counts as another file."""
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
-        """How these data files hold the columns, those that do it alike together. Raises UnsupportedTableFeature, MissingDataFile."""
+        """Return how these data files store the columns, grouped by equal layouts. Raises UnsupportedTableFeature, MissingDataFile."""
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        """The rows of these files that are deleted by their positions, only of files that have any."""
+        """Return the positions of deleted rows by the path of the file, without files that have none."""
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
-        """What deletes rows of these files by their values."""
+        """Return the equality deletes that apply to these files."""
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        """The row ids that these data files give to their rows, for a table with `shape.row_lineage`."""
+        """Return the row ids that these data files give to their rows, for a table with `shape.row_lineage`."""
 
     def has_transaction(self, application: str, version: int) -> bool:
-        """Whether an application has written this version of its own, or a later one (`Change.transaction`)."""
+        """Return whether the table has a transaction of this application with this version or a later one (`Change.transaction`)."""
 
     def check_writable(self) -> None:
-        """Raises UnsupportedTableFeature when a commit on this table would have to honour what we do not."""
+        """Raise UnsupportedTableFeature if a commit to the table would need a feature that the engine does not implement."""
 
     def evolved(self, schema: Struct) -> TableShape:
         """Return the shape that the table will have with another schema. A commit that brings the schema writes its files for this shape.

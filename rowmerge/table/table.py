@@ -82,7 +82,8 @@ class Table(Protocol):
         """For messages: the catalog's name, or the location."""
 
     @property
-    def location(self) -> str: ...
+    def location(self) -> str:
+        """The table's folder, as in `TableShape.location`."""
 
     @property
     def branches(self) -> Branches | None:
@@ -96,19 +97,20 @@ class Table(Protocol):
     def maintenance(self) -> TableMaintenance | None:
         """The procedures that maintain snapshots and manifests, None for a format without them."""
 
-    def exists(self) -> bool: ...
+    def exists(self) -> bool:
+        """Return whether the table exists. Raises StorageError."""
 
     def snapshot(self) -> Snapshot:
-        """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
+        """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
-        """A version by number, or the newest one committed at or before a time (ms since the epoch). Raises VersionNotFound."""
+        """Return a version by number, or the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound."""
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """The table as a definition will make it: a new one, or `base` changed, or with `replace` replaced.
+        """Return the shape that a definition gives to a new table, to the version `base`, or with `replace` to the replacement of `base`.
 
-        Its schema says how columns are held in files, so what is committed after files were written must be this one. Raises what
-        `create` and `commit` raise of a definition.
+        Write data files for this shape and commit its schema: the schema holds the ids and names of columns in files. Raises what
+        `create` and `commit` raise for an invalid definition.
         """
 
     def creation_version(self) -> int | None:
@@ -125,16 +127,16 @@ class Table(Protocol):
         """
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
-        """Make `change`, planned on `base`, the table's next version, after others' commits where they do not conflict.
+        """Commit a change that was planned on `base`, a version of this table, after concurrent commits that do not conflict with it.
 
-        Raises RowmergeError only when it is certain that nothing was committed: callers then delete the files of the change. `create` too.
+        `commit` and `create` raise RowmergeError only if nothing was committed. Then the caller deletes the files of the change.
         """
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """The version of the table that an application's transaction made; None when the history does not reach back to it."""
+        """Return the version that a transaction of an application made, None if the history no longer contains it."""
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Newest first."""
+        """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs. Raises PlanError for a retention that is not safe, StorageError."""
