@@ -106,11 +106,11 @@ def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, confi
     theirs = load_catalog("default", **configuration).load_table("raw.t")
     with theirs.update_schema() as change:
         change.add_column("n", LongType())
-    rename = Change("ALTER TABLE", definition=TableDefinition(properties={**base.properties, "x": "1"}))
+    rename = Change("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
     outcome = table.commit(base, rename)
     assert isinstance(outcome, Conflicted)
     assert isinstance(outcome.conflict, MetadataChanged)
-    assert "x" not in table.snapshot().properties
+    assert "x" not in table.snapshot().settings.properties
     assert table.snapshot().schema.names == ("id", "v", "n")
 
 
@@ -127,9 +127,9 @@ def test_a_commit_of_others_at_the_same_instant_stops_ours(
         return commit_table(*arguments)
 
     monkeypatch.setattr(catalog._client.catalog, "commit_table", later)
-    outcome = table.commit(base, Change("ALTER TABLE", definition=TableDefinition(properties={**base.properties, "x": "1"})))
+    outcome = table.commit(base, Change("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"})))
     assert isinstance(outcome, Conflicted) and isinstance(outcome.conflict, MetadataChanged)
-    assert "x" not in table.snapshot().properties and table.snapshot().schema.names == ("id", "v", "n")
+    assert "x" not in table.snapshot().settings.properties and table.snapshot().schema.names == ("id", "v", "n")
 
 
 def test_a_dropped_table_leaves_no_files(catalog: IcebergCatalog, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_schema_and_properties_come_back(table: DeltaTable) -> None:
     assert table.snapshot().schema.names == ("id", "name", "more")
     to(table, 5)
     assert table.snapshot().schema.names == ("id", "name")
-    assert dict(table.snapshot().settings.properties) == dict(table.snapshot_at(version=5).properties)
+    assert dict(table.snapshot().settings.properties) == dict(table.snapshot_at(version=5).settings.properties)
     assert ids(table) == ids(table, 5)
     operations.merge_on_read(table)
 
