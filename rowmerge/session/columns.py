@@ -48,7 +48,7 @@ def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Stru
     schema: DataType = snapshot.schema
     for new, column in zip(added, command.columns, strict=True):
         field = _without_null_default(new)
-        _check_addable(field, gives_initial_values=snapshot.shape.supports_initial_defaults)
+        _check_addable(field, supports_initial_defaults=snapshot.shape.supports_initial_defaults)
         schema = in_struct(schema, column.within, partial(_with_column, field=field, path=column.path, command=command))
     assert isinstance(schema, Struct)
     return schema
@@ -60,8 +60,8 @@ def _without_null_default(field: Field) -> Field:
     return replace(field, metadata=kept)
 
 
-def _check_addable(field: Field, *, gives_initial_values: bool) -> None:
-    if GENERATED in field.metadata or (DEFAULT in field.metadata and not gives_initial_values):
+def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:
+    if GENERATED in field.metadata or (DEFAULT in field.metadata and not supports_initial_defaults):
         what = "is GENERATED" if GENERATED in field.metadata else "has a DEFAULT"
         advice = "Create the table anew with it" if GENERATED in field.metadata else "Add it without, then ALTER COLUMN … SET DEFAULT"
         raise UnsupportedStatement(
