@@ -2,8 +2,8 @@
 
 from rowmerge.catalog import Relation
 from rowmerge.execution.result import RowChanges
-from rowmerge.session.description import RelationDescription
-from rowmerge.session.results import StatementResult
+from rowmerge.session.answers.description import RelationDescription
+from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.session import Session, connect
 from rowmerge.sql import split_statements
 from rowmerge.version import __version__

@@ -21,21 +21,21 @@ from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, append, overwrite
-from rowmerge.session import answers
-from rowmerge.session.binding import Binder
-from rowmerge.session.change_arguments import sql_constant
-from rowmerge.session.columns import query_columns
-from rowmerge.session.definitions import Definitions
-from rowmerge.session.description import RelationDescription
-from rowmerge.session.embedded import start_spark
-from rowmerge.session.explanations import Explanations
-from rowmerge.session.functions import FunctionStatements
+from rowmerge.session.answers import frames
+from rowmerge.session.answers.description import RelationDescription
+from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.definitions import Definitions
+from rowmerge.session.definitions.partitioning import partition_field, partitioning
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
-from rowmerge.session.maintenance import Maintenance
-from rowmerge.session.partitioning import partition_field, partitioning
-from rowmerge.session.results import StatementResult
-from rowmerge.session.rows import RowStatements
-from rowmerge.session.settings import is_checksum_mismatch_fatal, may_evolve
+from rowmerge.session.names.binding import Binder
+from rowmerge.session.names.change_arguments import sql_constant
+from rowmerge.session.startup.embedded import start_spark
+from rowmerge.session.statements.explanations import Explanations
+from rowmerge.session.statements.functions import FunctionStatements
+from rowmerge.session.statements.maintenance import Maintenance
+from rowmerge.session.statements.rows import RowStatements
+from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
@@ -169,7 +169,7 @@ class Session:
                     return StatementResult(self._binder.query(query), _first_word(query))
                 case Explain():
                     told = "\n".join(Explanations(self._spark, self._binder, self._rows).lines(command))
-                    return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(told,)]), "EXPLAIN")
+                    return StatementResult(frames.of_rows(self._spark, {"plan": Primitive("string")}, [(told,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return self._rows.run(command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
@@ -262,7 +262,7 @@ class Session:
                 result = overwrite(self._binder.table(command.name), rows_for, options, dynamic=False)
             else:
                 raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
-            frame = answers.row_counts(self._spark, "INSERT", result.changes)
+            frame = frames.row_counts(self._spark, "INSERT", result.changes)
         return StatementResult.of(frame, "INSERT", result)
 
     def schemas(self) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.session import binding
+from rowmerge.session.names import binding
 
 PLUS = "create or replace function plus(n int) returns int language python handler 'f' as 'def f(n): return n + {0}'"
 

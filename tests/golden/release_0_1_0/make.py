@@ -22,8 +22,8 @@ from pathlib import Path
 
 import rowmerge
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.session.embedded import start_spark
 from rowmerge.session.session import Session
+from rowmerge.session.startup.embedded import start_spark
 from rowmerge.storage.store import Put, Storage
 from tests.golden.iceberg.tables import comparable
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rowmerge.errors import StatementError
 from rowmerge.sql import TableReference, bind, bind_expression, bind_relation, parse, references
-from rowmerge.sql.lexer import tokenize
+from rowmerge.sql.lexing.lexer import tokenize
 from tests.support.suites import examples
 from tests.unit.sql import printed
 
