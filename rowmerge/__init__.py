@@ -1,6 +1,7 @@
 """Row-level SQL — MERGE, UPDATE, DELETE, INSERT — on open lakehouse tables, on plain PySpark."""
 
 from rowmerge.catalog import Relation
+from rowmerge.commands.files import TABLE_FORMATS
 from rowmerge.execution.result import RowChanges
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
@@ -8,4 +9,14 @@ from rowmerge.session.session import Session, connect
 from rowmerge.sql import split_statements
 from rowmerge.version import __version__
 
-__all__ = ["Relation", "RelationDescription", "RowChanges", "Session", "StatementResult", "__version__", "connect", "split_statements"]
+__all__ = [
+    "TABLE_FORMATS",
+    "Relation",
+    "RelationDescription",
+    "RowChanges",
+    "Session",
+    "StatementResult",
+    "__version__",
+    "connect",
+    "split_statements",
+]

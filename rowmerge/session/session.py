@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
+from rowmerge.commands.files import TABLE_FORMATS
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, ShowFunctions
 from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
@@ -21,20 +22,24 @@ from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, append, overwrite
+from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.creation import NewTable, TableCreation
 from rowmerge.session.definitions.definitions import Definitions
+from rowmerge.session.definitions.listings import Listings
 from rowmerge.session.definitions.partitioning import partition_field, partitioning
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
-from rowmerge.session.names.binding import Binder
-from rowmerge.session.names.change_arguments import sql_constant
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.embedded import start_spark
-from rowmerge.session.statements.explanations import Explanations
+from rowmerge.session.statements.explanations import explain_lines
 from rowmerge.session.statements.functions import FunctionStatements
 from rowmerge.session.statements.maintenance import Maintenance
-from rowmerge.session.statements.rows import RowStatements
+from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
@@ -48,8 +53,6 @@ from rowmerge.table.snapshot import Snapshot, TableDefinition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORMATS = ("delta", "iceberg")
-"""The formats of tables."""
 Mode = Literal["append", "overwrite", "replace"]
 
 
@@ -81,8 +84,8 @@ def connect(
         raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
     if default_format is None:
         default_format = "delta" if catalog is None else "iceberg"
-    if default_format not in FORMATS:
-        raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(FORMATS)}.")
+    if default_format not in TABLE_FORMATS:
+        raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(TABLE_FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     if durability not in (levels := [level.value for level in Durability]):
@@ -136,14 +139,12 @@ class Session:
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
+        by_path = by_path or TablesByPath()
         for tables in (catalog, by_path):
             if isinstance(tables, DirectoryCatalog | TablesByPath):
                 tables.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
-        self._binder = Binder(spark, catalog, schema, by_path, catalog_name)
-        self._definitions = Definitions(spark, catalog, self._binder, default_format)
-        self._functions = FunctionStatements(spark, catalog, self._binder)
-        self._rows = RowStatements(spark, self._binder)
-        self._maintenance = Maintenance(spark, self._binder, self._options)
+        self._context = SessionContext.create(spark, catalog, schema, by_path, catalog_name)
+        self._default_format = default_format
 
     @property
     def spark(self) -> SparkSession:
@@ -162,22 +163,22 @@ class Session:
         Raises RowmergeError.
         """
         command = parse(text)
-        options = self._options_for(command, text, idempotency_key)
+        options, context = self._options_for(command, text, idempotency_key), self._context
         with translated(text):
             match command:
                 case Query(query):
-                    return StatementResult(self._binder.query(query), _first_word(query))
+                    return StatementResult(StatementScope.of(context).query(query), _first_word(query))
                 case Explain():
-                    told = "\n".join(Explanations(self._spark, self._binder, self._rows).lines(command))
-                    return StatementResult(frames.of_rows(self._spark, {"plan": Primitive("string")}, [(told,)]), "EXPLAIN")
+                    plan = "\n".join(explain_lines(context, command))
+                    return StatementResult(frames.of_rows(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
-                    return self._rows.run(command, options)
+                    return run_row_command(context, command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
-                    return self._maintenance.run(command)
+                    return Maintenance(context, options).run(command)
                 case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
-                    return self._functions.run(command)
+                    return FunctionStatements(context).run(command)
                 case _:
-                    return self._definitions.run(command, options)
+                    return Definitions(context, self._default_format).run(command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
         """Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys."""
@@ -203,7 +204,7 @@ class Session:
     def table(self, name: str) -> DataFrame:
         """The rows of a table's newest version, of a view, or of a temporary view; `name` as in SQL."""
         with translated(name):
-            return self._binder.query(f"select * from {name}")
+            return StatementScope.of(self._context).query(f"select * from {name}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
         """The change rows of a table, both ends included, as `table_changes(…)` in SQL gives them; `name` as in SQL.
@@ -236,34 +237,35 @@ class Session:
         `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
         `idempotency_key` as `execute` says. Raises TableNotFound, UnknownColumn, TypeMismatch, …
         """
+        _check_write(mode, format, schema_evolution)
         command = parse(f"create table {name} (x int)")
         assert isinstance(command, CreateTable)
         options = self._with_key(idempotency_key)
         with translated(name, name):
-            # What fits into this process fits into one file.
+            # An Arrow table fits into this process, so its rows fit into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
             rows = NewRows(frame, by_name=True)
-
-            def rows_for(snapshot: Snapshot) -> NewRows:
-                return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
-
-            if format is not None and (mode != "replace" or format not in FORMATS):
-                raise ConfigurationError(f"format is {format!r}. Give one of {', '.join(FORMATS)}, and only with mode 'replace'.")
             if mode == "replace":
-                if schema_evolution is not None:
-                    raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
-                fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
-                definition = TableDefinition(columns, fields, dict(properties or {}), comment)
-                result = self._definitions.create(command.name, definition, rows, options, or_replace=True, format_=format)
-            elif mode == "append":
-                result = append(self._binder.table(command.name), rows_for, options)
-            elif mode == "overwrite":
-                result = overwrite(self._binder.table(command.name), rows_for, options, dynamic=False)
+                partition_fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
+                definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
+                result = self._replace(command.name, definition, rows, format, options)
             else:
-                raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
-            frame = frames.row_counts(self._spark, "INSERT", result.changes)
-        return StatementResult.of(frame, "INSERT", result)
+                result = self._insert(command.name, rows, mode, schema_evolution, options)
+            return StatementResult.of(frames.row_counts(self._spark, "INSERT", result.changes), "INSERT", result)
+
+    def _replace(
+        self, name: TableName, definition: TableDefinition, rows: NewRows, format_: str | None, options: CommitOptions
+    ) -> ChangeResult:
+        table = NewTable(self._context.names.place(name), definition, rows, or_replace=True, format=format_)
+        return TableCreation(self._context, self._default_format).create(table, options)
+
+    def _insert(self, name: TableName, rows: NewRows, mode: Mode, schema_evolution: bool | None, options: CommitOptions) -> ChangeResult:
+        def rows_for(snapshot: Snapshot) -> NewRows:
+            return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
+
+        table = self._context.names.table(name)
+        return append(table, rows_for, options) if mode == "append" else overwrite(table, rows_for, options, dynamic=False)
 
     def schemas(self) -> list[str]:
         """The names of all schemas."""
@@ -285,23 +287,33 @@ class Session:
         """Columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
-        return self._definitions.describe(TableName((schema, name)))
+        return Listings(self._context).describe(TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
         """Columns, size and age of the files that `read_files(…)` reads, or what `describe` tells of the table in its folder.
 
         `text` is the function as in SQL. Raises FilesNotFound, PlanError for a text that is something else.
         """
-        found = references(f"select * from {text}")
-        if len(found) != 1 or found[0].files is None:
+        files = references(f"select * from {text}")
+        if len(files) != 1 or files[0].files is None:
             raise PlanError(f"{text} is not read_files('…'). Give the function with its arguments, as SQL has it.")
         with translated(text):
-            return self._binder.describe_files(found[0].files)
+            return self._context.files.describe(files[0].files)
 
     def close(self) -> None:
         """Stop the embedded Spark; a session that was brought along stays."""
         if self._owns_spark:
             self._spark.stop()
+
+
+def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None) -> None:
+    """Raises ConfigurationError for an unknown mode, and for arguments that the mode does not take."""
+    if mode not in get_args(Mode):
+        raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
+    if format_ is not None and (mode != "replace" or format_ not in TABLE_FORMATS):
+        raise ConfigurationError(f"format is {format_!r}. Give one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
+    if mode == "replace" and schema_evolution is not None:
+        raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
 
 
 def _first_word(text: str) -> str:

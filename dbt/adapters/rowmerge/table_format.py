@@ -12,9 +12,9 @@ from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.model_config import value_of
 from dbt.adapters.rowmerge.relation import location_of
+from rowmerge import TABLE_FORMATS
 
-FORMATS = ("delta", "iceberg")
-CHOICES = " or ".join(f"`{name}`" for name in FORMATS)
+CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
 
 
 class TableFormats(metaclass=AdapterMeta):
@@ -75,7 +75,7 @@ def table_format(config: Any, default: str) -> str:
     """
     asked = value_of(config, ("file_format",))
     chosen = default if asked is None else str(asked).lower()
-    problems = [f"file_format is {asked!r}. Set it to {CHOICES}."] if chosen not in FORMATS else _foreign_properties(config, chosen)
+    problems = [f"file_format is {asked!r}. Set it to {CHOICES}."] if chosen not in TABLE_FORMATS else _foreign_properties(config, chosen)
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):

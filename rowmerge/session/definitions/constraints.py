@@ -11,22 +11,21 @@ from rowmerge.commands.definitions import AddConstraint, CheckConstraint, DropCo
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
-from rowmerge.session.names.binding import Binder
+from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.definition_rules import check_condition, check_default, check_existing
 from rowmerge.table.rules import DEFAULT, Check, not_null_checks
 from rowmerge.table.schema import Field, Struct
 from rowmerge.table.snapshot import Snapshot, TableDefinition
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
 @dataclass(frozen=True)
 class Constraints:
     """Carries out ALTER TABLE … ADD and DROP CONSTRAINT, ALTER COLUMN … SET and DROP of DEFAULT and NOT NULL."""
 
-    spark: SparkSession
-    binder: Binder
+    context: SessionContext
 
     def run(self, command: AddConstraint | DropConstraint | SetDefault | SetNullable) -> ChangeResult:
         """Raises ConstraintViolated when rows that are there are against the new rule, and what `check_rules` raises."""
@@ -52,14 +51,14 @@ class Constraints:
                     f"Drop it first, or choose another name."
                 )
             check = Check(f"{name} CHECK ({expression})", expression, name)
-            rows = self.binder.frame(snapshot)
+            rows = self.context.views.rows(snapshot)
             check_condition(rows, check)
             check_existing(rows, snapshot.name, snapshot.schema, check)
             return TableDefinition(checks={**known, name: expression})
 
         name = constraint_name(command.check, str(command.name))
         parameters: dict[str, object] = {"name": name, "expr": expression}
-        return change_definition(self.binder.table(command.name), "ADD CONSTRAINT", parameters, definition, reads_rows=True)
+        return change_definition(self.context.names.table(command.name), "ADD CONSTRAINT", parameters, definition, reads_rows=True)
 
     def _drop(self, command: DropConstraint) -> ChangeResult:
         def definition(snapshot: Snapshot) -> TableDefinition | None:
@@ -72,7 +71,7 @@ class Constraints:
             raise ConstraintNotFound(snapshot.name, command.constraint, tuple(known))
 
         parameters: dict[str, object] = {"name": command.constraint}
-        return change_definition(self.binder.table(command.name), "DROP CONSTRAINT", parameters, definition)
+        return change_definition(self.context.names.table(command.name), "DROP CONSTRAINT", parameters, definition)
 
     def _default(self, command: SetDefault) -> ChangeResult:
         def definition(snapshot: Snapshot) -> TableDefinition | None:
@@ -83,7 +82,7 @@ class Constraints:
             if command.value is not None:
                 if field.name in snapshot.rules.generated:
                     raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
-                check_default(self.spark, snapshot.name, field, command.value.text)
+                check_default(self.context.spark, snapshot.name, field, command.value.text)
                 metadata[DEFAULT] = command.value.text
             elif DEFAULT not in field.metadata:
                 return None
@@ -91,7 +90,7 @@ class Constraints:
             return TableDefinition(schema=Struct(tuple(new if f is field else f for f in snapshot.schema)))
 
         parameters: dict[str, object] = {"column": command.column, "default": str(command.value) if command.value else None}
-        return change_definition(self.binder.table(command.name), "CHANGE COLUMN", parameters, definition)
+        return change_definition(self.context.names.table(command.name), "CHANGE COLUMN", parameters, definition)
 
     def _nullable(self, command: SetNullable) -> ChangeResult:
         def definition(snapshot: Snapshot) -> TableDefinition | None:
@@ -101,11 +100,11 @@ class Constraints:
             if not command.nullable:
                 known = {check.told for check in snapshot.rules.checks}
                 (check,) = [check for check in not_null_checks(schema) if check.told not in known]
-                check_existing(self.binder.frame(snapshot), snapshot.name, schema, check)
+                check_existing(self.context.views.rows(snapshot), snapshot.name, schema, check)
             return TableDefinition(schema=schema)
 
         parameters: dict[str, object] = {"column": ".".join(command.column), "nullable": command.nullable}
-        table = self.binder.table(command.name)
+        table = self.context.names.table(command.name)
         return change_definition(table, "CHANGE COLUMN", parameters, definition, reads_rows=not command.nullable)
 
 

@@ -36,7 +36,7 @@ TABLES: dict[str, dict[str, DataType]] = {
 }
 
 
-def information(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
+def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
     """The rows of one of TABLES, as the catalog is now. `columns` looks into every table."""
     return of_rows(spark, TABLES[table], _rows(catalog, catalog_name, table))
 

@@ -1,111 +1,112 @@
-"""EXPLAIN: commands planned on the newest version, and nothing carried out."""
+"""EXPLAIN: a command planned on the newest version of its target. Spark analyses its queries and runs none of them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.names import TableName
-from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
+from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
 from rowmerge.execution.explanation import explained, explained_create, explained_insert, explained_truncate
 from rowmerge.execution.insert import partition_mask
 from rowmerge.plan.planner import static_partition
 from rowmerge.session.definitions.columns import query_columns
-from rowmerge.session.names.binding import Binder
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.resolver import Target
+from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
-from rowmerge.session.statements.rows import RowStatements, source_query
+from rowmerge.session.statements.rows import planner_of, source_query
 from rowmerge.sql import references
 from rowmerge.table.partitioning import identity_columns
 from rowmerge.table.schema import backquote
 from rowmerge.table.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 _NOT_EVALUATED = "not evaluated by EXPLAIN, so its rows are not known"
 
 
 @dataclass(frozen=True)
-class Explanations:
-    """Tells what statements would do. Queries are analysed, never run."""
+class Explanation:
+    """The lines of a plan. `query`: the query of the command, whose plan Spark can show, or None."""
 
-    spark: SparkSession
-    binder: Binder
-    rows: RowStatements
+    lines: list[str]
+    query: str | None = None
 
-    def lines(self, explain: Explain) -> list[str]:
-        """The plan, a line a fact. Raises what planning the command raises."""
-        command = explain.command
-        lines, query = self._create(command) if isinstance(command, CreateTable) else self._rows(command)
-        if explain.mode and query is not None:
-            told = self.binder.query(f"explain {explain.mode} {query}").collect()
-            lines = [*lines, "", "Spark's plan of the query:", *(line for row in told for line in row[0].splitlines())]
-        return lines
 
-    def _rows(self, command: RowCommand) -> tuple[list[str], str | None]:
-        snapshot = self.rows.table(command).snapshot()
-        match command:
-            case Merge():
-                planned = self.rows.planned(command, snapshot)
-                return explained(self.spark, snapshot, planned, self._source(command.source.text)), source_query(command)
-            case Update() | Delete():
-                planned = self.rows.planned(command, snapshot)
-                return explained(self.spark, snapshot, planned, None), None
-            case Truncate():
-                partition = [(name, value.text) for name, value in command.partition]
-                values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
-                return explained_truncate(snapshot, partition_mask(self.spark, snapshot, values)), None
-        return self._insert(command, snapshot), command.query.text
+def explain_lines(context: SessionContext, explain: Explain) -> list[str]:
+    """Return what a command would do, one fact per line. Raises what planning the command raises."""
+    command = explain.command
+    explanation = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
+    if not explain.mode or explanation.query is None:
+        return explanation.lines
+    plan_rows = StatementScope.of(context).query(f"explain {explain.mode} {explanation.query}").collect()
+    plan_lines = [line for row in plan_rows for line in row[0].splitlines()]
+    return [*explanation.lines, "", "Spark's plan of the query:", *plan_lines]
 
-    def _insert(self, command: Insert, snapshot: Snapshot) -> list[str]:
-        statement, source = InsertStatement(self.spark, self.binder, command), self._source(command.query.text)
-        rows = statement.rows(snapshot)
-        if statement.replaces:
-            lines = explained(self.spark, snapshot, statement.planned(snapshot), source)
-            kind = "USING" if command.replace_using else "ON" if command.replace_on is not None else "WHERE"
-            lines[0] = f"INSERT INTO {snapshot.name} REPLACE {kind}"
-        else:
-            how = {"overwrite": command.overwrite, "dynamic": statement.dynamic, "if_not_exists": command.if_not_exists}
-            lines = explained_insert(snapshot, rows, source, **how)
-        # The query's columns under the names that the user knows.
-        for inner, name in zip(rows.side.columns, rows.frame.columns, strict=True):
-            if rows.alias is None:
-                lines = [line.replace(f"`{inner}`", backquote(name)) for line in lines]
-        return lines
 
-    def _create(self, command: CreateTable) -> tuple[list[str], str | None]:
-        assert command.query is not None
-        schema, name = self.binder.locate(command.name)
-        relation = self.binder.relation(schema, name)
-        existing = self.binder.table(command.name).snapshot() if relation is not None else None
-        frame: DataFrame = self.binder.query(command.query.text, None if existing is None else self.binder.statement(existing))
-        how = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
-        source = self._source(command.query.text)
-        return explained_create(
-            f"{schema}.{name}", query_columns(frame), command.partitioned_by, existing, source, **how
-        ), command.query.text
+def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
+    target = context.names.target(command.target)
+    snapshot = target.table.snapshot()
+    if isinstance(command, Insert):
+        return _explain_insert(context, command, target, snapshot)
+    if isinstance(command, Truncate):
+        partition = [(name, value.text) for name, value in command.partition]
+        values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
+        return Explanation(explained_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
+    planned = planner_of(context, command, target)(snapshot)
+    if isinstance(command, Merge):
+        source = _describe_source(context, command.source.text)
+        return Explanation(explained(context.spark, snapshot, planned, source), source_query(command))
+    return Explanation(explained(context.spark, snapshot, planned, None))
 
-    def _source(self, text: str) -> str:
-        """What is known of a source without running it: the rows of a table, by its log."""
-        text = text.strip()
-        text = text[len("table ") :].strip() if text.lower().startswith("table ") else text
-        named = references(f"select * from {text}")
-        if len(named) == 1 and text.replace("`", "").lower() == ".".join(named[0].name.parts).lower():
-            rows = self._rows_by_log(named[0].name)
-            if rows is not None:
-                return f"{text}, {rows:,} row(s) by its log, not read by EXPLAIN"
-        shown = " ".join(text.split())
-        return f"{shown if len(shown) <= 200 else f'{shown[:200]}…'}, {_NOT_EVALUATED}"
 
-    def _rows_by_log(self, name: TableName) -> int | None:
-        if len(name.parts) == 1 and self.binder.is_temporary(name.parts[0]):
-            return None
-        relation = self.binder.relation(*self.binder.locate(name))
-        if relation is None or relation.kind != "table":
-            return None
-        files = self.binder.table(name).snapshot().files()
-        return None if files["records"].null_count else (pc.sum(files["records"]).as_py() or 0) - (pc.sum(files["deleted"]).as_py() or 0)
+def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> Explanation:
+    statement, source = InsertStatement(context, command, target), _describe_source(context, command.query.text)
+    rows = statement.rows(snapshot)
+    if statement.is_replace:
+        lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
+        form = "USING" if command.replace_using else "ON" if command.replace_on is not None else "WHERE"
+        lines[0] = f"INSERT INTO {snapshot.name} REPLACE {form}"
+    else:
+        options = {"overwrite": command.overwrite, "dynamic": statement.is_dynamic, "if_not_exists": command.if_not_exists}
+        lines = explained_insert(snapshot, rows, source, **options)
+    # The plan names the query's columns by their positions; users know them by their names.
+    for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
+        if rows.alias is None:
+            lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
+    return Explanation(lines, command.query.text)
+
+
+def _explain_create(context: SessionContext, command: CreateTable) -> Explanation:
+    assert command.query is not None
+    query, place = command.query.text, context.names.place(command.name)
+    existing = context.names.table(command.name).snapshot() if place.existing is not None else None
+    columns = query_columns(StatementScope.of(context, existing).query(query))
+    options = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
+    source = _describe_source(context, query)
+    return Explanation(explained_create(str(place), columns, command.partitioned_by, existing, source, **options), query)
+
+
+def _describe_source(context: SessionContext, source: str) -> str:
+    """Return the text of a source, and its number of rows if it is a table whose metadata counts them."""
+    source = source.strip()
+    source = source[len("table ") :].strip() if source.lower().startswith("table ") else source
+    tables = references(f"select * from {source}")
+    if len(tables) == 1 and source.replace("`", "").lower() == ".".join(tables[0].name.parts).lower():
+        row_count = _count_rows_by_metadata(context, tables[0].name)
+        if row_count is not None:
+            return f"{source}, {row_count:,} row(s) by its log, not read by EXPLAIN"
+    shown = " ".join(source.split())
+    return f"{shown if len(shown) <= 200 else f'{shown[:200]}…'}, {_NOT_EVALUATED}"
+
+
+def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:
+    if len(name.parts) == 1 and context.names.temporary_views.exists(name.parts[0]):
+        return None
+    relation = context.names.place(name).existing
+    if relation is None or relation.kind != "table":
+        return None
+    files = context.names.table(name).snapshot().files()
+    return None if files["records"].null_count else (pc.sum(files["records"]).as_py() or 0) - (pc.sum(files["deleted"]).as_py() or 0)

@@ -6,27 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Catalog, Function
+from rowmerge.catalog import Function
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, FunctionCommand, ShowFunctions
 from rowmerge.errors import SchemaNotFound
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.names.binding import Binder, Statement
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.functions import analyse, is_known, reading_body
 from rowmerge.sql import call_of
 from rowmerge.table.schema import Primitive, backquote, quote
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 
 @dataclass(frozen=True)
 class FunctionStatements:
     """Carries out CREATE, DROP, DESCRIBE and SHOW of functions."""
 
-    spark: SparkSession
-    catalog: Catalog
-    binder: Binder
+    context: SessionContext
 
     def run(self, command: FunctionCommand) -> StatementResult:
         """The result of a command. Raises PlanError for a body that does not do what its signature says, FunctionNotFound, AlreadyExists,
@@ -39,49 +38,49 @@ class FunctionStatements:
             case DescribeFunction():
                 return self._describe(command)
             case ShowFunctions(schema, like):
-                schema = schema or self.binder.schema
-                if not self.catalog.schema_exists(schema):
-                    raise SchemaNotFound(quote(schema), self.catalog.schemas())
-                listed = [f"{schema.lower()}.{name}" for name in self.catalog.functions(schema) if frames.matches(name, like)]
-                return StatementResult(frames.names(self.spark, "function", listed, None), "SHOW")
+                schema = schema or self.context.names.schema
+                if not self.context.catalog.schema_exists(schema):
+                    raise SchemaNotFound(quote(schema), self.context.catalog.schemas())
+                listed = [f"{schema.lower()}.{name}" for name in self.context.catalog.functions(schema) if frames.matches(name, like)]
+                return StatementResult(frames.names(self.context.spark, "function", listed, None), "SHOW")
 
     def _create(self, command: CreateFunction) -> StatementResult:
-        schema, name = self.binder.locate(command.name)
-        if not (command.if_not_exists and self.catalog.function(schema, name) is not None):
-            self._check(Function(schema.lower(), name.lower(), command.definition, self.binder.schema))
-            self.catalog.put_function(schema, name, command.definition, self.binder.schema, or_replace=command.or_replace)
+        schema, name = self.context.names.locate(command.name)
+        if not (command.if_not_exists and self.context.catalog.function(schema, name) is not None):
+            self._check(Function(schema.lower(), name.lower(), command.definition, self.context.names.schema))
+            self.context.catalog.put_function(schema, name, command.definition, self.context.names.schema, or_replace=command.or_replace)
         return self._done("CREATE FUNCTION")
 
     def _check(self, function: Function) -> None:
         """Spark reads types, defaults and body, and runs none of them; a body in Python is run, and its handler not."""
         definition = function.definition
         values = [f"cast({p.default or 'null'} as {p.type}) as {backquote(p.name)}" for p in definition.parameters]
-        analyse(self.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")
+        analyse(self.context.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")
         with reading_body(str(function)):
-            value = call_of(Statement(self.binder).meaning(function), {p.name.lower(): "null" for p in definition.parameters})
-            analyse(self.spark, f"select {value}" if definition.aggregate else f"select 1 where ({value}) is null")
+            value = call_of(StatementScope.of(self.context).called(function), {p.name.lower(): "null" for p in definition.parameters})
+            analyse(self.context.spark, f"select {value}" if definition.aggregate else f"select 1 where ({value}) is null")
 
     def _drop(self, command: DropFunction) -> StatementResult:
-        schema, name = self.binder.locate(command.name)
-        known = self.catalog.function(schema, name) is not None
-        if not known and is_known(self.spark, str(command.name)):  # one of a Java class, which is Spark's
-            self.spark.sql(f"drop function {command.name}")
+        schema, name = self.context.names.locate(command.name)
+        known = self.context.catalog.function(schema, name) is not None
+        if not known and is_known(self.context.spark, str(command.name)):  # one of a Java class, which is Spark's
+            self.context.spark.sql(f"drop function {command.name}")
         elif known or not command.if_exists:
-            self.catalog.drop_function(schema, name)
+            self.context.catalog.drop_function(schema, name)
         return self._done("DROP FUNCTION")
 
     def _describe(self, command: DescribeFunction) -> StatementResult:
-        schema, name = self.binder.locate(command.name)
-        function = self.catalog.function(schema, name)
+        schema, name = self.context.names.locate(command.name)
+        function = self.context.catalog.function(schema, name)
         if function is None:
-            return StatementResult(self.spark.sql(command.text.text), "DESCRIBE")
+            return StatementResult(self.context.spark.sql(command.text.text), "DESCRIBE")
         return StatementResult(self._rows("function_desc", (f"{key}: {value}" for key, value in _told(function))), "DESCRIBE")
 
     def _rows(self, column: str, lines: Iterator[str]) -> DataFrame:
-        return frames.of_rows(self.spark, {column: Primitive("string")}, [(line,) for line in lines])
+        return frames.of_rows(self.context.spark, {column: Primitive("string")}, [(line,) for line in lines])
 
     def _done(self, operation: str) -> StatementResult:
-        return StatementResult(frames.empty(self.spark), operation)
+        return StatementResult(frames.empty(self.context.spark), operation)
 
 
 def _told(function: Function) -> Iterator[tuple[str, str]]:

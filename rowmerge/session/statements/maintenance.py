@@ -15,14 +15,15 @@ from rowmerge.execution.restore import restore
 from rowmerge.execution.result import RowChanges
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.names.binding import Binder
+from rowmerge.session.names.context import SessionContext
 from rowmerge.session.statements.procedures import Procedures
+from rowmerge.spark.views import milliseconds
 from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.schema import Primitive
 from rowmerge.table.snapshot import Table, VacuumOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 _RECORD = "spark.databricks.delta.vacuum.logging.enabled"
@@ -32,8 +33,7 @@ _RECORD = "spark.databricks.delta.vacuum.logging.enabled"
 class Maintenance:
     """Carries out VACUUM, OPTIMIZE, REORG, RESTORE and CALL."""
 
-    spark: SparkSession
-    binder: Binder
+    context: SessionContext
     options: CommitOptions
 
     def run(self, command: MaintenanceCommand) -> StatementResult:
@@ -48,41 +48,41 @@ class Maintenance:
             case SetReference() | DropReference():
                 return self._refer(command)
             case Call():
-                return Procedures(self.spark, self.binder, self.options).run(command)
+                return Procedures(self.context, self.options).run(command)
 
     def _vacuum(self, command: Vacuum) -> StatementResult:
         """The table's location, or with DRY RUN the files that would be deleted."""
-        table = self.binder.table(command.target)
+        table = self.context.names.table(command.target)
         options = VacuumOptions(command.retain_hours, command.dry_run, self._is_on(_CHECK), self._is_on(_RECORD))
         done = table.vacuum(options)
         paths = done.paths if command.dry_run else (table.location,)
-        frame = frames.of_rows(self.spark, {"path": Primitive("string")}, [(path,) for path in paths])
+        frame = frames.of_rows(self.context.spark, {"path": Primitive("string")}, [(path,) for path in paths])
         changes = None if command.dry_run else RowChanges(files_removed=len(done.paths))
         return StatementResult(frame, "VACUUM", changes, done.version)
 
     def _compact(self, command: Optimize | Reorg) -> StatementResult:
         """The table's location, and what was written for what."""
-        table = self.binder.table(command.target)
+        table = self.context.names.table(command.target)
         condition = None if command.condition is None else command.condition.text
         compact = optimize if isinstance(command, Optimize) else purge
-        result, compacted = compact(self.spark, table, condition, self.options)
-        frame = frames.compaction_of(self.spark, table.location, compacted)
+        result, compacted = compact(self.context.spark, table, condition, self.options)
+        frame = frames.compaction_of(self.context.spark, table.location, compacted)
         return StatementResult.of(frame, type(command).__name__.upper(), result)
 
     def _restore(self, command: Restore) -> StatementResult:
         """Delta's counts of files and bytes."""
-        timestamp = None if command.timestamp is None else self.binder.timestamp(command.timestamp.text)
+        timestamp = None if command.timestamp is None else milliseconds(self.context.spark, command.timestamp.text)
         told = None if command.timestamp is None else command.timestamp.text.strip("'\"")
-        table = self.binder.table(command.target)
+        table = self.context.names.table(command.target)
         version = command.version if command.reference is None else _named(table, command.target, command.reference)
         parameters = {"version": version, "timestamp": told}
         result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
-        frame = frames.of_rows(self.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
+        frame = frames.of_rows(self.context.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
         return StatementResult.of(frame, "RESTORE", result)
 
     def _refer(self, command: SetReference | DropReference) -> StatementResult:
         """Branches and tags; nothing to answer."""
-        table = self.binder.table(command.target)
+        table = self.context.names.table(command.target)
         kind = "TAG" if command.tag else "BRANCH"
         if table.upkeep is None:
             raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
@@ -93,10 +93,10 @@ class Maintenance:
             reference = SnapshotReference(command.name, command.tag, command.version, *ages)
             table.upkeep.set_reference(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
         verb = "DROP" if isinstance(command, DropReference) else "CREATE"
-        return StatementResult(frames.empty(self.spark), f"{verb} {kind}", None, table.snapshot().version)
+        return StatementResult(frames.empty(self.context.spark), f"{verb} {kind}", None, table.snapshot().version)
 
     def _is_on(self, name: str) -> bool:
-        return str(self.spark.conf.get(name, "true")).strip().lower() == "true"
+        return str(self.context.spark.conf.get(name, "true")).strip().lower() == "true"
 
 
 def _named(table: Table, name: TableName, reference: str) -> int:

@@ -14,7 +14,7 @@ from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.names.binding import Binder
+from rowmerge.session.names.context import SessionContext
 from rowmerge.session.statements.rewrite_options import wishes_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
@@ -23,7 +23,7 @@ from rowmerge.table.schema import DataType, Primitive
 from rowmerge.table.snapshot import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 _INT, _LONG = Primitive("integer"), Primitive("long")
 _DAY = 24 * 3_600_000
@@ -34,8 +34,7 @@ _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 class Procedures:
     """Carries out CALL."""
 
-    spark: SparkSession
-    binder: Binder
+    context: SessionContext
     options: CommitOptions
 
     def run(self, command: Call) -> StatementResult:
@@ -46,7 +45,7 @@ class Procedures:
         """
         given = {name: self._value(command.procedure, name, text) for name, text in command.arguments.items()}
         name = parse_table_name(given["table"])
-        table = self.binder.table(name)
+        table = self.context.names.table(name)
         if table.upkeep is None:
             instead = PROCEDURES[command.procedure].instead.format(name)
             raise PlanError(f"The procedure {command.procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
@@ -70,7 +69,7 @@ class Procedures:
             case "fast_forward":
                 before, after = table.upkeep.fast_forward(given["branch"], given["to"])
                 columns = {"branch_updated": Primitive("string"), "previous_ref": _LONG, "updated_ref": _LONG}
-                frame = frames.of_rows(self.spark, columns, [[given["branch"], before, after]])
+                frame = frames.of_rows(self.context.spark, columns, [[given["branch"], before, after]])
                 return StatementResult(frame, "FAST FORWARD", None, table.snapshot().version)
             case "set_current_snapshot":
                 return self._at(table, _chosen(table.upkeep, given))
@@ -93,14 +92,14 @@ class Procedures:
     def _remove_orphan_files(self, table: Table, upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> StatementResult:
         """Refused for a time that is less than a day ago, as Iceberg does it: a statement that runs may be about to commit such files."""
         older_than = given.get("older_than")
-        checked = str(self.spark.conf.get(_CHECK, "true")).strip().lower() == "true"
-        if older_than is not None and checked and older_than > milliseconds(self.spark, "current_timestamp()") - _DAY:
+        checked = str(self.context.spark.conf.get(_CHECK, "true")).strip().lower() == "true"
+        if older_than is not None and checked and older_than > milliseconds(self.context.spark, "current_timestamp()") - _DAY:
             raise PlanError(
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
                 f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {_CHECK} = false."
             )
         paths = upkeep.remove_orphan_files(older_than, dry_run=given.get("dry_run", False))
-        frame = frames.of_rows(self.spark, {"orphan_file_location": Primitive("string")}, [(path,) for path in paths])
+        frame = frames.of_rows(self.context.spark, {"orphan_file_location": Primitive("string")}, [(path,) for path in paths])
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, table.snapshot().version)
 
     def _rewrite_data_files(self, table: Table, upkeep: SnapshotUpkeep, given: Mapping[str, Any]) -> StatementResult:
@@ -108,7 +107,7 @@ class Procedures:
             raise PlanError(f"rewrite_data_files has no strategy {given['strategy']!r}. Leave it out: a table's order is kept anyway.")
         before = table.snapshot().version
         wishes = wishes_of(given.get("options", {}))
-        result, compacted = optimize(self.spark, table, given.get("where"), self.options, wishes, by_bounds=True)
+        result, compacted = optimize(self.context.spark, table, given.get("where"), self.options, wishes, by_bounds=True)
         counts: dict[str, tuple[DataType, int]] = {
             "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
@@ -144,8 +143,8 @@ class Procedures:
         """What Spark makes of a constant; times in milliseconds since the epoch."""
         kind = PROCEDURES[procedure].parameters[name]
         if kind is Kind.TIME:
-            return milliseconds(self.spark, text.text)
-        (row,) = self.spark.sql(f"select {text.text} as value").collect()
+            return milliseconds(self.context.spark, text.text)
+        (row,) = self.context.spark.sql(f"select {text.text} as value").collect()
         if not _is(kind, row["value"]):
             raise TypeMismatch(f"The argument {name} of {procedure} is {text.text}, and must be {kind.value}.")
         return row["value"]
@@ -155,7 +154,7 @@ class Procedures:
 
     def _answer(self, table: Table, operation: str, values: Mapping[str, tuple[DataType, int | None]]) -> StatementResult:
         types = {name: type_ for name, (type_, _) in values.items()}
-        frame = frames.of_rows(self.spark, types, [[value for _, value in values.values()]])
+        frame = frames.of_rows(self.context.spark, types, [[value for _, value in values.values()]])
         return StatementResult(frame, operation, None, table.snapshot().version)
 
 

@@ -42,19 +42,19 @@ _ENDS_SELECT_LIST = frozenset({
 
 
 @dataclass(frozen=True)
-class Called:
+class CalledFunction:
     """What a called name means. `name` is for messages; `body` that of a function in SQL, its own names bound.
 
-    `registered` makes the function known to Spark and gives its quoted name there.
+    `register` registers the function in Spark and returns its quoted name there.
     """
 
     name: str
     definition: FunctionDefinition
     body: str
-    registered: Callable[[], str]
+    register: Callable[[], str]
 
 
-ResolveFunction = Callable[[TableName], Called | None]
+ResolveFunction = Callable[[TableName], CalledFunction | None]
 
 
 @dataclass(frozen=True)
@@ -127,13 +127,13 @@ def can_be_inlined(definition: FunctionDefinition, body: str) -> bool:
     return not any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokenize(expression_of(body)).keys)
 
 
-def call_of(called: Called, arguments: Mapping[str, str]) -> str:
+def call_of(called: CalledFunction, arguments: Mapping[str, str]) -> str:
     """A call as Spark takes it: the value as an expression, or a call of what is registered. `arguments` by the parameter in lower case."""
     definition = called.definition
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, called.body, arguments)):
         return inlined(definition, called.body, arguments)
     listed = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
-    return f"{called.registered()}({listed})"
+    return f"{called.register()}({listed})"
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
@@ -185,7 +185,7 @@ def _begins_expression(before: Token | None) -> bool:
     return before.kind is Kind.SYMBOL and before.key not in (".", *CLOSING.values())
 
 
-def _arguments(cursor: Cursor, call: _Call, called: Called, edits: list[Edit]) -> dict[str, str]:
+def _arguments(cursor: Cursor, call: _Call, called: CalledFunction, edits: list[Edit]) -> dict[str, str]:
     """The text of each parameter's argument, by the parameter in lower case: as given by place or by name, or else its default."""
     parameters = called.definition.parameters
     names = [parameter.name.lower() for parameter in parameters]
@@ -220,11 +220,11 @@ def _listed(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
     return found
 
 
-def _misfit(called: Called, what: str) -> PlanError:
+def _misfit(called: CalledFunction, what: str) -> PlanError:
     return PlanError(f"The function {called.name} {what}. Call it as {called.name}{called.definition.signature.partition(' RETURNS ')[0]}.")
 
 
-def _check_place(cursor: Cursor, call: _Call, called: Called) -> None:
+def _check_place(cursor: Cursor, call: _Call, called: CalledFunction) -> None:
     """Raises UnsupportedStatement for an aggregate over distinct values, or in SQL over a window or with a filter."""
     if not called.definition.aggregate:
         return

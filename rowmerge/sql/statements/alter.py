@@ -20,12 +20,11 @@ from rowmerge.commands.definitions import (
     UnsetProperties,
 )
 from rowmerge.commands.maintenance import DropReference, SetReference
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import last_expression
 from rowmerge.sql.statements.alter_columns import change_of_column, rename_or_drop
 from rowmerge.sql.statements.columns import begins_constraint, column_definition, constraint, properties, property_keys
-from rowmerge.sql.statements.definitions import CATALOGS
 from rowmerge.sql.statements.partitioning import change_of_partitioning, write_order
 from rowmerge.sql.statements.snapshot_references import snapshot_reference
 

@@ -14,8 +14,9 @@ from rowmerge.commands.definitions import (
     Drop,
     DropSchema,
 )
+from rowmerge.commands.files import TABLE_FORMATS
 from rowmerge.commands.functions import CreateFunction, DropFunction
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, time_travel
 from rowmerge.sql.lexing.lexer import CLOSING
@@ -24,10 +25,7 @@ from rowmerge.sql.statements.columns import begins_constraint, column_definition
 from rowmerge.sql.statements.partitioning import partition_field
 from rowmerge.table.partitioning import PartitionField
 
-OWN_FORMATS = frozenset({"delta", "iceberg"})
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
-CATALOGS = ("rowmerge", "spark_catalog")
-"""What may stand before a schema's name: there is one catalog."""
 
 
 def create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
@@ -211,7 +209,7 @@ def _is_foreign(cursor: Cursor) -> bool:
     if cursor.tokens[ahead].key != "USING":
         return True
     format_, after = cursor.tokens[ahead + 1], cursor.tokens[min(ahead + 2, len(cursor.tokens) - 1)]
-    return format_.is_name and (format_.name.lower() not in OWN_FORMATS or after.key == ".")
+    return format_.is_name and (format_.name.lower() not in TABLE_FORMATS or after.key == ".")
 
 
 def _ahead(cursor: Cursor, keys: tuple[str, ...]) -> int | None:

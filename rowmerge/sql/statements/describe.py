@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowProperties, ShowSchemas, ShowTables, UseSchema
 from rowmerge.commands.functions import DescribeFunction, ShowFunctions
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import begins_query
 from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.sql.statements import functions
 from rowmerge.sql.statements.columns import property_key
-from rowmerge.sql.statements.definitions import CATALOGS, SCHEMA_WORDS, schema_name
+from rowmerge.sql.statements.definitions import SCHEMA_WORDS, schema_name
 
 _DETAILS = {"EXTENDED": Detail.EXTENDED, "FORMATTED": Detail.EXTENDED, "DETAIL": Detail.DETAIL, "HISTORY": Detail.HISTORY}
 _OTHERS = frozenset({"QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS})

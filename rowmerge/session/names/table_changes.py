@@ -24,7 +24,7 @@ _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
 @dataclass(frozen=True)
-class ChangesAsked:
+class ChangeRange:
     """A table and a range, `last` None for everything up to the newest version."""
 
     table: TableName
@@ -32,12 +32,12 @@ class ChangesAsked:
     last: Bound | None
 
 
-def changes_asked(spark: SparkSession, arguments: tuple[SqlText, ...]) -> ChangesAsked:
+def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> ChangeRange:
     """The arguments' values. Raises PlanError, TypeMismatch, Unparsable for a table name that is none."""
     if not 2 <= len(arguments) <= 3:
         raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
     name, first, *last = (argument.text for argument in arguments)
-    return ChangesAsked(_table(spark, name), _bound(spark, first, "start"), _bound(spark, last[0], "end") if last else None)
+    return ChangeRange(_table(spark, name), _bound(spark, first, "start"), _bound(spark, last[0], "end") if last else None)
 
 
 def sql_constant(value: int | str | datetime) -> str:
