@@ -44,7 +44,7 @@ from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may
 from rowmerge.spark.failures import translated
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
-from rowmerge.sql import Statement, parse, references
+from rowmerge.sql import Statement, parse, parse_table_name, references
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -68,44 +68,56 @@ def connect(
     commit_retries: int | None = None,
     durability: str = "full",
 ) -> Session:
-    """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
+    """Open a warehouse: schemas, tables, views and functions in a folder, an object store or an Iceberg catalog.
 
-    `catalog`: the configuration of a catalog of Iceberg tables as pyiceberg takes it (`{"type": "rest", "uri": …}`; also sql, hive, glue).
-    It then says what schemas, tables and views there are, and its `name` may stand before theirs (`lake.db.orders`); `location` is where
-    new tables are put, without it the catalog says where.
-    `default_format`: `delta` or `iceberg`; without it Delta, and Iceberg in such a catalog.
-    `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
-    unqualified names are looked up. `storage_options` go to obstore. `commit_retries`: how often a statement begins again after it lost a
-    race for a table's next version, 0 for never; without it the tables' properties say.
-    `durability` says what a commit on a local disk survives: `full` a power cut, `process` the death of the process, which saves the syncs.
-    Raises StorageError for a location that is a file or not writable, ConfigurationError for wrong arguments or a missing Java.
+    Args:
+        location: the path or URL of the warehouse folder, which is created if it is missing. With a catalog: the folder of new tables, or
+            None for the folder that the catalog chooses.
+        catalog: the configuration of a catalog of Iceberg tables as pyiceberg takes it: `{"type": "rest", "uri": …}`, also sql, hive and
+            glue. Its `name` may stand before a schema (`lake.db.orders`).
+        spark: a running Spark session, classic or Connect. None: Spark starts inside this process.
+        spark_config: Spark settings of the session that starts.
+        schema: the current schema, in which unqualified names are looked up.
+        default_format: `delta` or `iceberg`, for tables whose statement names no format. None: Delta, or Iceberg in a catalog.
+        storage_options: options of obstore.
+        commit_retries: how often a statement starts again after it lost a race for a table's next version; 0: never. None: the
+            tables' properties decide.
+        durability: what a commit on a local disk survives: `full` a power cut, `process` the death of the process, without syncs.
+
+    Raises:
+        StorageError: the location is a file or not writable.
+        ConfigurationError: the arguments contradict each other, or Java is missing.
     """
-    if spark is not None and spark_config:
-        raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+    # Over 40 lines: the signature and the documentation of nine public arguments.
     if default_format is None:
         default_format = "delta" if catalog is None else "iceberg"
+    if spark is not None and spark_config:
+        raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+    _check_settings(default_format, commit_retries, durability)
+    open_storage = partial(Storage, options=storage_options, durability=Durability(durability))
+    tables = _open(location, catalog, default_format, open_storage)
+    if spark is not None:
+        check_session(spark)
+    return Session(
+        tables,
+        spark or start_spark(spark_config),
+        schema,
+        default_format,
+        owns_spark=spark is None,
+        commit_retries=commit_retries,
+        by_path=TablesByPath(open_storage),
+        catalog_name=None if catalog is None else catalog.get("name"),
+    )
+
+
+def _check_settings(default_format: str, commit_retries: int | None, durability: str) -> None:
+    """Raises ConfigurationError for an unknown format or level of durability, and for negative retries."""
     if default_format not in TABLE_FORMATS:
         raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(TABLE_FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     if durability not in (levels := [level.value for level in Durability]):
         raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
-    open_storage = partial(Storage, options=storage_options, durability=Durability(durability))
-    opened = _open(location, catalog, default_format, open_storage)
-    if spark is not None:
-        check_session(spark)
-    owned = spark is None
-    by_path, started = TablesByPath(open_storage), spark or start_spark(spark_config)
-    return Session(
-        opened,
-        started,
-        schema,
-        default_format,
-        owns_spark=owned,
-        commit_retries=commit_retries,
-        by_path=by_path,
-        catalog_name=None if catalog is None else catalog.get("name"),
-    )
 
 
 def _open(
@@ -148,19 +160,26 @@ class Session:
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session underneath."""
+        """The Spark session on which statements run."""
         return self._spark
 
     def sql(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> DataFrame:
-        """Run one statement; its rows. Row-level statements return counts as Delta does. `idempotency_key` as `execute` says."""
+        """Run one statement and return its rows.
+
+        Row-level statements return counts of changed rows, as Delta does. Arguments and errors: as `execute`.
+        """
         return self.execute(text, idempotency_key=idempotency_key).frame
 
     def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
-        """Run one statement; its rows and what it did.
+        """Run one statement. Return its rows, and what it changed.
 
-        `idempotency_key`: a statement that writes rows is done once for each key and table, however often it is run; also written as
-        `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …`. An application's name with a version is done once for each version, which must rise.
-        Raises RowmergeError.
+        Args:
+            text: one statement in Spark's SQL.
+            idempotency_key: a key with which a statement that writes rows runs once per table, however often it is sent. A name with a
+                version runs once per version, and versions must rise. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` means the same.
+
+        Raises:
+            RowmergeError: every error of the engine and of Spark.
         """
         command = parse(text)
         options, context = self._options_for(command, text, idempotency_key), self._context
@@ -181,7 +200,10 @@ class Session:
                     return Definitions(context, self._default_format).run(command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
-        """Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys."""
+        """Return the commit options with the statement's idempotency key.
+
+        Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys.
+        """
         hinted = hinted_key(text)
         if key is not None and hinted is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
@@ -202,15 +224,15 @@ class Session:
         return self._options if key is None else replace(self._options, transaction=transaction_of(key))
 
     def table(self, name: str) -> DataFrame:
-        """The rows of a table's newest version, of a view, or of a temporary view; `name` as in SQL."""
+        """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: as in SQL, quoted where needed."""
         with translated(name):
             return StatementScope.of(self._context).query(f"select * from {name}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
-        """The change rows of a table, both ends included, as `table_changes(…)` in SQL gives them; `name` as in SQL.
+        """Return the change rows of a table between two versions or times, both included, as `table_changes(…)` in SQL does.
 
-        Ends are versions or times (a datetime without a zone is in the session's). Raises TableNotFound, VersionNotFound,
-        ChangesNotRecorded, IncompatibleSchemaChange.
+        `name`: as in SQL. A datetime without a time zone is in the session's. `end` None: the newest version. Raises TableNotFound,
+        VersionNotFound, ChangesNotRecorded, IncompatibleSchemaChange.
         """
         arguments = ", ".join(sql_constant(value) for value in (name, start, end) if value is not None)
         return self.sql(f"select * from table_changes({arguments})")
@@ -229,18 +251,26 @@ class Session:
         schema_evolution: bool | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> StatementResult:
-        """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
+        """Write rows to a table in one commit. Columns are matched by name.
 
-        `name` as in SQL; `format` and `partitioned_by` (columns, or transforms as SQL writes them) are of a table that is replaced: without
-        a format it keeps its own, and a new one has the session's.
-        `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
-        `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
-        `idempotency_key` as `execute` says. Raises TableNotFound, UnknownColumn, TypeMismatch, …
+        Args:
+            data: an Arrow table or a Spark DataFrame.
+            name: the table's name as in SQL.
+            mode: `append`, `overwrite` (replace all rows and keep the definition), or `replace` (create the table or replace it).
+            format: the format of a new table in mode `replace`. None: the format of the replaced table, or the session's.
+            partitioned_by: columns or transforms, as SQL writes them, in mode `replace`.
+            comment: the table's comment in mode `replace`; `properties` and `column_comments` likewise.
+            schema_evolution: whether columns that the table lacks are added to it. None: Spark's setting
+                `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` decide.
+            idempotency_key: as `execute` takes it.
+
+        Raises:
+            ConfigurationError: the mode is unknown, or does not take one of the arguments.
+            TableNotFound, UnknownColumn, TypeMismatch: as INSERT.
         """
+        # Over 40 lines: the signature and the documentation of ten public arguments.
         _check_write(mode, format, schema_evolution)
-        command = parse(f"create table {name} (x int)")
-        assert isinstance(command, CreateTable)
-        options = self._with_key(idempotency_key)
+        table_name, options = parse_table_name(name), self._with_key(idempotency_key)
         with translated(name, name):
             # An Arrow table fits into this process, so its rows fit into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
@@ -249,9 +279,9 @@ class Session:
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 partition_fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
-                result = self._replace(command.name, definition, rows, format, options)
+                result = self._replace(table_name, definition, rows, format, options)
             else:
-                result = self._insert(command.name, rows, mode, schema_evolution, options)
+                result = self._insert(table_name, rows, mode, schema_evolution, options)
             return StatementResult.of(frames.row_counts(self._spark, "INSERT", result.changes), "INSERT", result)
 
     def _replace(
@@ -268,31 +298,31 @@ class Session:
         return append(table, rows_for, options) if mode == "append" else overwrite(table, rows_for, options, dynamic=False)
 
     def schemas(self) -> list[str]:
-        """The names of all schemas."""
+        """Return the names of all schemas."""
         return self._catalog.schemas()
 
     def relations(self, schema: str) -> list[Relation]:
-        """The tables and views of a schema; none when it does not exist. Names are plain, unquoted."""
+        """Return the tables and views of a schema, with unquoted names. Return an empty list if the schema does not exist."""
         return self._catalog.relations(schema)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """One table or view, or None."""
+        """Return a table or view, or None if there is none of this name."""
         return self._catalog.relation(schema, name)
 
     def functions(self, schema: str) -> list[str]:
-        """The names of a schema's functions, unquoted; none when it does not exist."""
+        """Return the unquoted names of a schema's functions. Return an empty list if the schema does not exist."""
         return self._catalog.functions(schema)
 
     def describe(self, schema: str, name: str) -> RelationDescription:
-        """Columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
+        """Return columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
         return Listings(self._context).describe(TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
-        """Columns, size and age of the files that `read_files(…)` reads, or what `describe` tells of the table in its folder.
+        """Return columns, size and age of the files that `read_files(…)` reads, or what `describe` returns for a table at that path.
 
-        `text` is the function as in SQL. Raises FilesNotFound, PlanError for a text that is something else.
+        `text`: the call of the function as in SQL. Raises FilesNotFound, and PlanError for any other text.
         """
         files = references(f"select * from {text}")
         if len(files) != 1 or files[0].files is None:
@@ -301,7 +331,7 @@ class Session:
             return self._context.files.describe(files[0].files)
 
     def close(self) -> None:
-        """Stop the embedded Spark; a session that was brought along stays."""
+        """Stop Spark if `connect` started it. A Spark session that the caller gave keeps running."""
         if self._owns_spark:
             self._spark.stop()
 

@@ -5,7 +5,7 @@ from rowmerge.sql.lexing.lexer import split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
 from rowmerge.sql.queries.function_calls import CalledFunction, call_of, expression_of
-from rowmerge.sql.queries.table_refs import TableReference, bind, bind_expression, bind_relation, names_of_with, references
+from rowmerge.sql.queries.table_refs import TableReference, bind, bind_expression, names_of_with, references
 
 __all__ = [
     "CalledFunction",
@@ -14,7 +14,6 @@ __all__ = [
     "TableReference",
     "bind",
     "bind_expression",
-    "bind_relation",
     "call_of",
     "expression_of",
     "find_defaults",

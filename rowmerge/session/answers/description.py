@@ -1,4 +1,4 @@
-"""What is known of a table or view without reading its rows."""
+"""Descriptions of tables and views, made from metadata alone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from rowmerge.table.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class RelationDescription:
-    """A relation's columns and facts. `modified` in milliseconds since the epoch; `records` (None: unknown), `size` (bytes), `files` and
-    `deleted` (rows that are still in files, None for a view) from the log; `text` is a view's query.
+    """The columns of a relation, and facts about it.
+
+    `modified`: milliseconds since the epoch. `records`: rows, None if unknown. `size`: bytes. `files`: data files. `deleted`: deleted
+    rows that data files still hold. `text`: a view's query. A view has no `records`, `files` and `deleted`.
     """
 
     relation: Relation
@@ -39,7 +41,7 @@ class RelationDescription:
 
 
 def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDescription:
-    """Ask a view's definition or a table's newest snapshot."""
+    """Describe a view by its definition, a table by its newest snapshot. `location`: the folder of a view."""
     if relation.kind == "view":
         view = catalog.view(relation.schema, relation.name)
         return RelationDescription(
@@ -52,13 +54,13 @@ def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDes
             modified=view.modified,
             text=view.sql,
         )
-    return of_snapshot(relation, catalog.open(relation.schema, relation.name).snapshot())
+    return describe_snapshot(relation, catalog.open(relation.schema, relation.name).snapshot())
 
 
-def of_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
-    """What a table's log tells of a version."""
+def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
+    """Describe one version of a table."""
     listing = snapshot.files()
-    known = listing["records"].null_count == 0
+    has_counts = listing["records"].null_count == 0
     deleted = pc.sum(listing["deleted"]).as_py() or 0
     return RelationDescription(
         relation,
@@ -71,7 +73,7 @@ def of_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
         snapshot.description,
         snapshot.version,
         snapshot.timestamp,
-        (pc.sum(listing["records"]).as_py() or 0) - deleted if known else None,
+        (pc.sum(listing["records"]).as_py() or 0) - deleted if has_counts else None,
         pc.sum(listing["size"]).as_py() or 0,
         rules=snapshot.rules,
         files=listing.num_rows,

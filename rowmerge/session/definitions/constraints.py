@@ -1,4 +1,4 @@
-"""ALTER TABLE of what rows must satisfy: CHECK constraints, NOT NULL and defaults."""
+"""ALTER TABLE of CHECK constraints, NOT NULL and defaults."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Constraints:
-    """Carries out ALTER TABLE … ADD and DROP CONSTRAINT, ALTER COLUMN … SET and DROP of DEFAULT and NOT NULL."""
+    """Executes ALTER TABLE … ADD and DROP CONSTRAINT, and ALTER COLUMN … SET and DROP of DEFAULT and NOT NULL."""
 
     context: SessionContext
 
     def run(self, command: AddConstraint | DropConstraint | SetDefault | SetNullable) -> ChangeResult:
-        """Raises ConstraintViolated when rows that are there are against the new rule, and what `check_rules` raises."""
+        """Execute a command. Raises ConstraintViolated if existing rows violate the new rule, and what `check_rules` raises."""
         match command:
             case AddConstraint():
                 return self._add(command)
@@ -109,13 +109,13 @@ class Constraints:
 
 
 def constraint_name(check: CheckConstraint, table: str) -> str:
-    """The constraint's name, or one that is made of its table's and of what it says."""
+    """Return the constraint's name, or a name made of the table's name and a digest of the expression."""
     digest = hashlib.sha256(check.expression.text.encode()).hexdigest()[:6]
     return check.name or f"{table.rsplit('.', 1)[-1].strip('`')}_chk_{digest}"
 
 
 def checks_by_name(checks: Iterable[CheckConstraint], table: str) -> dict[str, str]:
-    """The CHECK constraints of a CREATE TABLE. Raises PlanError for a name that comes twice."""
+    """Return the expressions of CHECK constraints by their names. Raises PlanError for a name that occurs twice."""
     named: dict[str, str] = {}
     for check in checks:
         name = constraint_name(check, table)

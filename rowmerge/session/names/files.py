@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Relation, TablesByPath
 from rowmerge.commands.files import TABLE_FORMATS, FileSource
-from rowmerge.session.answers.description import RelationDescription, of_snapshot
+from rowmerge.session.answers.description import RelationDescription, describe_snapshot
 from rowmerge.spark.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.types import schema_of
 from rowmerge.table.snapshot import Table
@@ -36,7 +36,7 @@ class Files:
         *schema, name = source.name.parts if source.name is not None else (source.path,)
         relation = Relation(schema[-1] if schema else "", name, "table", source.format)
         if source.format in TABLE_FORMATS:
-            return of_snapshot(relation, self.table(source).snapshot())
+            return describe_snapshot(relation, self.table(source).snapshot())
         columns = schema_of(self.rows(source)).fields
         size, modified = size_and_age(self.spark, source)
         return RelationDescription(relation, columns, absolute(source.path), modified=modified, size=size)

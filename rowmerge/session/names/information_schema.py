@@ -37,7 +37,7 @@ TABLES: dict[str, dict[str, DataType]] = {
 
 
 def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
-    """The rows of one of TABLES, as the catalog is now. `columns` looks into every table."""
+    """Return the rows of one of TABLES, as the catalog is now. The rows of `columns` need the metadata of every table."""
     return of_rows(spark, TABLES[table], _rows(catalog, catalog_name, table))
 
 
@@ -63,13 +63,13 @@ def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[
 
 def _functions(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
     for name in catalog.functions(schema):
-        if (found := catalog.function(schema, name)) is not None:
-            written, python = found.definition, found.definition.language == "python"
-            body = ("EXTERNAL", written.body, "PYTHON") if python else ("SQL", written.body, None)
-            yield catalog_name, schema, name, "FUNCTION", written.returns, *body
+        if (function := catalog.function(schema, name)) is not None:
+            definition = function.definition
+            body = ("EXTERNAL", definition.body, "PYTHON") if definition.language == "python" else ("SQL", definition.body, None)
+            yield catalog_name, schema, name, "FUNCTION", definition.returns, *body
 
 
 def _columns(catalog: Catalog, relation: Relation) -> Iterator[Sequence[object]]:
-    found = describe(catalog, relation, catalog.location_of(relation.schema, relation.name)).columns
-    for position, field in enumerate(found, start=1):
+    columns = describe(catalog, relation, catalog.location_of(relation.schema, relation.name)).columns
+    for position, field in enumerate(columns, start=1):
         yield field.name, position, "YES" if field.nullable else "NO", field.sql_type, field.comment

@@ -1,4 +1,4 @@
-"""What `table_changes(name, start [, end])` asks for: its arguments are constants, which Spark evaluates."""
+"""The arguments of `table_changes(name, start [, end])`: constants, which Spark evaluates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
 @dataclass(frozen=True)
 class ChangeRange:
-    """A table and a range, `last` None for everything up to the newest version."""
+    """A table and a range of versions, both ends included. `last` None: the newest version."""
 
     table: TableName
     first: Bound
@@ -33,21 +33,21 @@ class ChangeRange:
 
 
 def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> ChangeRange:
-    """The arguments' values. Raises PlanError, TypeMismatch, Unparsable for a table name that is none."""
+    """Evaluate the arguments. Raises PlanError, TypeMismatch, and Unparsable for a text that is not a table name."""
     if not 2 <= len(arguments) <= 3:
         raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
     name, first, *last = (argument.text for argument in arguments)
-    return ChangeRange(_table(spark, name), _bound(spark, first, "start"), _bound(spark, last[0], "end") if last else None)
+    return ChangeRange(_table_name(spark, name), _bound(spark, first, "start"), _bound(spark, last[0], "end") if last else None)
 
 
 def sql_constant(value: int | str | datetime) -> str:
-    """The SQL text of an argument that is given in Python."""
+    """Return a Python value as a constant in SQL."""
     if isinstance(value, int):
         return str(value)
     return string_literal(value.isoformat() if isinstance(value, datetime) else value)
 
 
-def _table(spark: SparkSession, text: str) -> TableName:
+def _table_name(spark: SparkSession, text: str) -> TableName:
     if re.fullmatch(r"[\w.`]+", text):
         raise PlanError(f"table_changes takes the table's name as a string: table_changes('{text}', …). {_USAGE}")
     value = spark.sql(f"select {text} as name").collect()[0]["name"]
@@ -60,12 +60,12 @@ def _bound(spark: SparkSession, text: str, which: str) -> Bound:
     if text.isdecimal():
         return Bound(version=int(text))
     frame = spark.sql(f"select {text} as at")
-    (found,) = schema_of(frame)
-    if isinstance(found.type, Primitive) and found.type.name in _WHOLE:
+    (column,) = schema_of(frame)
+    if isinstance(column.type, Primitive) and column.type.name in _WHOLE:
         version = frame.collect()[0]["at"]
         if version is None or version < 0:
             raise PlanError(f"The {which} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
         return Bound(version=version)
-    if isinstance(found.type, Primitive) and found.type.name in _TIMES:
+    if isinstance(column.type, Primitive) and column.type.name in _TIMES:
         return Bound(timestamp=milliseconds(spark, text))
-    raise TypeMismatch(f"The {which} of table_changes is {text}, of type {sql_name(found.type)}: neither a version nor a time. {_USAGE}")
+    raise TypeMismatch(f"The {which} of table_changes is {text}, of type {sql_name(column.type)}: neither a version nor a time. {_USAGE}")

@@ -1,4 +1,4 @@
-"""Statements about the warehouse's functions, carried out."""
+"""CREATE, DROP, DESCRIBE and SHOW of functions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FunctionStatements:
-    """Carries out CREATE, DROP, DESCRIBE and SHOW of functions."""
+    """Executes statements about functions."""
 
     context: SessionContext
 
     def run(self, command: FunctionCommand) -> StatementResult:
-        """The result of a command. Raises PlanError for a body that does not do what its signature says, FunctionNotFound, AlreadyExists,
-        SchemaNotFound, TableError where no functions are kept."""
+        """Execute a command.
+
+        Raises PlanError for a body that does not fit its signature, FunctionNotFound, AlreadyExists, SchemaNotFound, and TableError for
+        a catalog that stores no functions.
+        """
         match command:
             case CreateFunction():
                 return self._create(command)
@@ -41,8 +44,8 @@ class FunctionStatements:
                 schema = schema or self.context.names.schema
                 if not self.context.catalog.schema_exists(schema):
                     raise SchemaNotFound(quote(schema), self.context.catalog.schemas())
-                listed = [f"{schema.lower()}.{name}" for name in self.context.catalog.functions(schema) if frames.matches(name, like)]
-                return StatementResult(frames.names(self.context.spark, "function", listed, None), "SHOW")
+                names = [f"{schema.lower()}.{name}" for name in self.context.catalog.functions(schema) if frames.matches(name, like)]
+                return StatementResult(frames.names(self.context.spark, "function", names, None), "SHOW")
 
     def _create(self, command: CreateFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
@@ -52,7 +55,7 @@ class FunctionStatements:
         return self._done("CREATE FUNCTION")
 
     def _check(self, function: Function) -> None:
-        """Spark reads types, defaults and body, and runs none of them; a body in Python is run, and its handler not."""
+        """Let Spark analyse types, defaults and body. A module in Python is executed, its handler is not called."""
         definition = function.definition
         values = [f"cast({p.default or 'null'} as {p.type}) as {backquote(p.name)}" for p in definition.parameters]
         analyse(self.context.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")
@@ -62,10 +65,10 @@ class FunctionStatements:
 
     def _drop(self, command: DropFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
-        known = self.context.catalog.function(schema, name) is not None
-        if not known and is_known(self.context.spark, str(command.name)):  # one of a Java class, which is Spark's
+        exists = self.context.catalog.function(schema, name) is not None
+        if not exists and is_known(self.context.spark, str(command.name)):  # one of a Java class, which is Spark's
             self.context.spark.sql(f"drop function {command.name}")
-        elif known or not command.if_exists:
+        elif exists or not command.if_exists:
             self.context.catalog.drop_function(schema, name)
         return self._done("DROP FUNCTION")
 
@@ -74,7 +77,7 @@ class FunctionStatements:
         function = self.context.catalog.function(schema, name)
         if function is None:
             return StatementResult(self.context.spark.sql(command.text.text), "DESCRIBE")
-        return StatementResult(self._rows("function_desc", (f"{key}: {value}" for key, value in _told(function))), "DESCRIBE")
+        return StatementResult(self._rows("function_desc", (f"{key}: {value}" for key, value in _facts(function))), "DESCRIBE")
 
     def _rows(self, column: str, lines: Iterator[str]) -> DataFrame:
         return frames.of_rows(self.context.spark, {column: Primitive("string")}, [(line,) for line in lines])
@@ -83,15 +86,15 @@ class FunctionStatements:
         return StatementResult(frames.empty(self.context.spark), operation)
 
 
-def _told(function: Function) -> Iterator[tuple[str, str]]:
+def _facts(function: Function) -> Iterator[tuple[str, str]]:
     definition = function.definition
     yield "Function", f"{function.schema}.{function.name}"
     yield "Type", "AGGREGATE" if definition.aggregate else "SCALAR"
-    listed = (
+    parameters = (
         f"{p.name} {p.type}" + (f" DEFAULT {p.default}" if p.default else "") + (f" '{p.comment}'" if p.comment else "")
         for p in definition.parameters
     )
-    yield "Input", ", ".join(listed) or "()"
+    yield "Input", ", ".join(parameters) or "()"
     yield "Returns", definition.returns
     if definition.comment is not None:
         yield "Comment", definition.comment

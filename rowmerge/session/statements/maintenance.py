@@ -1,4 +1,4 @@
-"""Statements that keep a table in shape, carried out."""
+"""VACUUM, OPTIMIZE, REORG, RESTORE, CALL, and branches and tags."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _RECORD = "spark.databricks.delta.vacuum.logging.enabled"
 
 @dataclass(frozen=True)
 class Maintenance:
-    """Carries out VACUUM, OPTIMIZE, REORG, RESTORE and CALL."""
+    """Executes statements that maintain a table."""
 
     context: SessionContext
     options: CommitOptions
 
     def run(self, command: MaintenanceCommand) -> StatementResult:
-        """The answer of a command. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
+        """Execute a command. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
         match command:
             case Vacuum():
                 return self._vacuum(command)
@@ -51,17 +51,17 @@ class Maintenance:
                 return Procedures(self.context, self.options).run(command)
 
     def _vacuum(self, command: Vacuum) -> StatementResult:
-        """The table's location, or with DRY RUN the files that would be deleted."""
+        """Delete files. Return the table's location, or with DRY RUN the files that VACUUM would delete."""
         table = self.context.names.table(command.target)
         options = VacuumOptions(command.retain_hours, command.dry_run, self._is_on(_CHECK), self._is_on(_RECORD))
-        done = table.vacuum(options)
-        paths = done.paths if command.dry_run else (table.location,)
+        vacuumed = table.vacuum(options)
+        paths = vacuumed.paths if command.dry_run else (table.location,)
         frame = frames.of_rows(self.context.spark, {"path": Primitive("string")}, [(path,) for path in paths])
-        changes = None if command.dry_run else RowChanges(files_removed=len(done.paths))
-        return StatementResult(frame, "VACUUM", changes, done.version)
+        changes = None if command.dry_run else RowChanges(files_removed=len(vacuumed.paths))
+        return StatementResult(frame, "VACUUM", changes, vacuumed.version)
 
     def _compact(self, command: Optimize | Reorg) -> StatementResult:
-        """The table's location, and what was written for what."""
+        """Rewrite data files. Return the table's location, and counts and sizes of the files before and after."""
         table = self.context.names.table(command.target)
         condition = None if command.condition is None else command.condition.text
         compact = optimize if isinstance(command, Optimize) else purge
@@ -70,18 +70,18 @@ class Maintenance:
         return StatementResult.of(frame, type(command).__name__.upper(), result)
 
     def _restore(self, command: Restore) -> StatementResult:
-        """Delta's counts of files and bytes."""
+        """Restore a version. Return Delta's counts of files and bytes."""
         timestamp = None if command.timestamp is None else milliseconds(self.context.spark, command.timestamp.text)
-        told = None if command.timestamp is None else command.timestamp.text.strip("'\"")
+        shown_timestamp = None if command.timestamp is None else command.timestamp.text.strip("'\"")
         table = self.context.names.table(command.target)
-        version = command.version if command.reference is None else _named(table, command.target, command.reference)
-        parameters = {"version": version, "timestamp": told}
+        version = command.version if command.reference is None else _version_of(table, command.target, command.reference)
+        parameters = {"version": version, "timestamp": shown_timestamp}
         result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
         frame = frames.of_rows(self.context.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
         return StatementResult.of(frame, "RESTORE", result)
 
     def _refer(self, command: SetReference | DropReference) -> StatementResult:
-        """Branches and tags; nothing to answer."""
+        """Create, replace or drop a branch or a tag."""
         table = self.context.names.table(command.target)
         kind = "TAG" if command.tag else "BRANCH"
         if table.upkeep is None:
@@ -99,7 +99,7 @@ class Maintenance:
         return str(self.context.spark.conf.get(name, "true")).strip().lower() == "true"
 
 
-def _named(table: Table, name: TableName, reference: str) -> int:
+def _version_of(table: Table, name: TableName, reference: str) -> int:
     if table.upkeep is None:
         raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
     return table.upkeep.named(reference)

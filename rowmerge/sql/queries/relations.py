@@ -78,14 +78,6 @@ def reads_of_expression(cursor: Cursor) -> list[Read]:
     return finder.found
 
 
-def reads_of_relation(cursor: Cursor) -> list[Read]:
-    """The tables of what can stand after FROM: a name, a query in parentheses, joined relations, VALUES, a table function."""
-    finder = _Finder(cursor)
-    finder.relation(frozenset(), (0, finder.size))
-    finder.query(finder.size, frozenset(), (0, finder.size), in_from=True)
-    return finder.found
-
-
 def with_names(cursor: Cursor) -> frozenset[str]:
     """The names of a WITH list, in lower case."""
     return frozenset(_Finder(cursor).with_names(frozenset()))

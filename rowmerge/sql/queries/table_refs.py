@@ -11,7 +11,7 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
 from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, call_edits, edited
-from rowmerge.sql.queries.relations import Read, reads, reads_of_expression, reads_of_relation, with_names
+from rowmerge.sql.queries.relations import Read, reads, reads_of_expression, with_names
 from rowmerge.table.schema import backquote
 
 Resolve = Callable[["TableReference"], str | None]
@@ -75,15 +75,6 @@ def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | No
     return _bound(cursor, _found(cursor, reads_of_expression), resolve, functions)
 
 
-def bind_relation(text: str, resolve: Resolve, *, aliased: bool = False) -> str:
-    """The same for what can stand after FROM: `analytics.updates`, `(select …)`, `VALUES (1, 2)`, `a JOIN b`.
-
-    `aliased`: the caller puts an alias after it, so a table at the end of the text gets none here.
-    """
-    cursor = Cursor(tokenize(text))
-    return _bound(cursor, _found(cursor, reads_of_relation), resolve, None, aliased)
-
-
 def _found(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
     try:
         return finder(cursor)
@@ -102,7 +93,7 @@ def _reference(cursor: Cursor, read: Read) -> TableReference:
     return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named, read.files)
 
 
-def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: ResolveFunction | None = None, aliased: bool = False) -> str:
+def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: ResolveFunction | None) -> str:
     edits: list[Edit] = []
     replaced: list[tuple[Read, TableName]] = []
     for read in found:
@@ -113,9 +104,8 @@ def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: Resol
         edits.append((reference.start, reference.end, name))
         if read.aliasable and not read.aliased:
             replaced.append((read, reference.name))
-            if not (aliased and read.tail == len(cursor.tokens) - 1):
-                tail = cursor.tokens[read.tail - 1].end
-                edits.append((tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
+            tail = cursor.tokens[read.tail - 1].end
+            edits.append((tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
     edits += _cut_qualifiers(cursor.tokens, found, replaced)
     return edited(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
 

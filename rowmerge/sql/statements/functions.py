@@ -52,6 +52,14 @@ def create(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
     name = cursor.table_name("the name of a function")
     if cursor.sees("AS"):
         return None
+    definition = _definition(cursor, aggregate)
+    cursor.finish("the function's body")
+    _check(cursor, definition)
+    return CreateFunction(name, definition, or_replace, if_not_exists)
+
+
+def _definition(cursor: Cursor, aggregate: bool) -> FunctionDefinition:
+    """Read `(parameters) RETURNS type` and the clauses after it."""
     parameters = _parameters(cursor)
     cursor.expect("RETURNS")
     if cursor.sees("TABLE"):
@@ -62,8 +70,7 @@ def create(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
         pass
     if clauses.body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
-    cursor.finish("the function's body")
-    definition = FunctionDefinition(
+    return FunctionDefinition(
         parameters,
         returns,
         clauses.body,
@@ -75,8 +82,6 @@ def create(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
         clauses.packages,
         clauses.comment,
     )
-    _check(cursor, definition)
-    return CreateFunction(name, definition, or_replace, if_not_exists)
 
 
 def drop(cursor: Cursor) -> DropFunction | None:

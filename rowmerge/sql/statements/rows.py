@@ -99,18 +99,11 @@ def insert(cursor: Cursor) -> Insert | None:
     name = _target_alias(cursor)
     partition = _partition(cursor)
     if_not_exists = _if_not_exists(cursor, how, partition)
-    if cursor.sees("DEFAULT", "VALUES"):
-        raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
-    by_name = cursor.accept("BY", "NAME")
-    columns = None if by_name or not _sees_columns(cursor) else cursor.identifiers("a column's name")
-    by_name = by_name or cursor.accept("BY", "NAME")
+    columns, by_name = _columns(cursor)
     replaced = _replaced(cursor, how, partition)
     if name is not None and "replace_on" not in replaced:
         raise cursor.error(f"The alias `{name}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
-    if not begins_query(cursor):
-        raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
-    query_alias = _query_alias(cursor) if "replace_on" in replaced else None
-    query = _query(cursor, verb)
+    query, query_alias = _query(cursor, verb, takes_alias="replace_on" in replaced)
     return Insert(
         target,
         columns,
@@ -184,9 +177,14 @@ def _dynamic(cursor: Cursor, how: str) -> bool | None:
     return chosen == {"dynamic"}
 
 
-def _sees_columns(cursor: Cursor) -> bool:
-    """Whether a parenthesis opens a list of columns: not a query."""
-    return cursor.sees("(") and not begins_query(cursor)
+def _columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
+    """Read `[(columns)] [BY NAME]`. Return the columns, None without a list, and whether BY NAME stands there."""
+    if cursor.sees("DEFAULT", "VALUES"):
+        raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
+    if cursor.accept("BY", "NAME"):
+        return None, True
+    columns = cursor.identifiers("a column's name") if cursor.sees("(") and not begins_query(cursor) else None
+    return columns, cursor.accept("BY", "NAME")
 
 
 class _Replaced(TypedDict, total=False):
@@ -250,10 +248,18 @@ def _if_not_exists(cursor: Cursor, how: str, partition: tuple[tuple[str, SqlText
     return True
 
 
-def _query(cursor: Cursor, verb: int) -> SqlText:
-    """The query to its end. A WITH list before INSERT is put before it, each character staying on its line and column.
+def _query(cursor: Cursor, verb: int, takes_alias: bool) -> tuple[SqlText, str | None]:
+    """Read the query to the end of the statement, which begins with INSERT at token `verb`. Return it, and the alias after it."""
+    if not begins_query(cursor):
+        raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
+    query_alias = _query_alias(cursor) if takes_alias else None
+    return _query_after_with_list(cursor, verb), query_alias
 
-    What stood between the two becomes space; where the query has a WITH list of its own, the two lists become one.
+
+def _query_after_with_list(cursor: Cursor, verb: int) -> SqlText:
+    """Read the query, and put the WITH list that stands before INSERT before it. Each character stays on its line and column.
+
+    The text between the two becomes spaces. If the query has a WITH list of its own, the two lists become one.
     """
     start = cursor.at
     query = cursor.rest()
