@@ -23,10 +23,10 @@ class Place(TypedDict):
     column: int
 
 
-class Cursor:
-    """Reads tokens from left to right; `at` is the index of the next one, `text` the text that they are of.
+class TokenCursor:
+    """Steps over tokens from left to right. `at`: the index of the next token. `text`: the text of the tokens.
 
-    Every rule that does not find what the grammar wants raises Unparsable at the token that stands there instead.
+    A method that does not find what the grammar requires raises Unparsable at the token that stands there.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -82,54 +82,6 @@ class Cursor:
             if not self.accept(key):
                 raise self.expected(key)
 
-    def identifier(self, what: str) -> str:
-        token = self.token()
-        if not token.is_name:
-            raise self.expected(what)
-        self.at += 1
-        self._no_hyphen()
-        return token.name
-
-    def path(self, what: str) -> tuple[str, ...]:
-        """Identifiers joined with dots."""
-        parts = [self.identifier(what)]
-        while self.accept("."):
-            parts.append(self.identifier(f"{what} after the dot"))
-        return tuple(parts)
-
-    def table_name(self, what: str = "the name of a table") -> TableName:
-        if self.sees("IDENTIFIER", "("):
-            raise self.unsupported("IDENTIFIER(…) is not supported here. Write the name itself")
-        return TableName(self.path(what))
-
-    def string(self, what: str) -> str:
-        token = self.token()
-        if token.kind is not Kind.STRING:
-            raise self.expected(f"{what}, a string in quotes")
-        self.at += 1
-        return string_value(token.text)
-
-    def integer(self, what: str) -> int:
-        token = self.token()
-        if token.kind is not Kind.NUMBER or not token.text.isdecimal():
-            raise self.expected(f"{what}, a whole number")
-        self.at += 1
-        return int(token.text)
-
-    def listed(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """`(item, item, …)`, at least one."""
-        self.expect("(")
-        items = [item()]
-        while self.accept(","):
-            items.append(item())
-        if not self.accept(")"):
-            raise self.expected("a comma or )")
-        return tuple(items)
-
-    def identifiers(self, what: str) -> tuple[str, ...]:
-        """`(a, b, …)`."""
-        return self.listed(lambda: self.identifier(what))
-
     def skip_group(self) -> None:
         """Step over a bracket and everything up to its closing one."""
         opened = self.at
@@ -182,6 +134,58 @@ class Cursor:
     def _place(self, token: Token | None) -> Place:
         line, column = self.tokens.place((token or self.token()).start)
         return {"text": self.text, "line": line, "column": column}
+
+
+class Cursor(TokenCursor):
+    """Reads the names, literals and lists of Spark's grammar."""
+
+    def identifier(self, what: str) -> str:
+        token = self.token()
+        if not token.is_name:
+            raise self.expected(what)
+        self.at += 1
+        self._no_hyphen()
+        return token.name
+
+    def path(self, what: str) -> tuple[str, ...]:
+        """Identifiers joined with dots."""
+        parts = [self.identifier(what)]
+        while self.accept("."):
+            parts.append(self.identifier(f"{what} after the dot"))
+        return tuple(parts)
+
+    def table_name(self, what: str = "the name of a table") -> TableName:
+        if self.sees("IDENTIFIER", "("):
+            raise self.unsupported("IDENTIFIER(…) is not supported here. Write the name itself")
+        return TableName(self.path(what))
+
+    def string(self, what: str) -> str:
+        token = self.token()
+        if token.kind is not Kind.STRING:
+            raise self.expected(f"{what}, a string in quotes")
+        self.at += 1
+        return string_value(token.text)
+
+    def integer(self, what: str) -> int:
+        token = self.token()
+        if token.kind is not Kind.NUMBER or not token.text.isdecimal():
+            raise self.expected(f"{what}, a whole number")
+        self.at += 1
+        return int(token.text)
+
+    def listed(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """`(item, item, …)`, at least one."""
+        self.expect("(")
+        items = [item()]
+        while self.accept(","):
+            items.append(item())
+        if not self.accept(")"):
+            raise self.expected("a comma or )")
+        return tuple(items)
+
+    def identifiers(self, what: str) -> tuple[str, ...]:
+        """`(a, b, …)`."""
+        return self.listed(lambda: self.identifier(what))
 
     def _no_hyphen(self) -> None:
         before, hyphen, after = self.token(-1), self.token(), self.token(1)

@@ -1,4 +1,4 @@
-"""Finds the tables that a query reads, by Spark's grammar of relations over tokens; what is no relation is passed over unread."""
+"""Search of a statement for the tables that it reads, by Spark's grammar of relations. Other clauses are stepped over."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ class Read:
 
 
 def reads(cursor: Cursor) -> list[Read]:
-    """The tables that a statement reads, in the order of the text. Names of WITH lists are no tables; the target of a write is not read."""
+    """Return the tables that a statement reads, in the order of the text, without names of WITH lists and the target of a write."""
     finder = _Finder(cursor)
     if cursor.key() in _READING:
         finder.statement()
-    return finder.found
+    return finder.reads
 
 
 def reads_of_expression(cursor: Cursor) -> list[Read]:
-    """The tables that the subqueries of an expression read."""
+    """Return the tables that the subqueries of an expression read."""
     finder = _Finder(cursor)
     finder.expression(finder.size, frozenset())
-    return finder.found
+    return finder.reads
 
 
 def with_names(cursor: Cursor) -> frozenset[str]:
-    """The names of a WITH list, in lower case."""
+    """Return the names of a WITH list, in lower case."""
     return frozenset(_Finder(cursor).with_names(frozenset()))
 
 
@@ -90,7 +90,7 @@ class _Finder:
         self.cursor = cursor
         self.size = len(cursor.tokens) - 1
         self.depth = 0
-        self.found: list[Read] = []
+        self.reads: list[Read] = []
         self.closing = cursor.tokens.closings
 
     # -------------------------------------------------------------- statements
@@ -200,7 +200,7 @@ class _Finder:
         return key in _ENDS_FROM
 
     def with_names(self, names: _Names) -> _Names:
-        """The names known after a WITH list, whose queries are searched; `names` itself, and nothing moved, where no list stands."""
+        """If the cursor is at a WITH list, search its queries and return `names` with the names of the list. Otherwise return `names`."""
         cursor, start = self.cursor, self.cursor.at
         if not with_list(cursor):
             return names
@@ -259,7 +259,7 @@ class _Finder:
                 files = file_source(cursor)
                 end = cursor.at
                 sample(cursor)
-                self.found.append(Read(first, last, end, cursor.at, None, self._aliased(), True, block, files=files))
+                self.reads.append(Read(first, last, end, cursor.at, None, self._aliased(), True, block, files=files))
             elif aliasable or first + 1 != last:
                 self._arguments(names)
             return
@@ -271,7 +271,7 @@ class _Finder:
         sample(cursor)
         known = last - first == 1 and cursor.tokens[first].name.lower() in names
         if not known:
-            self.found.append(Read(first, last, end, cursor.at, travel, self._aliased(), aliasable, block))
+            self.reads.append(Read(first, last, end, cursor.at, travel, self._aliased(), aliasable, block))
 
     def _aliased(self) -> bool:
         return self.cursor.sees("AS") or (self.cursor.token().is_name and not ends_relation(self.cursor))
@@ -287,7 +287,7 @@ class _Finder:
         cursor.expect(")")
         end = cursor.at
         sample(cursor)
-        self.found.append(Read(first, first + 1, end, cursor.at, None, self._aliased(), True, block, tuple(arguments)))
+        self.reads.append(Read(first, first + 1, end, cursor.at, None, self._aliased(), True, block, tuple(arguments)))
 
     def _name(self) -> int:
         """Step over a dotted name; the index after it."""

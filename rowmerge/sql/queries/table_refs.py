@@ -1,4 +1,4 @@
-"""Table names in queries, expressions and relations replaced by what they are bound to, by position in the user's text."""
+"""Replacement of the table names in queries and expressions, by their positions in the user's text."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 
 @dataclass(frozen=True)
 class TableReference:
-    """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together, half open.
+    """A table that a text reads, with its time travel. `start` and `end`: the offsets of both together in the text, half open.
 
-    `changes`: the arguments of `table_changes(…)`, when the text reads the change rows of the table that the first of them names; `name`
-    is then that of the function. `files`: those of `read_files(…)`; `name` is then the one that it gives them, or the function's.
-    `reference`: the branch or tag that the table is read at.
+    `reference`: the branch or tag after VERSION AS OF. `changes`: the arguments of `table_changes(…)`; `name` is then the function's.
+    `files`: the files of `read_files(…)`; `name` is then the name that the call gives them, or the function's.
     """
 
     name: TableName
@@ -39,43 +38,48 @@ class TableReference:
 
     @property
     def timed(self) -> bool:
-        """Whether another version than the newest is meant."""
+        """Whether the reference has a version, a time, a branch or a tag."""
         return self.version is not None or self.timestamp is not None or self.reference is not None
 
 
 def references(text: str) -> list[TableReference]:
-    """The tables that a query or another statement reads, in the order of the text."""
+    """Return the tables that a statement reads, in the order of the text."""
     cursor = Cursor(tokenize(text))
-    return [_reference(cursor, read) for read in _found(cursor, reads)]
+    return [_reference(cursor, read) for read in _find_reads(cursor, reads)]
 
 
 def names_of_with(text: str) -> frozenset[str]:
-    """The names that a WITH list gives to its queries, in lower case."""
+    """Return the names that a WITH list gives to its queries, in lower case."""
     return with_names(Cursor(tokenize(text)))
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """The statement with each table's name (and VERSION or TIMESTAMP AS OF) replaced by the quoted name that `resolve` gives, and each
-    call of a function that `functions` knows by its value.
+    """Replace the tables and function calls of a statement.
 
-    A name for which it gives None stays as written. A replaced table without an alias gets its own last part as one, and columns that
-    are qualified by more of its name (`analytics.orders.id`) are cut down to it. Names of WITH lists are no tables; the target of a
-    write is left alone. Nothing else of the text changes, and text that Spark would not understand is for Spark to refuse.
-    Raises Unparsable for a string, name or comment that is not closed.
+    A replaced table without an alias gets the last part of its name as alias, and columns that are qualified by more of the name
+    (`analytics.orders.id`) keep the last part only. Names of WITH lists and the target of a write are not replaced.
+
+    Args:
+        text: the statement.
+        resolve: returns the quoted name that replaces a table with its time travel, or None to keep both as written.
+        functions: returns the function that a call means, or None to keep the call.
+
+    Raises:
+        Unparsable: a string, name or comment is not closed. Spark rejects any other text that it does not understand.
     """
     cursor = Cursor(tokenize(text))
-    return _bound(cursor, _found(cursor, reads), resolve, functions)
+    return _bind_reads(cursor, _find_reads(cursor, reads), resolve, functions)
 
 
 def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """The same for an expression, whose subqueries may read tables; without a subquery and a call it comes back as it is, unread."""
+    """Replace the tables in the subqueries of an expression, and its function calls, as `bind` does."""
     if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
     cursor = Cursor(tokenize(text))
-    return _bound(cursor, _found(cursor, reads_of_expression), resolve, functions)
+    return _bind_reads(cursor, _find_reads(cursor, reads_of_expression), resolve, functions)
 
 
-def _found(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
+def _find_reads(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
     try:
         return finder(cursor)
     except RecursionError:
@@ -93,10 +97,10 @@ def _reference(cursor: Cursor, read: Read) -> TableReference:
     return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named, read.files)
 
 
-def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: ResolveFunction | None) -> str:
+def _bind_reads(cursor: Cursor, table_reads: list[Read], resolve: Resolve, functions: ResolveFunction | None) -> str:
     edits: list[Edit] = []
     replaced: list[tuple[Read, TableName]] = []
-    for read in found:
+    for read in table_reads:
         reference = _reference(cursor, read)
         name = resolve(reference)
         if name is None:
@@ -106,16 +110,16 @@ def _bound(cursor: Cursor, found: list[Read], resolve: Resolve, functions: Resol
             replaced.append((read, reference.name))
             tail = cursor.tokens[read.tail - 1].end
             edits.append((tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
-    edits += _cut_qualifiers(cursor.tokens, found, replaced)
+    edits += _cut_qualifiers(cursor.tokens, table_reads, replaced)
     return edited(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
 
 
-def _cut_qualifiers(tokens: Tokens, found: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[Edit]:
-    """Edits that leave only the last part of a replaced table's name before its columns."""
+def _cut_qualifiers(tokens: Tokens, table_reads: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+    """Yield edits that leave only the last part of a replaced table's name before its columns."""
     qualified = [(read, name) for read, name in replaced if len(name.parts) > 1]
     if not qualified:
         return
-    tables = {read.first for read in found}
+    tables = {read.first for read in table_reads}
     for first, chain in _chains(tokens):
         if first in tables:
             continue
