@@ -26,21 +26,21 @@ _STRINGS = Map(_STRING, _STRING)
 
 
 def of_rows(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:
-    """A small result of these columns."""
+    """Return rows as a DataFrame with these columns."""
     schema = Struct(tuple(Field(name, type_) for name, type_ in columns.items()))
     arrow = arrow_schema(schema)
-    listed = list(rows)
-    arrays = [pa.array([row[index] for row in listed], field.type) for index, field in enumerate(arrow)]
+    row_list = list(rows)
+    arrays = [pa.array([row[index] for row in row_list], field.type) for index, field in enumerate(arrow)]
     return frame_of(spark, pa.Table.from_arrays(arrays, schema=arrow), schema)
 
 
 def empty(spark: SparkSession) -> DataFrame:
-    """The result of a statement that returns none: no columns, no rows."""
+    """Return a DataFrame without columns and rows, for statements that return none."""
     return spark.range(0).select()
 
 
 def row_counts(spark: SparkSession, operation: str, changes: RowChanges) -> DataFrame:
-    """As Delta returns them: four counts for MERGE, fewer for the others."""
+    """Return counts of changed rows as Delta does: four for MERGE, fewer for other statements."""
     counts = {
         "MERGE": [
             ("num_affected_rows", changes.affected),
@@ -63,17 +63,17 @@ def columns_of(spark: SparkSession, description: RelationDescription, extended: 
     rows += _partitioning(description)
     if extended:
         relation = description.relation
-        told = [("Name", f"{relation.schema}.{relation.name}"), *_facts(description)]
+        facts = [("Name", f"{relation.schema}.{relation.name}"), *_facts(description)]
         rows += _rules(description)
-        rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in told]
+        rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in facts]
     return of_rows(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
 
 
 def _facts(description: RelationDescription) -> list[tuple[str, str]]:
-    """What is known of a relation besides its name and columns, under Spark's words for it."""
+    """Return facts about a relation besides its name and columns, under the headings of Spark's DESCRIBE EXTENDED."""
     relation = description.relation
     properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
-    told = [
+    facts = [
         ("Type", "VIEW" if relation.kind == "view" else "MANAGED"),
         ("Provider", relation.format or ""),
         ("Location", description.location),
@@ -84,11 +84,11 @@ def _facts(description: RelationDescription) -> list[tuple[str, str]]:
         ("Table Properties", f"[{properties}]"),
         ("View Text", description.text or ""),
     ]
-    return [(key, value) for key, value in told if value]
+    return [(key, value) for key, value in facts if value]
 
 
 def _partitioning(description: RelationDescription) -> list[Sequence[str | None]]:
-    """As Spark tells it: columns with their types, or all parts as they are made where one is more than a column."""
+    """Return the rows of the partitioning as Spark's DESCRIBE does: columns with types, or transforms if there are any."""
     fields = description.partitioning
     if any(field.transform.name != IDENTITY for field in fields):
         return [("", "", ""), ("# Partitioning", "", ""), *((f"Part {at}", field.told, "") for at, field in enumerate(fields))]
@@ -102,7 +102,7 @@ def _partitioning(description: RelationDescription) -> list[Sequence[str | None]
 
 
 def _rules(description: RelationDescription) -> list[Sequence[str | None]]:
-    """What rows must satisfy and what they get, under the headings that Spark gives them."""
+    """Return the rows of defaults, generated columns and constraints, each group below a heading."""
     rules, types = description.rules, {field.name: field.sql_type for field in description.columns}
     rows: list[Sequence[str | None]] = []
     if rules.defaults:
@@ -137,7 +137,7 @@ def detail_of(spark: SparkSession, description: RelationDescription, snapshot: S
         snapshot.name,
         snapshot.description,
         snapshot.location,
-        _moment(snapshot.timestamp),
+        _utc_time(snapshot.timestamp),
         partition_by(snapshot.partitioning),
         listing.num_rows,
         pc.sum(listing["size"]).as_py() or 0,
@@ -163,7 +163,7 @@ def history_of(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFram
     rows = [
         (
             e.version,
-            _moment(e.timestamp),
+            _utc_time(e.timestamp),
             e.operation,
             list(e.parameters.items()),
             e.read_version,
@@ -213,13 +213,13 @@ def _size_metrics(files: Sizes) -> dict[str, int | float | None]:
 
 
 def names(spark: SparkSession, column: str, values: Iterable[str], like: str | None) -> DataFrame:
-    """One column of names, by Spark's LIKE of SHOW (`*` and `|`)."""
+    """Return one column of the names that match a pattern of SHOW … LIKE."""
     return of_rows(spark, {column: _STRING}, [(value,) for value in values if matches(value, like)])
 
 
-def relations(spark: SparkSession, listed: Iterable[tuple[str, str, bool]], name_column: str) -> DataFrame:
+def relations(spark: SparkSession, rows: Iterable[tuple[str, str, bool]], name_column: str) -> DataFrame:
     """SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
-    return of_rows(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": Primitive("boolean")}, listed)
+    return of_rows(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": Primitive("boolean")}, rows)
 
 
 def relations_extended(spark: SparkSession, described: Iterable[RelationDescription]) -> DataFrame:
@@ -237,17 +237,17 @@ def _information(description: RelationDescription) -> str:
 
 def properties(spark: SparkSession, values: Mapping[str, str], key: str | None) -> DataFrame:
     """SHOW TBLPROPERTIES."""
-    chosen = sorted(values.items()) if key is None else [(key, values.get(key, f"Table does not have property: {key}"))]
-    return of_rows(spark, {"key": _STRING, "value": _STRING}, chosen)
+    pairs = sorted(values.items()) if key is None else [(key, values.get(key, f"Table does not have property: {key}"))]
+    return of_rows(spark, {"key": _STRING, "value": _STRING}, pairs)
 
 
 def matches(name: str, like: str | None) -> bool:
-    """Whether a name fits a pattern of SHOW … LIKE: `*` is any text, `|` is or, case does not matter; `%` too, as users write it."""
+    """Return whether a name matches a pattern of SHOW … LIKE: `*` and `%` are any text, `|` separates patterns, case does not matter."""
     if like is None:
         return True
     patterns = [part.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for part in like.lower().split("|")]
     return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
 
 
-def _moment(milliseconds: int) -> datetime:
+def _utc_time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, tz=timezone.utc)

@@ -1,4 +1,4 @@
-"""What a statement gives back: a DataFrame, and what it did."""
+"""The result of a statement: a DataFrame, and what the statement changed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class StatementResult:
 
     @classmethod
     def of(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
-        """The outcome of a statement that changed a table."""
+        """Build the outcome of a statement that changed a table."""
         return cls(
             frame,
             operation,
@@ -47,17 +47,17 @@ class StatementResult:
 
     @property
     def message(self) -> str:
-        """One line for a person."""
+        """One line of text about the outcome."""
         if self.changes is None:
             return self.operation
         if self.replayed:
             return f"{self.operation}: done before, in version {self.version}; nothing was done now"
         counts = self.changes
         rows = [(counts.inserted, "inserted"), (counts.updated, "updated"), (counts.deleted, "deleted")]
-        told = [f"{number:,} {what}" for number, what in rows if number] or ["no rows changed"]
+        row_texts = [f"{number:,} {what}" for number, what in rows if number] or ["no rows changed"]
         files = [(counts.files_added, "added"), (counts.files_removed, "removed"), (counts.files_marked, "marked")]
-        changed = ", ".join(f"{number:,} {what}" for number, what in files if number)
-        parts = [", ".join(told)] + ([f"files: {changed}"] if changed else [])
+        file_text = ", ".join(f"{number:,} {what}" for number, what in files if number)
+        parts = [", ".join(row_texts)] + ([f"files: {file_text}"] if file_text else [])
         if self.version is not None:
             parts.append(f"version {self.version}")
         if self.attempts > 1:

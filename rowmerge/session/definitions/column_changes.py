@@ -1,4 +1,4 @@
-"""What becomes of a table's columns when they are renamed, dropped, moved or get another type."""
+"""Changes of existing columns: RENAME, DROP, ALTER of type, comment and position."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SchemaChange = Callable[[Struct], Struct]
 
 
 def changed_paths(command: RenameColumn | DropColumns | AlterColumn) -> tuple[Path, ...]:
-    """The columns that mean something else after the command than before."""
+    """Return the columns whose name or type the command changes."""
     match command:
         case DropColumns(_, columns, _):
             return columns
@@ -38,7 +38,7 @@ def changed_paths(command: RenameColumn | DropColumns | AlterColumn) -> tuple[Pa
 
 
 def schema_change(spark: SparkSession, command: RenameColumn | DropColumns | AlterColumn) -> tuple[str, dict[str, object], SchemaChange]:
-    """The operation and its parameters as Delta's history names them, and what the command makes of a schema."""
+    """Return the operation and its parameters as Delta's history names them, and the change of the schema."""
     match command:
         case RenameColumn(_, column, new):
             parameters: dict[str, object] = {"oldColumnPath": ".".join(column), "newColumnPath": ".".join((*column[:-1], new))}
@@ -56,8 +56,8 @@ def schema_change(spark: SparkSession, command: RenameColumn | DropColumns | Alt
                     schema = commented(schema, column, comment)
                 return schema if place is None else moved_column(schema, column, place)
 
-            told = {"name": column[-1], "type": None if declared is None else declared.sql_type}
-            return "CHANGE COLUMN", {"column": told, "position": str(place) if place else None}, change
+            definition = {"name": column[-1], "type": None if declared is None else declared.sql_type}
+            return "CHANGE COLUMN", {"column": definition, "position": str(place) if place else None}, change
 
 
 def check_unused(snapshot: Snapshot, path: Path) -> None:
@@ -72,18 +72,18 @@ def check_unused(snapshot: Snapshot, path: Path) -> None:
 
 
 def renamed_column(schema: Struct, path: Path, new: str) -> Struct:
-    """Raises UnknownColumn, PlanError for a name that stands beside it already."""
+    """Rename a column or field. Raises UnknownColumn, and PlanError if a sibling has the new name."""
 
     def change(struct: Struct, field: Field) -> Struct:
         if any(other is not field and other.name.lower() == new.lower() for other in struct):
             raise PlanError(f"There is a column `{new}` beside `{'.'.join(path)}` already. Choose another name.")
-        return _with(struct, field, replace(field, name=new))
+        return _replace_field(struct, field, replace(field, name=new))
 
-    return _changed(schema, path, change)
+    return _change_field(schema, path, change)
 
 
 def without_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -> Struct:
-    """The schema without these columns and fields. Raises UnknownColumn, PlanError for the last field of a struct."""
+    """Remove columns and fields. Raises UnknownColumn, PlanError for the last field of a struct."""
 
     def change(struct: Struct, field: Field) -> Struct:
         if len(struct) == 1:
@@ -92,7 +92,7 @@ def without_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -
 
     for path in paths:
         try:
-            schema = _changed(schema, path, change)
+            schema = _change_field(schema, path, change)
         except UnknownColumn:
             if not if_exists:
                 raise
@@ -100,7 +100,7 @@ def without_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -
 
 
 def moved_column(schema: Struct, path: Path, place: ColumnPlace) -> Struct:
-    """The schema with one column first, or after another. Raises UnknownColumn."""
+    """Move a column to the first place, or after another one. Raises UnknownColumn."""
 
     def change(struct: Struct, field: Field) -> Struct:
         rest = [other for other in struct if other is not field]
@@ -112,29 +112,29 @@ def moved_column(schema: Struct, path: Path, place: ColumnPlace) -> Struct:
         rest.insert(rest.index(before) + 1, field)
         return Struct(tuple(rest))
 
-    return _changed(schema, path, change)
+    return _change_field(schema, path, change)
 
 
 def retyped_column(schema: Struct, path: Path, new: Field) -> Struct:
-    """The schema with another type of one column, field, element, key or value; `new` is the type as a definition declares it.
+    """Change the type of a column, field, element, key or value. `new`: a field with the type as the statement declares it.
 
     Raises UnknownColumn, PlanError for a struct, an array or a map, which is changed by its parts.
     """
-    return _retyped_struct(schema, path, new, ".".join(path))
+    return _retype_field(schema, path, new, ".".join(path))
 
 
 def commented(schema: Struct, path: Path, comment: str | None) -> Struct:
-    """The schema with another comment (None: none) on one column or field. Raises UnknownColumn, PlanError."""
+    """Replace the comment on a column or field; None removes it. Raises UnknownColumn, PlanError."""
 
     def change(struct: Struct, field: Field) -> Struct:
         metadata = {key: value for key, value in field.metadata.items() if key != "comment"}
-        return _with(struct, field, replace(field, metadata={**metadata, "comment": comment} if comment else metadata))
+        return _replace_field(struct, field, replace(field, metadata={**metadata, "comment": comment} if comment else metadata))
 
-    return _changed(schema, path, change)
+    return _change_field(schema, path, change)
 
 
 def in_struct(type_: DataType, path: Path, change: Callable[[Struct], Struct], *, above: Path = ()) -> DataType:
-    """The type with the struct at a path changed; the empty path is the type itself. Raises UnknownColumn, PlanError."""
+    """Change the struct at a path inside a type; the empty path is the type itself. Raises UnknownColumn, PlanError."""
     if isinstance(type_, Struct) and not path:
         return change(type_)
     if not path:
@@ -142,8 +142,8 @@ def in_struct(type_: DataType, path: Path, change: Callable[[Struct], Struct], *
     part, inside = path[0].lower(), partial(in_struct, path=path[1:], change=change, above=(*above, path[0]))
     match type_:
         case Struct():
-            field = _field(type_, path[0])
-            return _with(type_, field, replace(field, type=inside(field.type)))
+            field = _find_field(type_, path[0])
+            return _replace_field(type_, field, replace(field, type=inside(field.type)))
         case Array() if part == "element":
             return replace(type_, element=inside(type_.element))
         case Map() if part == "key":
@@ -153,65 +153,68 @@ def in_struct(type_: DataType, path: Path, change: Callable[[Struct], Struct], *
     raise _no_field(type_, above, path[0])
 
 
-def _changed(schema: Struct, path: Path, change: Callable[[Struct, Field], Struct]) -> Struct:
-    """The schema with a struct of it changed: the one that holds the field at the end of the path."""
-    changed = in_struct(schema, path[:-1], lambda struct: change(struct, _field(struct, path[-1])))
+def _change_field(schema: Struct, path: Path, change: Callable[[Struct, Field], Struct]) -> Struct:
+    """Change the struct that holds the field at the end of a path."""
+    changed = in_struct(schema, path[:-1], lambda struct: change(struct, _find_field(struct, path[-1])))
     assert isinstance(changed, Struct)
     return changed
 
 
-def _retyped_struct(struct: Struct, rest: Path, new: Field, told: str) -> Struct:
-    field = _field(struct, rest[0])
+def _retype_field(struct: Struct, rest: Path, new: Field, column_name: str) -> Struct:
+    field = _find_field(struct, rest[0])
     if len(rest) > 1:
-        return _with(struct, field, replace(field, type=_retyped(field.type, rest[1:], new, told)))
-    _check_declared(field, new, told)
+        return _replace_field(struct, field, replace(field, type=_retype(field.type, rest[1:], new, column_name)))
+    _check_declared(field, new, column_name)
     metadata = {key: value for key, value in field.metadata.items() if key != CHAR_VARCHAR}
     if CHAR_VARCHAR in new.metadata:
         metadata[CHAR_VARCHAR] = new.metadata[CHAR_VARCHAR]
-    return _with(struct, field, replace(field, type=_leaf(field.type, new.type, told), metadata=metadata))
+    return _replace_field(struct, field, replace(field, type=_new_type(field.type, new.type, column_name), metadata=metadata))
 
 
-def _retyped(type_: DataType, rest: Path, new: Field, told: str) -> DataType:
+def _retype(type_: DataType, rest: Path, new: Field, column_name: str) -> DataType:
+    """Change the type at the end of a path inside a type; the empty path is the type itself."""
+    if not rest:
+        return _new_type(type_, new.type, column_name)
     if isinstance(type_, Struct):
-        return _retyped_struct(type_, rest, new, told)
-    part = rest[0].lower()
+        return _retype_field(type_, rest, new, column_name)
+    part, inside = rest[0].lower(), partial(_retype, rest=rest[1:], new=new, column_name=column_name)
     if isinstance(type_, Array) and part == "element":
-        return replace(type_, element=_retyped(type_.element, rest[1:], new, told) if rest[1:] else _leaf(type_.element, new.type, told))
+        return replace(type_, element=inside(type_.element))
     if isinstance(type_, Map) and part == "key":
-        return replace(type_, key=_retyped(type_.key, rest[1:], new, told) if rest[1:] else _leaf(type_.key, new.type, told))
+        return replace(type_, key=inside(type_.key))
     if isinstance(type_, Map) and part == "value":
-        return replace(type_, value=_retyped(type_.value, rest[1:], new, told) if rest[1:] else _leaf(type_.value, new.type, told))
-    raise _no_field(type_, (told.removesuffix("." + ".".join(rest)),), rest[0])
+        return replace(type_, value=inside(type_.value))
+    raise _no_field(type_, (column_name.removesuffix("." + ".".join(rest)),), rest[0])
 
 
-def _leaf(old: DataType, new: DataType, told: str) -> DataType:
+def _new_type(old: DataType, new: DataType, column_name: str) -> DataType:
     if old != new and (isinstance(old, Struct | Array | Map) or isinstance(new, Struct | Array | Map)):
         raise PlanError(
-            f"`{told}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields one by one: ADD COLUMN, DROP COLUMN, "
-            f"ALTER COLUMN {told}.<field> TYPE, with element, key and value for what arrays and maps hold."
+            f"`{column_name}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields one by one: ADD COLUMN, DROP COLUMN, "
+            f"ALTER COLUMN {column_name}.<field> TYPE, with element, key and value for what arrays and maps hold."
         )
-    return old if old == new else new
+    return new
 
 
-def _check_declared(field: Field, new: Field, told: str) -> None:
-    """The length of char and varchar may grow, or go; it does not come in later, for the rows that are there were not held against it."""
+def _check_declared(field: Field, new: Field, column_name: str) -> None:
+    """Raises PlanError for a char or varchar that is shorter than before, or new: existing rows may not fit."""
     if field.type != Primitive("string") or new.type != Primitive("string") or CHAR_VARCHAR not in new.metadata:
         return
-    old, wanted = _length(field), _length(new)
+    old_length, new_length = _length(field), _length(new)
     becomes_char = str(new.metadata[CHAR_VARCHAR]).startswith("char") and field.sql_type != new.sql_type
-    if old is None or wanted is None or wanted < old or becomes_char:
+    if old_length is None or new_length is None or new_length < old_length or becomes_char:
         raise PlanError(
-            f"`{told}` is {field.sql_type} and cannot become {new.sql_type}: rows that are there may not fit. "
+            f"`{column_name}` is {field.sql_type} and cannot become {new.sql_type}: rows that are there may not fit. "
             f"Use a longer varchar, or string."
         )
 
 
 def _length(field: Field) -> int | None:
-    found = re.fullmatch(r"(?:var)?char\((\d+)\)", field.sql_type)
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"(?:var)?char\((\d+)\)", field.sql_type)
+    return int(match[1]) if match else None
 
 
-def _field(struct: Struct, name: str) -> Field:
+def _find_field(struct: Struct, name: str) -> Field:
     field = struct.find(name)
     if field is None:
         raise UnknownColumn(name, struct.names)
@@ -222,5 +225,5 @@ def _no_field(type_: DataType, above: Path, name: str) -> PlanError:
     return PlanError(f"`{'.'.join(above)}` is {sql_name(type_)} and has no field `{name}`. {_HELD.get(type(type_), 'It is no struct.')}")
 
 
-def _with(struct: Struct, old: Field, new: Field) -> Struct:
+def _replace_field(struct: Struct, old: Field, new: Field) -> Struct:
     return Struct(tuple(new if field is old else field for field in struct))

@@ -56,8 +56,8 @@ def with_columns(snapshot: Snapshot, added: Struct, command: AddColumns) -> Stru
 
 def _without_null_default(field: Field) -> Field:
     """DEFAULT NULL is what a column without a default has."""
-    kept = {key: value for key, value in field.metadata.items() if key != DEFAULT or str(value).strip().lower() != "null"}
-    return replace(field, metadata=kept)
+    metadata = {key: value for key, value in field.metadata.items() if key != DEFAULT or str(value).strip().lower() != "null"}
+    return replace(field, metadata=metadata)
 
 
 def _check_addable(field: Field, *, gives_initial_values: bool) -> None:

@@ -43,18 +43,18 @@ class Constraints:
         expression = command.check.expression.text
 
         def definition(snapshot: Snapshot) -> TableDefinition:
-            known = {check.name: check.expression for check in snapshot.rules.checks if check.name}
+            constraints = {check.name: check.expression for check in snapshot.rules.checks if check.name}
             name = constraint_name(command.check, snapshot.name)
-            if same := [other for other in known if other.lower() == name.lower()]:
+            if same := [other for other in constraints if other.lower() == name.lower()]:
                 raise AlreadyExists(
-                    f"{snapshot.name} has the constraint `{same[0]}` already: CHECK ({known[same[0]]}). "
+                    f"{snapshot.name} has the constraint `{same[0]}` already: CHECK ({constraints[same[0]]}). "
                     f"Drop it first, or choose another name."
                 )
             check = Check(f"{name} CHECK ({expression})", expression, name)
             rows = self.context.views.rows(snapshot)
             check_condition(rows, check)
             check_existing(rows, snapshot.name, snapshot.schema, check)
-            return TableDefinition(checks={**known, name: expression})
+            return TableDefinition(checks={**constraints, name: expression})
 
         name = constraint_name(command.check, str(command.name))
         parameters: dict[str, object] = {"name": name, "expr": expression}
@@ -62,13 +62,13 @@ class Constraints:
 
     def _drop(self, command: DropConstraint) -> ChangeResult:
         def definition(snapshot: Snapshot) -> TableDefinition | None:
-            known = {check.name: check.expression for check in snapshot.rules.checks if check.name}
-            kept = {name: expression for name, expression in known.items() if name.lower() != command.constraint.lower()}
-            if len(kept) < len(known):
-                return TableDefinition(checks=kept)
+            constraints = {check.name: check.expression for check in snapshot.rules.checks if check.name}
+            remaining = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}
+            if len(remaining) < len(constraints):
+                return TableDefinition(checks=remaining)
             if command.if_exists:
                 return None
-            raise ConstraintNotFound(snapshot.name, command.constraint, tuple(known))
+            raise ConstraintNotFound(snapshot.name, command.constraint, tuple(constraints))
 
         parameters: dict[str, object] = {"name": command.constraint}
         return change_definition(self.context.names.table(command.name), "DROP CONSTRAINT", parameters, definition)
@@ -98,8 +98,8 @@ class Constraints:
             if not changed:
                 return None
             if not command.nullable:
-                known = {check.told for check in snapshot.rules.checks}
-                (check,) = [check for check in not_null_checks(schema) if check.told not in known]
+                existing_checks = {check.told for check in snapshot.rules.checks}
+                (check,) = [check for check in not_null_checks(schema) if check.told not in existing_checks]
                 check_existing(self.context.views.rows(snapshot), snapshot.name, schema, check)
             return TableDefinition(schema=schema)
 

@@ -23,15 +23,15 @@ def partitioning(columns: Struct, fields: tuple[PartitionField, ...]) -> tuple[P
 
     Raises UnknownColumn, PlanError when two fields divide the rows by the same.
     """
-    found: list[PartitionField] = []
+    partition_fields: list[PartitionField] = []
     for field in fields:
-        resolved = _resolved(columns, field)
-        for other in found:
+        resolved = _resolve_column(columns, field)
+        for other in partition_fields:
             if resolved.column == other.column and _kind(resolved) == _kind(other):
-                told = f"PARTITIONED BY {other.told} and {resolved.told}"
-                raise PlanError(f"{told}: one of them divides the rows already. Keep the finer one.")
-        found.append(replace(resolved, name=default_name(resolved)))
-    return tuple(found)
+                conflict = f"PARTITIONED BY {other.told} and {resolved.told}"
+                raise PlanError(f"{conflict}: one of them divides the rows already. Keep the finer one.")
+        partition_fields.append(replace(resolved, name=default_name(resolved)))
+    return tuple(partition_fields)
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
@@ -46,11 +46,11 @@ def change_of(command: ChangePartitioning) -> Changed:
         fields = list(snapshot.partitioning)
         place = len(fields)
         if command.dropped is not None:
-            old = _there(snapshot, command.dropped)
+            old = _existing_field(snapshot, command.dropped)
             place = fields.index(old)
             fields.remove(old)
         if command.added is not None:
-            new = _resolved(snapshot.schema, command.added)
+            new = _resolve_column(snapshot.schema, command.added)
             new = replace(new, name=command.added.name or default_name(new, added=True))
             _check_new(snapshot, fields, new)
             renamed = command.dropped is not None and (old.column, old.transform) == (new.column, new.transform)
@@ -65,7 +65,9 @@ def write_order(command: SetWriteOrder) -> Changed:
     """ALTER TABLE … WRITE …. Raises UnknownColumn."""
 
     def definition(snapshot: Snapshot) -> TableDefinition:
-        ordering = tuple(replace(field, column=_exact(snapshot.schema, field.column, "WRITE ORDERED BY")) for field in command.ordering)
+        ordering = tuple(
+            replace(field, column=_exact_path(snapshot.schema, field.column, "WRITE ORDERED BY")) for field in command.ordering
+        )
         return TableDefinition(ordering=ordering, distribution=command.distribution)
 
     unordered = "WRITE UNORDERED" if command.distribution is Distribution.NONE else "WRITE DISTRIBUTED BY PARTITION"
@@ -80,40 +82,40 @@ def default_name(field: PartitionField, *, added: bool = False) -> str:
 
 
 def _kind(field: PartitionField) -> str:
-    """What two fields of one column must not have in common: all times divide by the same, but more or less finely."""
+    """Return a key that two fields of one column must not share. Transforms of time share one: a finer one divides like the coarser."""
     transform = field.transform
     return "time" if transform.name in ("year", "month", "day", "hour") else transform.name
 
 
-def _resolved(columns: Struct, field: PartitionField) -> PartitionField:
-    return replace(field, column=_exact(columns, field.column, "PARTITIONED BY"))
+def _resolve_column(columns: Struct, field: PartitionField) -> PartitionField:
+    return replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
 
 
-def _exact(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """The names of a column, or of a field in a struct, as the table has them."""
+def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str, ...]:
+    """Return the path of a column or field in the case that the table has. Raises UnknownColumn."""
     exact: tuple[str, ...] = ()
     inside = columns
     for name in path:
-        found = inside.find(name)
-        if found is None:
+        column = inside.find(name)
+        if column is None:
             raise UnknownColumn(".".join((*exact, name)), inside.names, where=where)
-        exact += (found.name,)
-        inside = found.type if isinstance(found.type, Struct) else Struct()
+        exact += (column.name,)
+        inside = column.type if isinstance(column.type, Struct) else Struct()
     return exact
 
 
-def _there(snapshot: Snapshot, asked: PartitionField) -> PartitionField:
-    """The partition field that is made so, or has the name."""
-    path = [name.lower() for name in asked.column]
+def _existing_field(snapshot: Snapshot, wanted_field: PartitionField) -> PartitionField:
+    """Return the partition field with this column and transform, or with this name. Raises PlanError."""
+    path = [name.lower() for name in wanted_field.column]
     for field in snapshot.partitioning:
-        if [name.lower() for name in field.column] == path and field.transform == asked.transform:
+        if [name.lower() for name in field.column] == path and field.transform == wanted_field.transform:
             return field
     for field in snapshot.partitioning:
-        if asked.transform.name == IDENTITY and field.own_name.lower() == ".".join(path) and field.transform.name != VOID:
+        if wanted_field.transform.name == IDENTITY and field.own_name.lower() == ".".join(path) and field.transform.name != VOID:
             return field
-    told = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in snapshot.partitioning if field.transform.name != VOID)
-    there = f"There are: {told}. Name one of these." if told else "It is not partitioned."
-    raise PlanError(f"{snapshot.name} has no partition field {asked.told}. {there}")
+    existing = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in snapshot.partitioning if field.transform.name != VOID)
+    advice = f"There are: {existing}. Name one of these." if existing else "It is not partitioned."
+    raise PlanError(f"{snapshot.name} has no partition field {wanted_field.told}. {advice}")
 
 
 def _check_new(snapshot: Snapshot, fields: list[PartitionField], new: PartitionField) -> None:
@@ -123,5 +125,5 @@ def _check_new(snapshot: Snapshot, fields: list[PartitionField], new: PartitionF
         if (field.column, field.transform) == (new.column, new.transform):
             raise PlanError(f"{snapshot.name} is partitioned by {new.told} already, as {quote(field.own_name)}. Leave it as it is.")
         if field.own_name.lower() == new.name.lower():
-            there = f"{snapshot.name} has a partition field {quote(field.own_name)} already ({field.told})"
-            raise PlanError(f"{there}. Give the new one a name with AS.")
+            problem = f"{snapshot.name} has a partition field {quote(field.own_name)} already ({field.told})"
+            raise PlanError(f"{problem}. Give the new one a name with AS.")

@@ -202,9 +202,9 @@ class StatementScope:
         if len(parts) > 2 or (not is_qualified and parts[0].lower() in BUILT_IN):
             return None
         schema, plain_name = parts if is_qualified else (self.schema, parts[0])
-        shown = _shown_function(schema, plain_name)
-        if shown in self.enclosing:
-            raise PlanError(f"The function {shown} calls itself ({' → '.join((*self.enclosing, shown))}). Replace one of these.")
+        call_name = _call_name(schema, plain_name)
+        if call_name in self.enclosing:
+            raise PlanError(f"The function {call_name} calls itself ({' → '.join((*self.enclosing, call_name))}). Replace one of these.")
         key = (schema.lower(), plain_name.lower(), is_qualified)
         if key not in self._functions:
             function = self.context.functions.find(schema, plain_name, is_qualified=is_qualified)
@@ -215,7 +215,7 @@ class StatementScope:
         """Return what calls of a function are replaced by. Raises as `bind_expression` does for the body of a function in SQL."""
         definition, body = function.definition, ""
         if definition.language == "sql":
-            inner = self._inside(_shown_function(function.schema, function.name), function.default_schema)
+            inner = self._inside(_call_name(function.schema, function.name), function.default_schema)
             body = bind_expression(expression_of(definition.body), inner.view, inner.function)
         return CalledFunction(str(function), definition, body, partial(self.context.functions.register, function, body))
 
@@ -228,5 +228,5 @@ def _lookup_key(reference: TableReference) -> tuple[str, ...]:
     return (*(part.lower() for part in reference.name.parts), *version, *arguments)
 
 
-def _shown_function(schema: str, name: str) -> str:
+def _call_name(schema: str, name: str) -> str:
     return f"{schema}.{name}()".lower()

@@ -120,8 +120,8 @@ def _folder() -> Path:
 
 def _java() -> Path | None:
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    return Path(found).resolve() if found else None
+    path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    return Path(path).resolve() if path else None
 
 
 def _spark_home() -> Path:

@@ -52,9 +52,9 @@ def wishes_of(options: Mapping[str, str]) -> Wishes:
                 raise _wrong(name, value, f"1: any deleted row; or choose by the share of deleted rows with {_RATIO}")
             wishes = replace(wishes, worn=0.0)
         elif name not in _IGNORED:
-            known = sorted({*_NUMBERS, _RATIO, _THRESHOLD, _EVERYTHING})
-            near = get_close_matches(name, [*known, *_IGNORED], n=1, cutoff=0.7)
-            advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+            supported = sorted({*_NUMBERS, _RATIO, _THRESHOLD, _EVERYTHING})
+            near = get_close_matches(name, [*supported, *_IGNORED], n=1, cutoff=0.7)
+            advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(supported)}."
             raise PlanError(f"rewrite_data_files takes no option {name}. {advice}")
     return wishes
 
