@@ -20,10 +20,11 @@ import sys
 import tarfile
 from pathlib import Path
 
+from rowmerge.session.embedded import start_spark
+
 import rowmerge
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.session.session import Session
-from rowmerge.session.startup.embedded import start_spark
 from rowmerge.storage.store import Put, Storage
 from tests.golden.iceberg.tables import comparable
 
