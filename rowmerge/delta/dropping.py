@@ -9,7 +9,7 @@ import time
 import uuid
 from dataclasses import dataclass, field, replace
 
-from rowmerge.delta.actions import DROPPED, Action, Metadata, Protocol, serialize
+from rowmerge.delta.actions import DROP, DROPPED, Action, Metadata, Protocol, serialize
 from rowmerge.delta.checkpoint_reading import read_checkpoint
 from rowmerge.delta.checkpoints import try_checkpoint
 from rowmerge.delta.file_changes import FileWriter
@@ -28,7 +28,6 @@ from rowmerge.table.snapshot import Change, Unknown
 from rowmerge.version import __version__
 
 FORMAT = "delta"
-OPERATION = "DROP TABLE"
 _COLUMN = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullable":true,"metadata":{}}]}'
 """The schema of a dropped table. Some readers do not open a table without columns."""
 _ICEBERG = "metadata/"
@@ -144,7 +143,7 @@ class Drop:
             self._state = None
 
     def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
+        return MetadataChanged(self.table, self._newest, DROP, "the table is gone")
 
     def _continued(self) -> Put | Unknown | CommitConflict:
         """Say whether the commit that was put drops the table. Its name may have been freed by a cleanup, as `Commit` explains."""
@@ -168,7 +167,7 @@ class Drop:
         metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
         info = {
             "timestamp": now,
-            "operation": OPERATION,
+            "operation": DROP,
             "operationParameters": {},
             "isolationLevel": "Serializable",
             "isBlindAppend": False,
@@ -180,7 +179,7 @@ class Drop:
             return actions
         domains = self._state.domains.items()
         actions += [{"domainMetadata": {"domain": name, "configuration": text, "removed": True}} for name, text in domains]
-        writer = FileWriter(self.storage, None, metadata, {}, Change(OPERATION, replace=True), now)
+        writer = FileWriter(self.storage, None, metadata, {}, Change(DROP, replace=True), now)
         return [*actions, *writer.replacement_of(self._state)]
 
 

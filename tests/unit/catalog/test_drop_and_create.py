@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import deltalake
 import pyarrow as pa
@@ -17,8 +17,10 @@ from deltalake.exceptions import TableNotFoundError
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.table_change import create_table
+from rowmerge.delta import DeltaTable
 from rowmerge.delta import dropping as delta_dropping
-from rowmerge.errors import MetadataChanged, TableNotFound, VersionNotFound
+from rowmerge.delta.log import commit_path
+from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, VersionNotFound
 from rowmerge.iceberg import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
@@ -275,6 +277,40 @@ def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(tmp_path:
     assert warehouse.ids() is None
     warehouse.create([7])
     warehouse.assert_ids([7])
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "append"])
+def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(tmp_path: Path, mode: Literal["overwrite", "append"]) -> None:
+    """Engines that know nothing of drops keep the properties of the table."""
+    warehouse = Warehouse(tmp_path, "delta")
+    warehouse.create([1])
+    warehouse.drop()
+    theirs = pa.table({"id": [7, 8], "name": ["a", "b"]})
+    schema_mode = "overwrite" if mode == "overwrite" else "merge"
+    deltalake.write_deltalake(str(warehouse.table_folder), theirs, mode=mode, schema_mode=schema_mode)
+    warehouse.assert_ids([7, 8])
+    assert isinstance(warehouse.create([9]), Conflicted)
+    warehouse.drop()
+    assert warehouse.ids() is None
+    warehouse.create([11])
+    warehouse.assert_ids([11])
+
+
+def test_markers_that_cannot_be_deleted_do_not_make_a_creation_look_failed(tmp_path: Path) -> None:
+    class Unlistable(Storage):
+        """A store on which the markers of drops cannot be listed once a table is created."""
+
+        def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+            if prefix == "_dropped" and (Path(self.location[7:]) / commit_path(3)).exists():
+                raise StorageError(f"{self.location}/{prefix}", "too many requests")
+            return Storage.list(self, prefix, after=after)
+
+    warehouse = Warehouse(tmp_path, "delta")
+    warehouse.create([1])
+    warehouse.drop()
+    table = DeltaTable(Unlistable(str(warehouse.table_folder)), "default.t")
+    assert table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE")) == Committed(3)
+    warehouse.assert_ids([])
 
 
 def test_temporary_files_of_killed_writers_are_no_versions(warehouse: Warehouse) -> None:
