@@ -36,7 +36,7 @@ from rowmerge.delta.snapshot import DeltaSnapshot
 from rowmerge.delta.statistics import clustering_columns
 from rowmerge.delta.versions import read_state
 from rowmerge.delta.winners import commit_info, winner_of
-from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commit import Existing, commit, put_settled
@@ -157,7 +157,7 @@ class Commit:
             if listing.newest == version:
                 return self._withdrawn("the table was dropped, and another one was created in its folder")
             return Unknown("another table was created in the folder, and others have committed to it")
-        except (StorageError, CorruptLog) as failure:
+        except RowmergeError as failure:
             return Unknown(failure.message)
 
     def _is_included(self, state: State) -> bool | None:

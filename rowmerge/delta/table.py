@@ -154,7 +154,10 @@ class DeltaTable:
         dropped = -1 if newest is None else newest
         if version not in (None, dropped + 1):
             return Conflicted(MetadataChanged(self._name, dropped, "DROP TABLE", "others created and dropped a table of this name"))
-        return self._run(creation(self._storage, self._name, definition, change, dropped))
+        outcome = self._run(creation(self._storage, self._name, definition, change, dropped))
+        if newest is not None and isinstance(outcome, Committed):
+            delete_markers(self._storage, FORMAT, outcome.version)
+        return outcome
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots.
@@ -219,12 +222,10 @@ class DeltaTable:
             lambda: put_checksum(self._storage, version, commit.checksum()),
             lambda: self._checkpoint(version, commit.metadata),
         ]
-        if commit.dropped >= 0:
-            calls.append(lambda: delete_markers(self._storage, FORMAT, version))
         for call in calls:
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - who sees any error here runs the statement again, and its rows are there twice
+            except Exception as error:  # noqa: BLE001 - whoever sees an error deletes the files of the commit, or runs it again
                 logger.warning("Version %d of %s is committed, but its log is not in shape: %s", version, self.location, error)
 
     def _without_dropped(self, listing: LogListing) -> LogListing:

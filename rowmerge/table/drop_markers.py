@@ -8,10 +8,14 @@ the marker of another drop.
 
 from __future__ import annotations
 
+import logging
 import re
 
+from rowmerge.errors import StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage, StoredObject
+
+logger = logging.getLogger(__name__)
 
 MARKERS = "_dropped"
 """The folder of the markers, below the table's folder."""
@@ -36,7 +40,12 @@ def delete_marker(storage: Storage, format_: str, version: int) -> None:
 
 def delete_markers(storage: Storage, format_: str, before: int) -> None:
     """Delete the markers of a table format whose versions are lower than `before`. It never raises."""
-    versions = [version for version in marked_versions(storage, format_) if version < before]
+    try:
+        versions = [version for version in marked_versions(storage, format_) if version < before]
+    except StorageError as error:
+        # The table is created: an error here would look like a failed creation. A marker only makes the catalog look once more.
+        logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
+        return
     clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], Origin.LISTED)
     storage.child(MARKERS).remove_folders()
 

@@ -17,9 +17,7 @@ from deltalake.exceptions import TableNotFoundError
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.changes.insert import NewRows
 from rowmerge.changes.table_change import create_table
-from rowmerge.delta import DeltaTable
 from rowmerge.delta import dropping as delta_dropping
-from rowmerge.delta.log import commit_path
 from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, VersionNotFound
 from rowmerge.iceberg import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
@@ -296,21 +294,21 @@ def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(tmp_path:
     warehouse.assert_ids([11])
 
 
-def test_markers_that_cannot_be_deleted_do_not_make_a_creation_look_failed(tmp_path: Path) -> None:
-    class Unlistable(Storage):
-        """A store on which the markers of drops cannot be listed once a table is created."""
+def test_markers_that_cannot_be_deleted_do_not_make_a_creation_look_failed(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes a creation for failed deletes the files of the table."""
+    listed, versions = Storage.list, {"delta": "_delta_log/*3.json", "iceberg": "metadata/v4.*"}
 
-        def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-            if prefix == "_dropped" and (Path(self.location[7:]) / commit_path(3)).exists():
-                raise StorageError(f"{self.location}/{prefix}", "too many requests")
-            return Storage.list(self, prefix, after=after)
+    def list_(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        if prefix == "_dropped" and list(warehouse.table_folder.glob(versions[warehouse.format])):
+            raise StorageError(f"{storage.location}/{prefix}", "too many requests")
+        return listed(storage, prefix, after=after)
 
-    warehouse = Warehouse(tmp_path, "delta")
     warehouse.create([1])
     warehouse.drop()
-    table = DeltaTable(Unlistable(str(warehouse.table_folder)), "default.t")
-    assert table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE")) == Committed(3)
-    warehouse.assert_ids([])
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "list", list_)
+        assert isinstance(warehouse.create([7]), Committed)
+    warehouse.assert_ids([7])
 
 
 def test_temporary_files_of_killed_writers_are_no_versions(warehouse: Warehouse) -> None:
