@@ -369,8 +369,8 @@ _HEADER = {
 def test_a_summary_that_others_filled_with_anything_is_read_and_followed(folder: Path) -> None:
     path = metadata_file(folder)
     content = json.loads(path.read_text())
-    odd = {"total-records": "many", "rowmerge.parameters": "{", "rowmerge.metrics": "[1]", "rowmerge.transaction.application": "a"}
-    content["snapshots"][-1]["summary"] |= odd
+    odd = {"total-records": "many", "total-data-files": 2, "rowmerge.parameters": "{", "rowmerge.metrics": "[1]"}
+    content["snapshots"][-1]["summary"] |= {**odd, "rowmerge.transaction.application": "a"}
     path.write_text(json.dumps(content))
     lake = Lake(folder)
     assert lake.table.history()[0].parameters == {}
@@ -386,7 +386,6 @@ def test_a_length_of_the_log_that_is_no_number_is_an_error_that_names_the_proper
     content["properties"][name] = "ten"
     path.write_text(json.dumps(content))
     lake = Lake(folder)
-    assert lake.ids() == IDS
     with pytest.raises(ConfigurationError, match=f"{name} is 'ten'"):
         lake.append([6])
     properties = {**lake.table.snapshot().properties, name: "10"}
