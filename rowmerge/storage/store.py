@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
 import obstore
@@ -111,8 +111,10 @@ class Storage:
                 if self._local is not None:
                     self._store = LocalStore(str(self._local), mkdir=True)
                 else:
-                    parts = urlsplit(self.location)
-                    self._store = from_url(f"{parts.scheme}://{parts.netloc}{quote(parts.path)}", **self._options)
+                    # A URL parser would take `#` and `?` for the end of the path, and drop line breaks.
+                    scheme, _, rest = self.location.partition("://")
+                    bucket, slash, path = rest.partition("/")
+                    self._store = from_url(f"{scheme}://{bucket}{slash}{quote(path)}", **self._options)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, _short(error)) from error
         return self._store
@@ -173,7 +175,7 @@ class Storage:
         """
         if self._local is not None:
             return
-        key = (urlsplit(self.location).netloc, repr(sorted(self._options.items())))
+        key = (self.location.partition("://")[2].partition("/")[0], repr(sorted(self._options.items())))
         with _probing:
             if key in _probed_buckets:
                 return
