@@ -26,6 +26,7 @@ from rowmerge.catalog.layout import (
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
+from rowmerge.catalog.view_dropping import drop_view
 from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, first_metadata, next_metadata, version_of, view_of
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
@@ -235,7 +236,7 @@ class DirectoryCatalog:
                 version = found.version + 1
                 content = next_metadata(found.content, version, text, _now())
             else:
-                # After the last version of an Iceberg table that was dropped in the folder.
+                # After the last version of an Iceberg table or a view that was dropped in the folder.
                 version = 1 + max(_dropped_versions(folder), default=0)
                 content = first_metadata(folder.location, text, _now())
             data = json.dumps(content, ensure_ascii=False, indent=2).encode()
@@ -316,16 +317,15 @@ class DirectoryCatalog:
         folder = self._folder(relation.schema, relation.name)
         found = look(folder)
         match found:
-            case ExternalTable(location, format_):
+            case ExternalTable(location, format_) if relation.kind == "table":
                 folder.delete([POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
-            case ViewFolder():
-                # The newest goes last: until then the view is what it was.
-                folder.delete_in_order([file_of(version) for version in _versions(folder)])
-            case DeltaFolder():
+            case ViewFolder() if relation.kind == "view":
+                drop_view(folder, str(relation), found)
+            case DeltaFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)
-            case IcebergFolder():
+            case IcebergFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), METADATA)
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
@@ -378,7 +378,7 @@ def _relation(schema: str, name: str, found: Found) -> Relation:
 
 
 def _versions(folder: Storage) -> list[int]:
-    """Return the versions of a view in ascending order. A version at which an Iceberg table was dropped is no view's."""
+    """Return the versions of a view in ascending order. A version that ends a dropped table or view, and those before it, are not its."""
     last_drop = max(_dropped_versions(folder), default=0)
     return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None and version > last_drop)
 

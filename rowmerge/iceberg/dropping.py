@@ -9,19 +9,20 @@ import re
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.types import BooleanType, NestedField
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
+from rowmerge.iceberg.metadata_updates import serialized
 from rowmerge.iceberg.operations import DROPPED_TABLE, FOLDER, HINT, Current, DirectoryOperations, is_dropped
 from rowmerge.iceberg.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commit import commit
+from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Unknown
@@ -59,9 +60,23 @@ def finish_drop(storage: Storage, table: str) -> None:
     objects = storage.list()
     versions = {version: each for each in objects if (version := _version(each)) is not None}
     newest = max(versions, default=None)
-    # Views have versions in the same folder. The name of a view that replaces a dropped table is not marked.
-    if newest in marked_versions(storage, FORMAT) and (last := operations.read(newest)) is not None and is_dropped(last.metadata):
+    if newest is not None and newest in marked_versions(storage, FORMAT) and _is_drop(operations, newest):
         _delete_older(storage, operations, objects, newest, versions[newest].modified)
+
+
+def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
+    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
+    put_marker(storage, FORMAT, version)
+    return put_settled(storage, f"{FOLDER}/v{version}.metadata.json", serialized(_dropped_metadata(storage.location)))
+
+
+def _is_drop(operations: DirectoryOperations, version: int) -> bool:
+    """Whether a version is that of a drop. A marked version may be a view that was faster than the drop, or a table."""
+    try:
+        last = operations.read(version)
+    except (CorruptLog, UnsupportedTableFeature):
+        return False
+    return last is not None and is_dropped(last.metadata)
 
 
 @dataclass
