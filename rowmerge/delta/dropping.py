@@ -24,6 +24,7 @@ from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.drop_markers import MARKERS, delete_marker, has_markers, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
+from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.snapshot import Change, Unknown
 from rowmerge.version import __version__
 
@@ -185,11 +186,14 @@ class Drop:
 
 
 def _delete_older(storage: Storage, document: Document, version: int, dropped_at: int) -> None:
-    """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes."""
+    """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
+
+    Tables in folders below stay.
+    """
     removes = file_actions([document], ()).removes
     removed = set(paths_below(storage.location, removes["path"], removes["deletionVector"]))
     objects = storage.list()
-    controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []))
+    controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
     files = [each for each in objects if not each.path.startswith(controls) and (each.modified < dropped_at or each.path in removed)]
     log = [each for each in objects if each.path.startswith(f"{LOG}/") and _is_older_log(each, version, dropped_at)]
     delete_files(storage, [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)], Origin.LISTED)

@@ -25,6 +25,7 @@ from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
+from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.snapshot import Unknown
 
 FORMAT = "iceberg"
@@ -160,9 +161,12 @@ def _version(file: StoredObject) -> int | None:
 
 
 def _delete_older(storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int) -> None:
-    """Delete the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs."""
+    """Delete the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
+
+    Tables in folders below stay.
+    """
     needed = _needed(storage, operations, version - 1)
-    controls = (f"{_LOG}/", f"{MARKERS}/", HINT)
+    controls = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
     others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
     paths = {each.path: f"{storage.location}/{each.path}" for each in others}
     groups = [[paths[each.path] for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]]
