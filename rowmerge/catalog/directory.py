@@ -309,7 +309,7 @@ class DirectoryCatalog:
             folder_of(schema)
             raise SchemaNotFound(fold(schema), self.schemas())
         folder = self._folder(schema, name)
-        finish_drops(folder, _shown(schema, name))
+        finish_drops(folder, _shown(schema, name), clean_up)
         return folder
 
     def _drop(self, relation: Relation) -> None:

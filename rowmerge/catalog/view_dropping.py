@@ -11,13 +11,14 @@ from rowmerge.catalog.removal import finish_drops
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg import dropping
 from rowmerge.storage.store import Put, Storage
+from rowmerge.table.drop_markers import after_drop
 from rowmerge.table.snapshot import Unknown
 
 
 def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
     """Drop a view of a folder, whatever its newest version is by then. If others drop it first, it drops nothing else.
 
-    Raises StorageError if the view is certainly still there, CommitStateUnknown.
+    Raises StorageError if the view is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     found: Found | None = view
     while isinstance(found, ViewFolder) and found.content.get("view-uuid") == view.content.get("view-uuid"):
@@ -29,4 +30,5 @@ def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
         if put is Put.CREATED:
             break
         found = look(folder)
-    finish_drops(folder, name)
+    with after_drop(name):
+        finish_drops(folder, name)

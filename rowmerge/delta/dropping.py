@@ -19,10 +19,10 @@ from rowmerge.delta.replay import State, described
 from rowmerge.delta.vacuum import paths_below
 from rowmerge.delta.versions import read_state
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, StorageError
-from rowmerge.storage.deletion import Origin, clean_up, delete_files
+from rowmerge.storage.deletion import Deletion, Origin, clean_up, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import Existing, commit, put_settled
-from rowmerge.table.drop_markers import MARKERS, delete_marker, has_markers, marked_versions, put_marker
+from rowmerge.table.drop_markers import MARKERS, after_drop, delete_marker, has_markers, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
 from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.snapshot import Change, Unknown
@@ -39,14 +39,15 @@ def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its log cannot be read, and delete its files.
 
     If others drop the table first, it does nothing to a table that they create in its place.
-    Raises StorageError if the table is certainly still there, CommitStateUnknown.
+    Raises StorageError if the table is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     outcome = commit(Drop(storage, table), storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
         )
-    finish_drop(storage)
+    with after_drop(table):
+        finish_drop(storage, delete_files)
 
 
 def is_dropped_at(storage: Storage, version: int) -> bool:
@@ -64,7 +65,7 @@ def has_dropped_table(storage: Storage) -> bool:
     return newest is not None and is_dropped_at(storage, newest)
 
 
-def finish_drop(storage: Storage) -> None:
+def finish_drop(storage: Storage, delete: Deletion) -> None:
     """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
 
     Others may create a table meanwhile. All of its files are younger than the commit of the drop, as `Table.create` verifies, so none of
@@ -85,7 +86,8 @@ def finish_drop(storage: Storage) -> None:
         state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
-    _delete_older(storage, document, version, listing.commits[version].modified)
+    paths = _older(storage, document, version, listing.commits[version].modified)
+    delete(storage, paths, Origin.LISTED)
 
 
 @dataclass
@@ -185,8 +187,8 @@ class Drop:
         return [*actions, *writer.replacement_of(self._state)]
 
 
-def _delete_older(storage: Storage, document: Document, version: int, dropped_at: int) -> None:
-    """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
+def _older(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
+    """Return the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
 
     Tables in folders below stay.
     """
@@ -196,7 +198,7 @@ def _delete_older(storage: Storage, document: Document, version: int, dropped_at
     controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
     files = [each for each in objects if not each.path.startswith(controls) and (each.modified < dropped_at or each.path in removed)]
     log = [each for each in objects if each.path.startswith(f"{LOG}/") and _is_older_log(each, version, dropped_at)]
-    delete_files(storage, [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)], Origin.LISTED)
+    return [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)]
 
 
 def _is_older_log(file: StoredObject, version: int, dropped_at: int) -> bool:

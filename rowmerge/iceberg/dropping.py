@@ -19,11 +19,11 @@ from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, Meta
 from rowmerge.iceberg.metadata_updates import serialized
 from rowmerge.iceberg.operations import DROPPED_TABLE, FOLDER, HINT, Current, DirectoryOperations, is_dropped
 from rowmerge.iceberg.reachable import file_key, needed_files
-from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import Existing, commit, put_settled
-from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
+from rowmerge.table.drop_markers import MARKERS, after_drop, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
 from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.snapshot import Unknown
@@ -38,17 +38,18 @@ def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its metadata cannot be read, and delete its files.
 
     If others drop the table first, it does nothing to a table that they create in its place.
-    Raises StorageError if the table is certainly still there, CommitStateUnknown.
+    Raises StorageError if the table is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     outcome = commit(Drop(DirectoryOperations(storage, table), table), storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
         )
-    finish_drop(storage, table)
+    with after_drop(table):
+        finish_drop(storage, table, delete_files)
 
 
-def finish_drop(storage: Storage, table: str) -> None:
+def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """Delete what a dropped table left in the folder, if the newest version is that of a drop.
 
     Others may create a table meanwhile. All of its files are younger than the version of the drop, as `Table.create` verifies, so none of
@@ -62,7 +63,8 @@ def finish_drop(storage: Storage, table: str) -> None:
     versions = {version: each for each in objects if (version := _version(each)) is not None}
     newest = max(versions, default=None)
     if newest is not None and newest in marked_versions(storage, FORMAT) and _is_drop(operations, newest):
-        _delete_older(storage, operations, objects, newest, versions[newest].modified)
+        paths = _older(storage, operations, objects, newest, versions[newest].modified)
+        delete(storage, paths, Origin.LISTED)
 
 
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
@@ -160,8 +162,10 @@ def _version(file: StoredObject) -> int | None:
     return int(match[1]) if match else None
 
 
-def _delete_older(storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int) -> None:
-    """Delete the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
+def _older(
+    storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int
+) -> list[list[str]]:
+    """Return the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
 
     Tables in folders below stay.
     """
@@ -172,8 +176,7 @@ def _delete_older(storage: Storage, operations: DirectoryOperations, objects: li
     groups = [[paths[each.path] for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]]
     # The oldest metadata goes first, as `DirectoryOperations` relies on.
     metadata = sorted((number, each.path) for each in objects if (number := _version(each)) is not None and number < version)
-    groups += [[f"{storage.location}/{path}"] for _, path in metadata]
-    delete_files(storage, groups, Origin.LISTED)
+    return [*groups, *([f"{storage.location}/{path}"] for _, path in metadata)]
 
 
 def _needed(storage: Storage, operations: DirectoryOperations, version: int) -> set[str]:

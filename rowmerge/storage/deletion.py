@@ -103,6 +103,12 @@ def clean_up(
             logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
 
 
+class Deletion(Protocol):
+    """`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
+
+    def __call__(self, folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, /) -> None: ...
+
+
 def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
     """Return those of the paths in the table's metadata that `delete_files` would delete, in their order."""
     return [target.path for target in _Places(folder, locations).targets(paths, Origin.NAMED)]
