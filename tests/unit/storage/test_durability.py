@@ -129,6 +129,34 @@ def test_a_folder_that_is_made_again_is_synced_again(calls: DiskCalls, tmp_path:
     assert len(calls.syncs(tmp_path / "s")) == 2
 
 
+def test_a_folder_that_is_made_again_with_the_same_inode_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
+    storage = storage_of(tmp_path / "s")
+    storage.put("t/one", b"1")
+    inode = (tmp_path / "s/t").stat().st_ino
+    time.sleep(0.01)  # the clock of a file system is coarse
+    # Another process drops the table, and creates it again.
+    (tmp_path / "s/t/one").unlink()
+    (tmp_path / "s/t").rmdir()
+    for number in range(50):
+        (tmp_path / str(number)).mkdir()
+        if (tmp_path / str(number)).stat().st_ino == inode:
+            (tmp_path / str(number)).rename(tmp_path / "s/t")
+            break
+    else:
+        pytest.skip("this file system uses no inode again")
+    storage.put("t/one", b"1")
+    assert len(calls.syncs(tmp_path / "s")) == 2
+
+
+def test_a_folder_is_not_synced_again_for_files_beside_it(calls: DiskCalls, tmp_path: Path) -> None:
+    table = opened(tmp_path / "t", "delta")
+    create(table)
+    add(table, range(3))
+    calls.events.clear()
+    add(table, range(3))
+    assert [len(calls.syncs(folder)) for folder in (tmp_path, tmp_path / "t", tmp_path / "t/_delta_log")] == [0, 1, 1]
+
+
 @pytest.mark.parametrize("durability", list(Durability))
 def test_one_of_two_writers_creates_a_file_and_no_temporary_file_stays(tmp_path: Path, durability: Durability) -> None:
     storage = Storage(str(tmp_path / "t"), durability=durability)
@@ -308,4 +336,4 @@ def test_the_memory_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(disk, "_MOST_FOLDERS", 3)
     for number in range(20):
         storage_of(tmp_path / str(number)).put("a", b"")
-    assert len(disk._durable_folders) < 20
+    assert len(disk._durable_folders) < 20 and len(disk._synced_states) < 20
