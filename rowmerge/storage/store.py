@@ -61,21 +61,27 @@ class StoredObject:
     modified: int
 
 
+_LOCAL = re.compile(r"file:(?://(?:localhost)?/|/(?!/))", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
 def absolute_location(location: str) -> str:
     """A location with its scheme, no percent-encoding and no slash at the end.
 
-    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`.
+    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`. The root of a disk is `file://`.
     """
-    if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", location):
-        return location.rstrip("/")
-    if location.startswith("file:/"):
-        return "file://" + location[len("file:") :].rstrip("/")
+    if local := _LOCAL.match(location):
+        path = location[local.end() :].strip("/")
+        return f"file:///{path}" if path else "file://"
+    if _SCHEME.match(location):
+        scheme, _, rest = location.partition("://")
+        return f"{scheme}://{rest.rstrip('/')}"
     return "file://" + os.path.abspath(os.path.expanduser(location)).rstrip("/")
 
 
 def local_path(location: str) -> Path | None:
     """The path on this machine's disk, or None for a location elsewhere."""
-    return Path(location[len("file://") :]) if location.startswith("file://") else None
+    return Path(location[len("file://") :] or "/") if location.startswith("file://") else None
 
 
 class Storage:
