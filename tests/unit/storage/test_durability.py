@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
+from sqlalchemy.orm import Session
 
+from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
@@ -337,3 +340,31 @@ def test_the_memory_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: py
     for number in range(20):
         storage_of(tmp_path / str(number)).put("a", b"")
     assert len(disk._durable_folders) < 20 and len(disk._synced_states) < 20
+
+
+# ------------------------------------------------------------------ catalogs
+
+
+@pytest.mark.parametrize("spelled", ["{}", "file://{}"])
+@pytest.mark.parametrize("durability", list(Durability))
+def test_a_catalog_names_metadata_that_is_synced(
+    calls: DiskCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability, spelled: str
+) -> None:
+    """Whether a database of the catalog survives a power cut, it decides itself."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    catalog = IcebergCatalog(properties, spelled.format(tmp_path / "w"), partial(Storage, durability=durability))
+    catalog.create_schema("s")
+    synced: list[bool] = []
+    commit = Session.commit
+
+    def recorded_commit(session: Session) -> None:
+        newest = max((tmp_path / "w/s/t/metadata").glob("*.metadata.json"), key=lambda path: path.name)
+        folders = [tmp_path / "w/s/t/metadata", tmp_path / "w/s/t", tmp_path / "w/s", tmp_path / "w"]
+        synced.append(all(calls.syncs(path) for path in (newest, *folders)))
+        commit(session)
+
+    monkeypatch.setattr(Session, "commit", recorded_commit)
+    table = catalog.table_at("s", "t", "iceberg")
+    create(table)
+    add(table, range(3))
+    assert len(synced) == 2 and set(synced) == {durability is Durability.FULL}
