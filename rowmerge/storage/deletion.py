@@ -21,8 +21,8 @@ from rowmerge.storage.store import absolute_location
 
 logger = logging.getLogger(__name__)
 
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop has three names for S3."""
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
+"""Hadoop has three names for S3, and two for Azure."""
 
 
 class Origin(Enum):

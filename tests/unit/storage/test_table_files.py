@@ -188,6 +188,13 @@ def test_a_live_object_is_not_deleted(live: str) -> None:
     assert len(bucket.objects) == 2 and not bucket.requests
 
 
+@pytest.mark.parametrize("origin", list(Origin))
+def test_a_live_object_is_not_deleted_under_another_scheme_of_azure(origin: Origin) -> None:
+    place = "c@account.dfs.core.windows.net/t"
+    with pytest.raises(LiveFileProtected):
+        delete_files(Storage(f"abfss://{place}"), [[f"abfss://{place}/data/a"]], origin, live=[f"abfs://{place}/data/a"])
+
+
 def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
     with serving(Bucket(locked=frozenset({"once/a"}), objects={"once/a": b"", "once/b": b""})) as bucket:
         table = Storage(f"{bucket.location}/once", bucket.options)
