@@ -17,9 +17,10 @@ from pyiceberg.types import BooleanType, NestedField
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.iceberg.metadata_updates import serialized
-from rowmerge.iceberg.operations import DROPPED_TABLE, FOLDER, HINT, Current, DirectoryOperations, is_dropped
+from rowmerge.iceberg.operations import DROPPED_TABLE, FOLDER, Current, DirectoryOperations, is_dropped
 from rowmerge.iceberg.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
+from rowmerge.iceberg.version_hint import HINT
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import Existing, commit, put_settled
