@@ -9,7 +9,7 @@ from __future__ import annotations
 from rowmerge.catalog.layout import Found, ViewFolder, look
 from rowmerge.catalog.removal import finish_drops
 from rowmerge.errors import CommitStateUnknown
-from rowmerge.iceberg import dropping
+from rowmerge.iceberg.maintenance import dropping
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.drop_markers import after_drop
 from rowmerge.table.snapshot import Unknown
