@@ -18,10 +18,11 @@ from rowmerge.delta.ndjson import Document, file_actions, is_drop, other_actions
 from rowmerge.delta.replay import State, described
 from rowmerge.delta.vacuum import paths_below
 from rowmerge.delta.versions import read_state
-from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, StorageError
+from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import Origin, clean_up, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import Existing, commit, put_settled
+from rowmerge.table.creation import has_other_table
 from rowmerge.table.drop_markers import MARKERS, delete_marker, has_markers, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Change, Unknown
@@ -46,6 +47,19 @@ def drop_table(storage: Storage, table: str) -> None:
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
         )
     finish_drop(storage)
+
+
+def withdraw_creation(storage: Storage, table: str, id_: str) -> Unknown | None:
+    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
+
+    Its first version alone cannot be deleted, because others may have committed after it.
+    """
+    try:
+        drop = Drop(storage, table)
+        outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == id_ else None
+    except RowmergeError as failure:
+        return Unknown(failure.message)
+    return outcome if isinstance(outcome, Unknown) else None
 
 
 def is_dropped_at(storage: Storage, version: int) -> bool:
@@ -99,7 +113,7 @@ class Drop:
         self._newest = -1
         self._state: State | None = None
         self._read()
-        self._dropped_id = self._id
+        self.dropped_id = self._id
 
     @property
     def version(self) -> int:
@@ -117,7 +131,7 @@ class Drop:
 
     def follow(self) -> int | CommitConflict:
         self._read()
-        if self._dropped_id is not None and self._id is not None and self._id != self._dropped_id:
+        if self.dropped_id is not None and self._id is not None and self._id != self.dropped_id:
             return self._superseded()
         return 0
 
@@ -161,7 +175,7 @@ class Drop:
         # Its number had been freed, so its file lies below a checkpoint, and its marker says nothing.
         clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
         delete_marker(self.storage, FORMAT, self.version)
-        return Put.EXISTED if metadata.id == self._dropped_id else self._superseded()
+        return Put.EXISTED if metadata.id == self.dropped_id else self._superseded()
 
     def _actions(self) -> list[Action]:
         now = time.time_ns() // 1_000_000
@@ -185,12 +199,16 @@ class Drop:
 
 
 def _delete_older(storage: Storage, document: Document, version: int, dropped_at: int) -> None:
-    """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes."""
+    """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
+
+    If the folder has a table of another format, its files are older, too. So age decides nothing then.
+    """
     removes = file_actions([document], ()).removes
     removed = set(paths_below(storage.location, removes["path"], removes["deletionVector"]))
     objects = storage.list()
     controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []))
-    files = [each for each in objects if not each.path.startswith(controls) and (each.modified < dropped_at or each.path in removed)]
+    oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
+    files = [each for each in objects if not each.path.startswith(controls) and (each.modified < oldest or each.path in removed)]
     log = [each for each in objects if each.path.startswith(f"{LOG}/") and _is_older_log(each, version, dropped_at)]
     delete_files(storage, [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)], Origin.LISTED)
 

@@ -22,10 +22,11 @@ from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChan
 from rowmerge.iceberg.conflicts import Ours, find_conflict
 from rowmerge.iceberg.content import UNASSIGNED, Entry
 from rowmerge.iceberg.definition import changing_updates, replacing_updates
+from rowmerge.iceberg.dropping import withdraw_creation
 from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
 from rowmerge.iceberg.metadata_updates import ROW_LINEAGE, updated
-from rowmerge.iceberg.operations import Current, TableOperations
+from rowmerge.iceberg.operations import Current, DirectoryOperations, TableOperations
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, head_of, new_snapshot
@@ -33,6 +34,7 @@ from rowmerge.iceberg.winners import winners
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put
 from rowmerge.table.commit import commit
+from rowmerge.table.creation import CreationVersion
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Change, Outcome, TableDefinition, Unknown
 
@@ -70,7 +72,7 @@ class Commit:
             return self.snapshot_id
         return 0 if self.change.replace else self._id(self._head.metadata) or 0
 
-    def put(self) -> Put | Unknown:
+    def put(self) -> Put | Unknown | CommitConflict:
         steps: list[Callable[[], Any]] = [
             partial(self._snapshot_updates, self._head, self._live),
             partial(self.operations.is_followed, self._head),
@@ -225,12 +227,15 @@ class Creation(Commit):
     `version_before_writing`: see `TableOperations.create`.
     """
 
-    version_before_writing: int | None = None
+    version_before_writing: CreationVersion | None = None
 
-    def put(self) -> Put | Unknown:
+    def put(self) -> Put | Unknown | CommitConflict:
         metadata = self.base.metadata
         updates = self._snapshot_updates(self.base.current, self._live)
-        return self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
+        put = self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
+        if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
+            return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
+        return put
 
     def follow(self) -> CommitConflict | None:
         newest = self.operations.current()
@@ -245,7 +250,9 @@ class Creation(Commit):
         return LiveFiles(self.operations.storage)
 
 
-def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: int | None = None) -> Outcome:
+def creation(
+    operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: CreationVersion | None = None
+) -> Outcome:
     """Create a table, with its rows if there are any. `version`: see `TableOperations.create`.
 
     Raises StorageError when certainly nothing was created.

@@ -16,12 +16,13 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.types import BooleanType, NestedField
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.operations import DROPPED_TABLE, FOLDER, HINT, Current, DirectoryOperations, is_dropped
+from rowmerge.iceberg.operations import FOLDER, HINT, Current, DirectoryOperations, is_dropped
 from rowmerge.iceberg.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commit import commit
+from rowmerge.table.creation import DROPPED_TABLE, has_other_table
 from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Unknown
@@ -44,6 +45,19 @@ def drop_table(storage: Storage, table: str) -> None:
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
         )
     finish_drop(storage, table)
+
+
+def withdraw_creation(operations: DirectoryOperations, table: str, id_: uuid.UUID) -> Unknown | None:
+    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
+
+    Its first version alone cannot be deleted, because others may have committed after it.
+    """
+    try:
+        drop = Drop(operations, table)
+        outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == id_ else None
+    except RowmergeError as failure:
+        return Unknown(failure.message)
+    return outcome if isinstance(outcome, Unknown) else None
 
 
 def finish_drop(storage: Storage, table: str) -> None:
@@ -73,7 +87,7 @@ class Drop:
 
     def __post_init__(self) -> None:
         self._read()
-        self._dropped_uuid = self._uuid
+        self.dropped_uuid = self._uuid
         self._metadata = _dropped_metadata(self.operations.storage.location)
 
     @property
@@ -88,7 +102,7 @@ class Drop:
 
     def follow(self) -> int | CommitConflict:
         self._read()
-        if self._dropped_uuid is not None and self._uuid is not None and self._uuid != self._dropped_uuid:
+        if self.dropped_uuid is not None and self._uuid is not None and self._uuid != self.dropped_uuid:
             return self._superseded()
         return 0
 
@@ -145,12 +159,16 @@ def _version(file: StoredObject) -> int | None:
 
 
 def _delete_older(storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int) -> None:
-    """Delete the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs."""
+    """Delete the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
+
+    If the folder has a table of another format, its files are older, too. So age decides nothing then.
+    """
     needed = _needed(storage, operations, version - 1)
     controls = (f"{_LOG}/", f"{MARKERS}/", HINT)
     others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
     paths = {each.path: f"{storage.location}/{each.path}" for each in others}
-    groups = [[paths[each.path] for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]]
+    oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
+    groups = [[paths[each.path] for each in others if each.modified < oldest or file_key(paths[each.path]) in needed]]
     # The oldest metadata goes first, as `DirectoryOperations` relies on.
     metadata = sorted((number, each.path) for each in objects if (number := _version(each)) is not None and number < version)
     groups += [[f"{storage.location}/{path}"] for _, path in metadata]
