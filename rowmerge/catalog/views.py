@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import CorruptLog, TableError
-from rowmerge.iceberg.view_schema import columns_of, iceberg_schema
+from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.drop_markers import marked_versions

@@ -15,11 +15,11 @@ from typing import Any, cast
 import pytest
 
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.changes.insert import NewRows
-from rowmerge.changes.table_change import create_table
-from rowmerge.delta import dropping as delta_dropping
+from rowmerge.delta.maintenance import dropping as delta_dropping
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, MetadataChanged, RowmergeError
-from rowmerge.iceberg import dropping as iceberg_dropping
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.table_change import create_table
+from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.schema import Field, Primitive, Struct

@@ -11,11 +11,11 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.transforms import IdentityTransform
 
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
-from rowmerge.iceberg import catalog_operations
+from rowmerge.iceberg.catalogs import catalog_operations
 from rowmerge.table.files import FileChanges
+from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, TableDefinition, Unknown
-from rowmerge.table.upkeep import SnapshotReference
 from tests.rest_catalog import Answer, serving
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake
