@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
@@ -19,6 +17,7 @@ from rowmerge.delta.log import checksum_path
 from rowmerge.delta.properties import transaction_retention
 from rowmerge.delta.replay import State, with_actions
 from rowmerge.errors import ChecksumMismatch, RowmergeError, StorageError
+from rowmerge.storage.background import run_unawaited
 from rowmerge.storage.store import Storage
 
 logger = logging.getLogger(__name__)
@@ -26,8 +25,6 @@ logger = logging.getLogger(__name__)
 _FILE_ACTIONS = frozenset(("add", "remove", "cdc"))
 _MOST_TRANSACTIONS = 100
 """The most transactions that a checksum lists, as in delta-spark. A checksum without the list says nothing of them."""
-_MOST_WRITERS = 8
-_SECONDS_AT_EXIT = 1.0
 
 
 class FileTotals(NamedTuple):
@@ -104,45 +101,14 @@ def _totals_after(totals: FileTotals, actions: Sequence[Action]) -> FileTotals:
     return FileTotals(files, size, vectors, deleted)
 
 
-_writers: set[threading.Thread] = set()
-
-
 def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
-    """Put the checksum of a committed version, unless there is one. Nobody waits for a distant store, and nobody learns of a failure.
-
-    A disk takes some microseconds. On a distant store, a thread puts the checksum. While many of them still run, it is left out.
-    """
-    if not storage.is_distant:
-        _try_put(storage, version, checksum)
-    elif len(_writers) < _MOST_WRITERS:
-        writer = threading.Thread(target=_put_and_leave, args=(storage, version, checksum), daemon=True)
-        _writers.add(writer)
-        writer.start()
+    """Put the checksum of a committed version, unless there is one. On a distant store, a thread puts it. It never raises."""
+    run_unawaited(storage, partial(_put, storage, version, checksum))
 
 
-def wait_for_checksums(seconds: float = _SECONDS_AT_EXIT) -> None:
-    """Wait until the checksums that are being put are there, but not longer than some seconds."""
-    deadline = time.monotonic() + seconds
-    for writer in list(_writers):
-        writer.join(max(0.0, deadline - time.monotonic()))
-
-
-atexit.register(wait_for_checksums)
-
-
-def _put_and_leave(storage: Storage, version: int, checksum: bytes) -> None:
-    try:
-        _try_put(storage, version, checksum)
-    finally:
-        _writers.discard(threading.current_thread())
-
-
-def _try_put(storage: Storage, version: int, checksum: bytes) -> None:
-    try:
-        # A power cut may leave a part of it, which counts as missing.
-        storage.without_sync().put_if_absent(checksum_path(version), checksum)
-    except StorageError as error:
-        logger.debug("Version %d of %s has no checksum: %s", version, storage.location, error)
+def _put(storage: Storage, version: int, checksum: bytes) -> None:
+    # A power cut may leave a part of it, which counts as missing.
+    storage.without_sync().put_if_absent(checksum_path(version), checksum)
 
 
 # ------------------------------------------------------------------ validation

@@ -28,7 +28,7 @@ from pyiceberg.view.metadata import ViewVersion
 from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
-from rowmerge.iceberg.operations import NEWEST_FORMAT
+from rowmerge.iceberg.metadata_parsing import NEWEST_FORMAT
 from rowmerge.storage.store import absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import CommitStateUnknown, MetadataChanged, TableNotFound
-from rowmerge.iceberg.operations import Current, TableOperations, check_format_version
+from rowmerge.iceberg.metadata_parsing import check_format_version
+from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.properties import retry_policy
 from rowmerge.storage.store import Put
 from rowmerge.table.snapshot import Unknown

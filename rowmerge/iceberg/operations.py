@@ -2,50 +2,37 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-import zstandard
-from pyiceberg.exceptions import ValidationError
-from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.errors import CorruptLog, StorageError, TableNotFound, UnsupportedTableFeature
-from rowmerge.iceberg.metadata_checks import check_metadata, check_required_fields
+from rowmerge.errors import CorruptLog, StorageError, TableNotFound
 from rowmerge.iceberg.metadata_log import DELETE_AFTER_COMMIT, known_log, left_the_log
+from rowmerge.iceberg.metadata_parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata_updates import serialized, updated
-from rowmerge.iceberg.unread_features import encryption, unread_feature
+from rowmerge.iceberg.version_hint import HINT, VersionHint
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commit import Existing, put_settled
 from rowmerge.table.drop_markers import delete_markers
-from rowmerge.table.metadata_json import parse_object
 from rowmerge.table.snapshot import Unknown
 
 FOLDER = "metadata"
-HINT = f"{FOLDER}/version-hint.text"
 DROPPED = "_dropped.json"
 """rowmerge 0.1.0 deletes the table in whose metadata folder this lies: no commit goes into it any more."""
 DROPPED_TABLE = "rowmerge.dropped"
 """The property of the version that ends a dropped table, until a new table continues its version numbers."""
 _NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
-_NO_METADATA = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
-"""What pyiceberg raises when metadata is not what the specification says."""
 _READS = 20
 """How often a version is listed anew that others delete before it is read."""
-
-
-_ELSEWHERE = "Read it in an engine that knows it."
-NEWEST_FORMAT = 3
-"""The highest format version that is read and written."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +101,7 @@ class DirectoryOperations:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
       deleted, so a ghost has a lower number.
-    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost. On a distant store,
-      if the table deletes no metadata, it writes the hint beside the verification, to save a call in sequence. A DROP frees version
-      numbers, too, so the hint may then name a ghost until the next commit. Our readers list the versions then.
+    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost.
     """
 
     newest_format = NEWEST_FORMAT
@@ -125,6 +110,7 @@ class DirectoryOperations:
     def __init__(self, storage: Storage, table: str) -> None:
         self._storage, self._table = storage, table
         self._known: Current | None = None
+        self._hint = VersionHint(storage, lambda version: bool(self._files(version)), self.highest_version)
 
     @property
     def storage(self) -> Storage:
@@ -161,7 +147,7 @@ class DirectoryOperations:
         """
         put = self._put(version, metadata)
         if put is Put.CREATED and (put := self._verified(base, version, metadata)) is Put.CREATED:
-            self._hint(version)
+            self._hint.advance(version)
         return put
 
     def is_followed(self, base: Current) -> bool:
@@ -183,10 +169,8 @@ class DirectoryOperations:
             self._known = Current(metadata, path, version, digest=digest_of(serialized(metadata)))
             old = [self._below(path) for path in left_the_log(base.metadata, metadata)]
             live = [self._known.path, *(entry.metadata_file for entry in metadata.metadata_log)]
-            steps: list[Callable[[], Any]] = [partial(self._delete, old, live)]
-            if _deletes_metadata(base.metadata) or not self._storage.is_distant:
-                steps.append(partial(self._hint, version))
-            at_once(steps)
+            self._hint.advance(version)
+            self._delete(old, live)
         return put
 
     # ------------------------------------------------------------------ reading
@@ -219,17 +203,13 @@ class DirectoryOperations:
         raise CorruptLog(f"{self._storage.location}/{FOLDER}", "its newest metadata file was gone before it was read, each time")
 
     def _last_following_hint(self) -> int | None:
-        start = self._hinted()
+        start = self._hint.read()
         if start is None:
             return None
         there, following = at_once([partial(self._files, version) for version in (start, start + 1)])
         while there and following:
             start, following = start + 1, self._files(start + 2)
         return start if there else None
-
-    def _hinted(self) -> int | None:
-        text = (self._bytes(HINT) or b"").decode("ascii", "replace").strip()
-        return int(text) if text.isdigit() else None
 
     def highest_version(self) -> int | None:
         """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
@@ -239,7 +219,9 @@ class DirectoryOperations:
     def _files(self, version: int) -> list[str]:
         """Return the paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
         paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
-        there = at_once([partial(self._storage.exists, path) for path in paths])
+        calls = [partial(self._storage.exists, path) for path in paths]
+        # On a disk, starting threads takes longer than the calls.
+        there = at_once(calls) if self._storage.is_distant else [call() for call in calls]
         return [path for path, found in zip(paths, there, strict=True) if found]
 
     def read(self, version: int) -> Current | None:
@@ -249,7 +231,7 @@ class DirectoryOperations:
                 whole, digest, known = f"{self._storage.location}/{path}", digest_of(data), self._known
                 if known is not None and known.path == whole and known.digest == digest:
                     return known
-                return Current(parsed(data, whole, self._table), whole, version, digest=digest)
+                return Current(parse_metadata(data, whole, self._table), whole, version, digest=digest)
         return None
 
     def _bytes(self, path: str) -> bytes | None:
@@ -285,8 +267,6 @@ class DirectoryOperations:
         ]
         if may_be_ghost:
             looks.append(self.highest_version)
-        elif self._storage.is_distant:
-            looks.append(partial(self._hint, version))
         try:
             dropped, other_form, no_base, *highest = at_once(looks)
             dropped = dropped and not is_dropped(metadata)
@@ -336,13 +316,6 @@ class DirectoryOperations:
         """Whether another writer made this version as a compressed file, too."""
         return any(path != _path(version) for path in self._files(version))
 
-    def _hint(self, version: int) -> None:
-        """Write the hint, from which readers go on to the newest version. The table is at the version whatever becomes of the hint."""
-        try:
-            self._storage.put(HINT, str(version).encode())
-        except StorageError:
-            return
-
     def _delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         """Delete old metadata in order. A file that stays is an orphan."""
         clean_up(self._storage, [[f"{self._storage.location}/{path}"] for path in paths], Origin.NAMED, live=live)
@@ -373,48 +346,3 @@ def is_dropped(metadata: TableMetadata) -> bool:
 
 def _deletes_metadata(metadata: TableMetadata) -> bool:
     return metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() == "true"
-
-
-def check_format_version(table: str, version: int, newest: int) -> None:
-    """Raises UnsupportedTableFeature for a format version that a catalog cannot keep."""
-    if version > newest:
-        advice = f"Its catalog keeps tables of format version {newest} and below: make one of its rows, or keep the table in a folder."
-        raise UnsupportedTableFeature(table, f"format-version {version}", action="write", advice=advice)
-
-
-def parsed(data: bytes, path: str, table: str) -> TableMetadata:
-    """Table metadata from the bytes of its file. Raises CorruptLog, UnsupportedTableFeature for a format version above 3, and for what
-    format version 3 has and cannot be read."""
-    plain = _plain(data, path)
-    content = parse_object(plain, path)
-    version = content.get("format-version")
-    if isinstance(version, int) and version > NEWEST_FORMAT:
-        raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ELSEWHERE)
-    if (feature := encryption(content)) is not None:
-        raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE)
-    try:
-        check_required_fields(content)
-        metadata = TableMetadataUtil.parse_raw(plain.decode())
-        check_metadata(metadata)
-    except _NO_METADATA as error:
-        if (feature := unread_feature(content)) is not None:
-            raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE) from error
-        raise CorruptLog(path, f"it is no table metadata ({_shortened(error)})") from error
-    return metadata
-
-
-def _plain(data: bytes, path: str) -> bytes:
-    try:
-        if data[:2] == b"\x1f\x8b":
-            return gzip.decompress(data)
-        if data[:4] == b"\x28\xb5\x2f\xfd":
-            return zstandard.ZstdDecompressor().decompressobj().decompress(data)
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise CorruptLog(path, f"it cannot be decompressed ({error})") from error
-    return data
-
-
-def _shortened(error: Exception) -> str:
-    """The lines of an error, of which pydantic writes one for each field, in one."""
-    text = "; ".join(line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line)
-    return text if len(text) <= 300 else f"{text[:300]}…"

@@ -9,8 +9,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.iceberg.operations import FOLDER, HINT, Current
+from rowmerge.iceberg.operations import FOLDER, Current
 from rowmerge.iceberg.reachable import file_key
+from rowmerge.iceberg.version_hint import HINT
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
 

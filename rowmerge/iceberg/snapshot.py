@@ -20,9 +20,10 @@ from rowmerge.iceberg.listing import list_files
 from rowmerge.iceberg.live_files import LiveFiles, live_files
 from rowmerge.iceberg.locations import plain_path
 from rowmerge.iceberg.manifests import state_of
+from rowmerge.iceberg.metadata_parsing import check_format_version
 from rowmerge.iceberg.metadata_updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.iceberg.name_mapping import layouts
-from rowmerge.iceberg.operations import Current, check_format_version
+from rowmerge.iceberg.operations import Current
 from rowmerge.iceberg.partition_values import ordering_of, partitioning_of, undivided_specs
 from rowmerge.iceberg.properties import (
     DATA_PATH,

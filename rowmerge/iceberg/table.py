@@ -17,8 +17,9 @@ from rowmerge.errors import ChangesNotRecorded, PlanError, TableNotFound, Unsupp
 from rowmerge.iceberg.clone import cloned_metadata
 from rowmerge.iceberg.commit import Commit, creation
 from rowmerge.iceberg.definition import changing_updates, new_metadata, replacing_updates
+from rowmerge.iceberg.metadata_parsing import check_format_version
 from rowmerge.iceberg.metadata_updates import updated
-from rowmerge.iceberg.operations import Current, TableOperations, check_format_version
+from rowmerge.iceberg.operations import Current, TableOperations
 from rowmerge.iceberg.references import referred
 from rowmerge.iceberg.snapshot import IcebergSnapshot
 from rowmerge.iceberg.snapshot_updates import MAIN, head_of

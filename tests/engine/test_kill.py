@@ -58,7 +58,8 @@ for turn in (1, 2, 3):
     session.sql("merge into ledger t using next s on t.id = s.id when matched then update set *")
 """
 # After the put of the commit, Delta lists the log and puts the checksum.
-POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceberg", "merge-on-read", -10)]
+# Iceberg verifies the version, and reads, writes and checks the hint.
+POINTS = [("delta", "copy-on-write", -5), ("delta", "merge-on-read", -2), ("iceberg", "merge-on-read", -15)]
 
 
 @pytest.mark.one_of("format_", "mode", "point")

@@ -21,6 +21,7 @@ from rowmerge.delta import dropping as delta_dropping
 from rowmerge.errors import MetadataChanged, TableNotFound, VersionNotFound
 from rowmerge.iceberg import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
+from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
 from rowmerge.table.changes import Bound
 from rowmerge.table.files import FileChanges
@@ -386,7 +387,8 @@ def test_a_late_commit_whose_process_dies_after_the_put_is_harmless_to_every_rea
     warehouse.assert_ids([7, 8])
 
 
-def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_distant", [False, True])
+def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_distant: bool) -> None:
     warehouse = Warehouse(tmp_path, "iceberg")
     warehouse.create([1])
 
@@ -415,7 +417,9 @@ def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path) -> Non
                 read_hint()
             Storage.delete(self, paths)
 
+    Reading.is_distant = is_distant  # type: ignore[method-assign,assignment]
     assert isinstance(late_commit(warehouse, Reading), Conflicted)
+    wait_for_threads(60)
     read_hint()
     newest = max(int(path.name[1:].split(".")[0]) for path in hint.parent.glob("v*.metadata.json"))
     assert {int(text) for text in hints} == {newest}

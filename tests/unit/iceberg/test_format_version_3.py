@@ -12,7 +12,7 @@ from pyiceberg.table.update import UpgradeFormatVersionUpdate
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.content import Content
 from rowmerge.iceberg.manifests import read_manifest_list
-from rowmerge.iceberg.operations import parsed
+from rowmerge.iceberg.metadata_parsing import parse_metadata
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition
 from tests.readers import read_lineage_with_duckdb, read_with_pyiceberg
@@ -163,6 +163,6 @@ def schema_of(type_: Any) -> dict[str, Any]:
     ],
 )
 def test_what_cannot_be_read_is_named(changed: dict[str, Any], told: str) -> None:
-    assert parsed(json.dumps(CONTENT).encode(), "m", "t").format_version == 3
+    assert parse_metadata(json.dumps(CONTENT).encode(), "m", "t").format_version == 3
     with pytest.raises(UnsupportedTableFeature, match=told):
-        parsed(json.dumps(CONTENT | changed).encode(), "m", "t")
+        parse_metadata(json.dumps(CONTENT | changed).encode(), "m", "t")

@@ -1,0 +1,50 @@
+"""`metadata/version-hint.text` of a table in a folder: the version from which readers go on to the newest one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+from rowmerge.storage.background import run_unawaited
+from rowmerge.storage.store import Storage
+
+HINT = "metadata/version-hint.text"
+
+
+class VersionHint:
+    """Reads and writes the hint of one table.
+
+    DuckDB and pyiceberg read exactly the version that the hint names. So only versions that their writer has verified are written, and a
+    version that is not the newest does not replace a newer one. A hint may still be behind, and no commit depends on it.
+    """
+
+    def __init__(self, storage: Storage, has_version: Callable[[int], bool], highest_version: Callable[[], int | None]) -> None:
+        """`has_version` says whether the metadata file of a version is in the folder, `highest_version` lists the folder."""
+        self._storage, self._has_version, self._highest_version = storage, has_version, highest_version
+        self._lock = threading.Lock()
+
+    def read(self) -> int | None:
+        """Return the version that the hint names, None if there is no hint or it is no number. Raises StorageError."""
+        try:
+            text = self._storage.get(HINT).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def advance(self, version: int) -> None:
+        """Write a verified version, unless the hint names a higher one. On a distant store, a thread does it. It never raises."""
+        run_unawaited(self._storage, partial(self._advance, version))
+
+    def _advance(self, version: int) -> None:
+        with self._lock:
+            hinted = self.read()
+            if hinted is not None and hinted > version and self._has_version(hinted):
+                return
+            written = None
+            while written != version:
+                self._storage.put(HINT, str(version).encode())
+                written = version
+                if not self._has_version(version):
+                    # Others have committed since the version was verified, and have deleted its file.
+                    version = self._highest_version() or version
