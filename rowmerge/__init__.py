@@ -1,7 +1,7 @@
 """Row-level SQL — MERGE, UPDATE, DELETE, INSERT — on open lakehouse tables, on plain PySpark."""
 
 from rowmerge.catalog import Relation
-from rowmerge.changes.result import RowChanges
+from rowmerge.execution.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.session.results import StatementResult
 from rowmerge.session.session import Session, connect

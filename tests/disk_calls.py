@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.storage.store import Storage
 from tests.unit.iceberg.lake import needed
 

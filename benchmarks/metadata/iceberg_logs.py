@@ -13,8 +13,8 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.types import DateType, DecimalType, IntegerType, LongType, NestedField, StringType
 
 from benchmarks.metadata.delta_logs import COLUMNS, KEYS_OF_A_FILE, ROWS_OF_A_FILE, file_name
-from rowmerge.iceberg.content import Content, ContentFile, Entry, ManifestContent
-from rowmerge.iceberg.manifests import write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent
+from rowmerge.iceberg.manifests.manifest_files import write_manifest, write_manifest_list
 from rowmerge.storage.store import Storage
 
 ENTRIES_OF_A_MANIFEST = 20_000

@@ -96,7 +96,7 @@ class Rowmerge(DeltaEngine):
         assert isinstance(outcome, Committed), outcome
 
     def checkpoint(self) -> None:
-        from rowmerge.delta.checkpoints import write_checkpoint
+        from rowmerge.delta.log.checkpoints import write_checkpoint
 
         write_checkpoint(self._storage, self._table.snapshot().state)
 

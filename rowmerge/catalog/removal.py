@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from rowmerge.delta import dropping as delta
+from rowmerge.delta.maintenance import dropping as delta
 from rowmerge.errors import CommitStateUnknown
-from rowmerge.iceberg import dropping as iceberg
-from rowmerge.iceberg.operations import DROPPED, DirectoryOperations
+from rowmerge.iceberg.catalogs.operations import DROPPED, DirectoryOperations
+from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.store import Put, Storage

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import CorruptLog, TableError
-from rowmerge.iceberg.view_schema import columns_of, iceberg_schema
+from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import Struct, schema_from_json, to_json
 

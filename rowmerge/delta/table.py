@@ -10,16 +10,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rowmerge.delta.actions import Metadata
-from rowmerge.delta.change_feed import ChangeFeed
-from rowmerge.delta.checkpoints import is_due, try_checkpoint
-from rowmerge.delta.checksums import check_state, put_checksum, read_checksum
-from rowmerge.delta.cleanup import clean_log
-from rowmerge.delta.commit import Commit, creation, next_commit
-from rowmerge.delta.definition import changed_table, new_table, replaced_table
-from rowmerge.delta.dropping import FORMAT, is_dropped_at
-from rowmerge.delta.features import check_readable
-from rowmerge.delta.history import (
+from rowmerge.delta.commits.commit import Commit, creation, next_commit
+from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
+from rowmerge.delta.log.checksums import check_state, put_checksum, read_checksum
+from rowmerge.delta.log.history import (
     find_transaction,
     has_in_commit_timestamps,
     in_commit_timestamp,
@@ -27,17 +21,23 @@ from rowmerge.delta.history import (
     read_history,
     version_at,
 )
-from rowmerge.delta.log import LogListing, chosen_version, list_log, list_newest, read_listed
-from rowmerge.delta.properties import COMPRESSION, target_file_size
-from rowmerge.delta.replay import State
-from rowmerge.delta.rules import rules_of
-from rowmerge.delta.snapshot import DeltaSnapshot
-from rowmerge.delta.vacuum import Vacuum
-from rowmerge.delta.versions import read_state
+from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
+from rowmerge.delta.log.replay import State
+from rowmerge.delta.log.versions import read_state
+from rowmerge.delta.maintenance.dropping import FORMAT, is_dropped_at
+from rowmerge.delta.maintenance.log_cleanup import clean_log
+from rowmerge.delta.maintenance.vacuum import Vacuum
+from rowmerge.delta.metadata.actions import Metadata
+from rowmerge.delta.metadata.definition import changed_table, new_table, replaced_table
+from rowmerge.delta.metadata.features import check_readable
+from rowmerge.delta.metadata.properties import COMPRESSION, target_file_size
+from rowmerge.delta.metadata.rules import rules_of
+from rowmerge.delta.snapshots.change_feed import ChangeFeed
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
-from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.change_feed import Bound, TableChanges
 from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.partitioning import identities

@@ -14,20 +14,20 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import ChangesNotRecorded, PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
-from rowmerge.iceberg.clone import cloned_metadata
-from rowmerge.iceberg.commit import Commit, creation
-from rowmerge.iceberg.definition import changing_updates, new_metadata, replacing_updates
-from rowmerge.iceberg.metadata_parsing import check_format_version
-from rowmerge.iceberg.metadata_updates import updated
-from rowmerge.iceberg.operations import Current, TableOperations
-from rowmerge.iceberg.references import referred
-from rowmerge.iceberg.snapshot import IcebergSnapshot
-from rowmerge.iceberg.snapshot_updates import MAIN, head_of
-from rowmerge.iceberg.summary import METRICS, OPERATION, PARAMETERS
-from rowmerge.iceberg.upkeep import IcebergUpkeep
-from rowmerge.iceberg.vacuum import Vacuum
+from rowmerge.iceberg.catalogs.operations import Current, TableOperations
+from rowmerge.iceberg.commits.commit import Commit, creation
+from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS
+from rowmerge.iceberg.maintenance.branches import referred
+from rowmerge.iceberg.maintenance.table_maintenance import IcebergUpkeep
+from rowmerge.iceberg.maintenance.vacuum import Vacuum
+from rowmerge.iceberg.metadata.definition import changing_updates, new_metadata, replacing_updates
+from rowmerge.iceberg.metadata.parsing import check_format_version
+from rowmerge.iceberg.metadata.refs import MAIN, head_of
+from rowmerge.iceberg.metadata.updates import updated
+from rowmerge.iceberg.snapshots.clone import cloned_metadata
+from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import absolute_location
-from rowmerge.table.changes import Bound, TableChanges
+from rowmerge.table.change_feed import Bound, TableChanges
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.snapshot import (
     Change,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.parquet.transforms import transformed
+from rowmerge.parquet.uuids import CANONICAL, uuid_bytes
 from rowmerge.plan.literals import Point, comparison_type
 from rowmerge.table.files import OF_UUIDS, SOURCE, TRANSFORM
 from rowmerge.table.schema import CHAR_VARCHAR, Field
-from rowmerge.table.transforms import transformed
-from rowmerge.table.uuids import CANONICAL, uuid_bytes
 
 COLLATIONS = "__COLLATIONS"
 """The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""

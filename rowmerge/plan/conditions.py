@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.references import Reference, has_query, parse, references, rewrite, tokens_of, unread_names
+from rowmerge.plan.column_refs import Reference, has_query, parse, references, rewrite, tokens_of, unread_names
 from rowmerge.table.schema import backquote
 
 NONDETERMINISTIC = frozenset(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import Token, TokenType
 
-from rowmerge.plan.references import rewrite, tokens_of
+from rowmerge.plan.column_refs import rewrite, tokens_of
 from rowmerge.table.rules import Rules
 
 _NOW = "timestamp_micros({})"

@@ -14,9 +14,9 @@ from sqlglot import TokenType, exp
 
 from rowmerge.plan import bounds
 from rowmerge.plan.bounds import Extent, Listing, Verdict, comparable
+from rowmerge.plan.column_refs import parse, references, tokens_of, unread_names
 from rowmerge.plan.conditions import MIRRORED, Side, resolve
 from rowmerge.plan.literals import Constant, Exact, Null, Point, constant, place, place_all
-from rowmerge.plan.references import parse, references, tokens_of, unread_names
 from rowmerge.table.schema import Field, Primitive, Struct
 
 Judge = Callable[[Listing], Verdict]

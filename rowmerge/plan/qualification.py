@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import Token, TokenType, exp
 
+from rowmerge.plan.column_refs import Reference, parse, references, rewrite, tokens_of
 from rowmerge.plan.conditions import Side, resolve
-from rowmerge.plan.references import Reference, parse, references, rewrite, tokens_of
 from rowmerge.table.schema import backquote
 
 Edit = tuple[int, int, str]

@@ -8,8 +8,8 @@ from sqlglot.expressions import FUNCTION_BY_NAME
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import DeleteAction, Merge, Update
 from rowmerge.errors import UnsupportedStatement
+from rowmerge.plan.column_refs import parse, tokens_of
 from rowmerge.plan.conditions import nondeterministic
-from rowmerge.plan.references import parse, tokens_of
 
 _MANY_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
 _MANY_VALUES = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.changes.compaction import Compacted, Sizes
-from rowmerge.changes.result import RowChanges
+from rowmerge.execution.compaction import Compacted, Sizes
+from rowmerge.execution.result import RowChanges
 from rowmerge.session.description import RelationDescription
 from rowmerge.spark.types import frame_of
 from rowmerge.table.partitioning import IDENTITY, partition_by

@@ -18,7 +18,7 @@ from rowmerge.errors import PlanError, SchemaNotFound, TableNotFound
 from rowmerge.session.change_arguments import changes_asked
 from rowmerge.session.description import RelationDescription, of_snapshot
 from rowmerge.session.information_schema import INFORMATION_SCHEMA, TABLES, information
-from rowmerge.spark.changes import read_changes
+from rowmerge.spark.change_feed import read_changes
 from rowmerge.spark.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.functions import BUILT_IN, is_known, register_python, register_sql
 from rowmerge.spark.functions import unregister as unregister_function
@@ -26,7 +26,7 @@ from rowmerge.spark.scan import read_snapshot
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.views import is_temporary_view, milliseconds, register, unregister
 from rowmerge.sql import Called, TableReference, bind, bind_expression, expression_of, names_of_with
-from rowmerge.table.changes import TableChanges
+from rowmerge.table.change_feed import TableChanges
 from rowmerge.table.schema import backquote, quote, string_literal
 from rowmerge.table.snapshot import Snapshot, Table
 

@@ -12,7 +12,7 @@ from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
-from rowmerge.table.changes import Bound
+from rowmerge.table.change_feed import Bound
 from rowmerge.table.schema import Primitive, sql_name, string_literal
 
 if TYPE_CHECKING:

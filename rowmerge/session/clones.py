@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Catalog
-from rowmerge.changes.clone import Clone
-from rowmerge.changes.commit import CommitOptions
 from rowmerge.commands.definitions import CloneTable
 from rowmerge.errors import AlreadyExists, PlanError
+from rowmerge.execution.clone import Clone
+from rowmerge.execution.commit import CommitOptions
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.results import StatementResult

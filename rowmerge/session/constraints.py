@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rowmerge.changes.result import ChangeResult
-from rowmerge.changes.table_change import change_definition
 from rowmerge.commands.definitions import AddConstraint, CheckConstraint, DropConstraint, SetDefault, SetNullable
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.table_change import change_definition
 from rowmerge.session.binding import Binder
 from rowmerge.spark.definition_rules import check_condition, check_default, check_existing
 from rowmerge.table.rules import DEFAULT, Check, not_null_checks

@@ -6,10 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Catalog, Relation
-from rowmerge.changes.commit import AS_THE_TABLE_SAYS, CommitOptions
-from rowmerge.changes.insert import NewRows
-from rowmerge.changes.result import ChangeResult
-from rowmerge.changes.table_change import change_definition, create_table
 from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
@@ -42,6 +38,10 @@ from rowmerge.commands.definitions import (
 )
 from rowmerge.commands.names import TableName
 from rowmerge.errors import AlreadyExists, PlanError, SchemaNotFound, TableNotFound
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS, CommitOptions
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.clones import Clones

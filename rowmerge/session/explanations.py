@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from rowmerge.changes.explanation import explained, explained_create, explained_insert, explained_truncate
-from rowmerge.changes.insert import partition_mask
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
+from rowmerge.execution.explanation import explained, explained_create, explained_insert, explained_truncate
+from rowmerge.execution.insert import partition_mask
 from rowmerge.plan.planner import static_partition
 from rowmerge.session.binding import Binder
 from rowmerge.session.columns import query_columns

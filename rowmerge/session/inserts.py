@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
-from rowmerge.changes.result import ChangeResult
-from rowmerge.changes.row_change import Planned, change_rows
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Insert
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.row_change import Planned, change_rows
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.binding import Binder
 from rowmerge.session.default_values import filled

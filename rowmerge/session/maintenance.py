@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.compaction import optimize, purge
-from rowmerge.changes.restore import restore
-from rowmerge.changes.result import RowChanges
 from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.errors import PlanError
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.compaction import optimize, purge
+from rowmerge.execution.restore import restore
+from rowmerge.execution.result import RowChanges
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.procedures import Procedures
 from rowmerge.session.results import StatementResult
+from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.schema import Primitive
 from rowmerge.table.snapshot import Table, VacuumOptions
-from rowmerge.table.upkeep import SnapshotReference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.compaction import optimize
-from rowmerge.changes.restore import restore
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.procedures import PROCEDURES, Call, Kind
 from rowmerge.errors import PlanError, TypeMismatch
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.compaction import optimize
+from rowmerge.execution.restore import restore
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.results import StatementResult
 from rowmerge.session.rewrite_options import wishes_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
+from rowmerge.table.maintenance import ExpiryOptions, SnapshotUpkeep
 from rowmerge.table.schema import DataType, Primitive
 from rowmerge.table.snapshot import Table
-from rowmerge.table.upkeep import ExpiryOptions, SnapshotUpkeep
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowmerge.changes.result import ChangeResult, RowChanges
+from rowmerge.execution.result import ChangeResult, RowChanges
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

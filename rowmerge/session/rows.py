@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.result import ChangeResult
-from rowmerge.changes.row_change import Planned, change_rows
-from rowmerge.changes.table_change import truncate
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.errors import TableError
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.row_change import Planned, change_rows
+from rowmerge.execution.table_change import truncate
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.sides import apart_from, side_of

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
-from rowmerge.changes.commit import CommitOptions
-from rowmerge.changes.insert import NewRows, append, overwrite
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, ShowFunctions
@@ -21,6 +19,8 @@ from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.insert import NewRows, append, overwrite
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.change_arguments import sql_constant

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import ConstraintViolated, PlanError, TypeMismatch, UnknownColumn, UnsupportedStatement
+from rowmerge.plan.column_refs import has_query, parse
 from rowmerge.plan.conditions import nondeterministic
 from rowmerge.plan.moment import at_moment
-from rowmerge.plan.references import has_query, parse
 from rowmerge.spark.assignment import stored
 from rowmerge.spark.failures import as_ours
 from rowmerge.spark.rules import sample_row

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
-from rowmerge.spark.partitions import bucket_function
+from rowmerge.parquet.partitions import bucket_function
 from rowmerge.spark.uuids import octets
 from rowmerge.table.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
 from rowmerge.table.schema import UUID, DataType, Decimal, Primitive, Struct, arrow_type, backquote, held_types

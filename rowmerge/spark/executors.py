@@ -11,8 +11,8 @@ from functools import cache
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rowmerge.spark import data_files, fitting, in_threads, lineage, partitions, sink
-from rowmerge.table import transforms, uuids
+from rowmerge.parquet import data_files, fitting, in_threads, lineage, partitions, transforms, uuids
+from rowmerge.spark import sink
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.errors import StorageError
+from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
 from rowmerge.spark import sink
-from rowmerge.spark.data_files import PartitionedWriter, WriteSpec
 from rowmerge.spark.written import Written, discard_paths, written_of
 
 FEW_ROWS = 5_000

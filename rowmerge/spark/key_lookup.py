@@ -20,13 +20,13 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
+from rowmerge.parquet.data_files import HeldColumns
+from rowmerge.parquet.fitting import file_columns, from_file
+from rowmerge.parquet.in_threads import DISTANT, in_threads
+from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
-from rowmerge.spark.data_files import HeldColumns
 from rowmerge.spark.failures import unreadable
-from rowmerge.spark.fitting import file_columns, from_file
-from rowmerge.spark.in_threads import DISTANT, in_threads
-from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.sink import UnreadableFile, opened
 from rowmerge.spark.source import Source, can_be_held

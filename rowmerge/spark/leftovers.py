@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow.fs
 
-from rowmerge.spark.data_files import WriteSpec, filesystem_of
+from rowmerge.parquet.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.written import discard_paths
 
 _LATE_TASKS = 0.3

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
+from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.plan.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.assignment import stored, unchanged
-from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.rules import ruled
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.sink import MOVE, OutcomeColumns

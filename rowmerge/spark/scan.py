@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors import MissingDataFile
-from rowmerge.spark.lineage import CHANGED_IN, ROW_ID
-from rowmerge.spark.partitions import HIVE_NULL, partition_folder
+from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
+from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.sink import UNREADABLE
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.uuids import readable

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark import TaskContext
 
-from rowmerge.spark.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, delete_written, filesystem_of
-from rowmerge.spark.fitting import file_columns, from_file, has_field_ids
-from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
+from rowmerge.parquet.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, delete_written, filesystem_of
+from rowmerge.parquet.fitting import file_columns, from_file, has_field_ids
+from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
 
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4

@@ -15,9 +15,9 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
+from rowmerge.parquet.data_files import WriteSpec, filesystem_of
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark import sink
-from rowmerge.spark.data_files import WriteSpec, filesystem_of
 from rowmerge.spark.distribution import Gather
 from rowmerge.spark.executors import shipped
 from rowmerge.spark.few_rows import sink_here

@@ -12,20 +12,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rowmerge.parquet.data_files import HeldColumns, WriteSpec
+from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
+from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark import sink
-from rowmerge.spark.data_files import HeldColumns, WriteSpec
 from rowmerge.spark.distribution import Gather, Parts, distributed
 from rowmerge.spark.executors import shipped
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.few_rows import FEW_ROWS, sink_here
 from rowmerge.spark.leftovers import discard_attempt
-from rowmerge.spark.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.spark.outcomes import moved_rows, outcome_columns
-from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.written import Written, added_file, discard, discard_paths, written_of
-from rowmerge.table.changes import CHANGE_TYPE
+from rowmerge.table.change_feed import CHANGE_TYPE
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField, SortField

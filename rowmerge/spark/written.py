@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from rowmerge.errors import StorageError
-from rowmerge.spark.data_files import filesystem_of
+from rowmerge.parquet.data_files import filesystem_of
 from rowmerge.spark.scan import spark_path
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.table.files import AddedFile, Positions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rowmerge.sql.calls import edited
 from rowmerge.sql.cursor import Cursor
+from rowmerge.sql.function_calls import edited
 from rowmerge.sql.lexer import CLOSING, Kind, tokenize
 
 

@@ -11,7 +11,8 @@ from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import Unparsable
-from rowmerge.sql import alter, call, definitions, describe, maintenance, merge, rows
+from rowmerge.sql import alter, definitions, describe, maintenance, merge, rows
+from rowmerge.sql import procedure_calls as call
 from rowmerge.sql.cursor import Cursor
 from rowmerge.sql.lexer import first_word, tokenize
 from rowmerge.sql.partitioning import partition_field

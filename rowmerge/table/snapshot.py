@@ -18,8 +18,8 @@ from rowmerge.table.rules import Rules
 from rowmerge.table.schema import DataType, Struct
 
 if TYPE_CHECKING:
-    from rowmerge.table.changes import Bound, TableChanges
-    from rowmerge.table.upkeep import SnapshotUpkeep
+    from rowmerge.table.change_feed import Bound, TableChanges
+    from rowmerge.table.maintenance import SnapshotUpkeep
 
 FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
 """Given rows of a file listing, true for each file that may hold rows of interest."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import rowmerge
-from rowmerge.delta.log import LOG
-from rowmerge.iceberg.summary import APPLICATION, APPLICATION_VERSION
+from rowmerge.delta.log.log_files import LOG
+from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
 
 KEYS = 200
 MODULUS = 1000

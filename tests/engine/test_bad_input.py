@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.delta import deletion_vectors
+from rowmerge.delta.snapshots import deletion_vectors
 from rowmerge.errors import (
     ChecksumMismatch,
     ConfigurationError,

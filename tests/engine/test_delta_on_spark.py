@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.delta.checksums import check_state, read_checksum
-from rowmerge.delta.log import checksum_path, commit_path, list_log
-from rowmerge.delta.versions import read_state
+from rowmerge.delta.log.checksums import check_state, read_checksum
+from rowmerge.delta.log.log_files import checksum_path, commit_path, list_log
+from rowmerge.delta.log.versions import read_state
 from rowmerge.storage.store import Storage
 from tests.engine.jvm_peer import DELTA_JARS, JvmPeer, delta_on_spark
 

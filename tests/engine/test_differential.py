@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.changes import by_keys
 from rowmerge.errors import MultipleSourceRowsMatch
+from rowmerge.execution import by_keys
 from rowmerge.spark import key_lookup
 from rowmerge.spark import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree

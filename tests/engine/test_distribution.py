@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from rowmerge.changes.insert import NewRows
-from rowmerge.spark.data_files import WriteSpec
+from rowmerge.execution.insert import NewRows
+from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.distribution import Gather, distributed
 from rowmerge.spark.write import write_spec
 from rowmerge.spark.written import Written

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.errors import CommitStateUnknown, RowmergeError
 from rowmerge.storage.store import Storage
 from tests.support import suites

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rowmerge
-from rowmerge.delta.column_mapping import ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from tests.readers import read_with_delta_rs
 
 pytestmark = pytest.mark.one_of("mode")

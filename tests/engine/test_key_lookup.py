@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import rowmerge
-from rowmerge.changes import row_change
+from rowmerge.execution import row_change
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.spark import source
 

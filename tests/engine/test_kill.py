@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.storage.store import Storage
 from tests.unit.iceberg.lake import needed
 

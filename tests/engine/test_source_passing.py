@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rowmerge
-from rowmerge.changes import row_change
+from rowmerge.execution import row_change
 from rowmerge.spark import source
 from tests.engine.interleaving import overtaken
 from tests.readers import read_with_delta_rs, read_with_pyiceberg

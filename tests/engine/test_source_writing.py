@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rowmerge
-from rowmerge.changes import by_keys
+from rowmerge.execution import by_keys
 from rowmerge.spark import source, source_writing
 from tests.readers import read_with_delta_rs, read_with_pyiceberg
 

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.delta import commit as delta_commit
-from rowmerge.delta import dropping as delta_dropping
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.commits import commit as delta_commit
+from rowmerge.delta.maintenance import dropping as delta_dropping
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
-from rowmerge.iceberg import dropping as iceberg_dropping
-from rowmerge.iceberg.operations import DirectoryOperations
-from rowmerge.iceberg.snapshot import IcebergSnapshot
+from rowmerge.iceberg.catalogs.operations import DirectoryOperations
+from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
+from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.schema import Field, Primitive, Struct

@@ -15,7 +15,7 @@ import pytest
 from pyiceberg import types as iceberg
 from pyiceberg.transforms import parse_transform
 
-from rowmerge.table.transforms import folder_text, hashes, transformed
+from rowmerge.parquet.transforms import folder_text, hashes, transformed
 
 UTC = dt.timezone.utc
 ZONED, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.changes.commit import Attempt, commit_with_retry
-from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.errors import RowmergeError
+from rowmerge.execution.commit import Attempt, commit_with_retry
+from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition

@@ -15,15 +15,15 @@ import pytest
 from deltalake.exceptions import TableNotFoundError
 
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.changes.insert import NewRows
-from rowmerge.changes.table_change import create_table
-from rowmerge.delta import dropping as delta_dropping
+from rowmerge.delta.maintenance import dropping as delta_dropping
 from rowmerge.errors import MetadataChanged, TableNotFound, VersionNotFound
-from rowmerge.iceberg import dropping as iceberg_dropping
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.table_change import create_table
+from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
 from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
-from rowmerge.table.changes import Bound
+from rowmerge.table.change_feed import Bound
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct

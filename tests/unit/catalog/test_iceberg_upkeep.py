@@ -12,13 +12,13 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.table import Table as Theirs
 
 from rowmerge.catalog import IcebergCatalog
-from rowmerge.changes.compaction import optimize
-from rowmerge.changes.restore import restore
-from rowmerge.iceberg.reachable import file_key, needed_files
+from rowmerge.execution.compaction import optimize
+from rowmerge.execution.restore import restore
+from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.maintenance import ExpiryOptions
 from rowmerge.table.snapshot import Change, Reads, TableDefinition, VacuumOptions
-from rowmerge.table.upkeep import ExpiryOptions
 from tests.rest_catalog import serving
 from tests.unit.changes.operations import NO_SPARK, written
 from tests.unit.delta.small_tables import ID_NAME, committed

@@ -9,13 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rowmerge.changes import compaction
-from rowmerge.changes.commit import Attempt, commit_with_retry
-from rowmerge.changes.restore import restore
-from rowmerge.changes.result import RowChanges, Timings
-from rowmerge.delta import DeltaTable, deletion_vectors
-from rowmerge.iceberg import DirectoryOperations, IcebergTable, manifests, position_deletes
-from rowmerge.spark.data_files import FileMessage, PartitionedWriter
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.snapshots import deletion_vectors
+from rowmerge.execution import compaction
+from rowmerge.execution.commit import Attempt, commit_with_retry
+from rowmerge.execution.restore import restore
+from rowmerge.execution.result import RowChanges, Timings
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.deletes import position_deletes
+from rowmerge.iceberg.manifests import manifest_files as manifests
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
 from rowmerge.spark.sink import rewrite
 from rowmerge.spark.write import write_spec
 from rowmerge.spark.written import discard_paths

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rowmerge.changes.commit import Attempt, commit_with_retry
-from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
+from rowmerge.execution.commit import Attempt, commit_with_retry
+from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.schema import Field, Primitive, Struct

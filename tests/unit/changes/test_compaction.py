@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from rowmerge.changes.compaction import optimize, purge
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.log import commit_path
+from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.execution.compaction import optimize, purge
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshot import Change, Outcome, Snapshot
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of

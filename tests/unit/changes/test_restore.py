@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.changes.compaction import optimize
-from rowmerge.changes.restore import restore
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFound
+from rowmerge.execution.compaction import optimize
+from rowmerge.execution.restore import restore
 from rowmerge.table.snapshot import Change, TableDefinition
 from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
 from tests.unit.changes import operations

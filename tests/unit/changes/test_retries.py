@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.changes.commit import Attempt, CommitOptions, commit_with_retry
-from rowmerge.changes.result import ChangeResult, RowChanges, Timings
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
+from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.result import ChangeResult, RowChanges, Timings
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import Change, Reads, TableDefinition

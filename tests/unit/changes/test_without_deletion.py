@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.changes.commit import Attempt, commit_with_retry
-from rowmerge.changes.result import RowChanges, Timings
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
+from rowmerge.execution.commit import Attempt, commit_with_retry
+from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.rewriting import ManifestRewriting
+from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.spark import written as written_files
 from rowmerge.spark.few_rows import sink_here
 from rowmerge.spark.sink import INSERT, OutcomeColumns

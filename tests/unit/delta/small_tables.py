@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.snapshot import DeltaSnapshot
-from rowmerge.spark.fitting import from_file
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
+from rowmerge.parquet.fitting import from_file
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities

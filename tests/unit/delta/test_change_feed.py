@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.read_compatibility import why_not_readable
+from rowmerge.delta.metadata.read_compatibility import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.changes import Bound, ChangedFile
+from rowmerge.table.change_feed import Bound, ChangedFile
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
 from rowmerge.table.snapshot import Change, TableDefinition

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rowmerge.delta.checkpoints import checkpoint_tables, write_checkpoint
-from rowmerge.delta.log import checkpoint_path, commit_path
+from rowmerge.delta.log.checkpoints import checkpoint_tables, write_checkpoint
+from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions

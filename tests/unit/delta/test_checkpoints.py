@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rowmerge.delta.checkpoint_reading import read_checkpoint
-from rowmerge.delta.checkpoints import checkpoint_tables, try_checkpoint, write_checkpoint
-from rowmerge.delta.log import Checkpoint, checkpoint_path, commit_path
+from rowmerge.delta.log.checkpoint_reading import read_checkpoint
+from rowmerge.delta.log.checkpoints import checkpoint_tables, try_checkpoint, write_checkpoint
+from rowmerge.delta.log.log_files import Checkpoint, checkpoint_path, commit_path
 from rowmerge.errors import StorageError
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.checkpoints import write_checkpoint
-from rowmerge.delta.checksums import check_state, read_checksum, totals_of
-from rowmerge.delta.clone import cloned_files
-from rowmerge.delta.live_files import LiveFiles
-from rowmerge.delta.log import checksum_path, commit_path, list_log
-from rowmerge.delta.versions import read_state
+from rowmerge.delta.commits.clone import cloned_files
+from rowmerge.delta.files.live_files import LiveFiles
+from rowmerge.delta.log.checkpoints import write_checkpoint
+from rowmerge.delta.log.checksums import check_state, read_checksum, totals_of
+from rowmerge.delta.log.log_files import checksum_path, commit_path, list_log
+from rowmerge.delta.log.versions import read_state
 from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
 from rowmerge.storage import background
 from rowmerge.storage.background import wait_for_threads

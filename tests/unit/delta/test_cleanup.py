@@ -13,13 +13,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rowmerge.delta import DeltaTable, cleanup
-from rowmerge.delta.checkpoints import checkpoint_tables, write_checkpoint
-from rowmerge.delta.cleanup import clean_log
-from rowmerge.delta.log import checkpoint_path, commit_path, list_log
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.log.checkpoints import checkpoint_tables, write_checkpoint
+from rowmerge.delta.log.log_files import checkpoint_path, commit_path, list_log
+from rowmerge.delta.maintenance import log_cleanup as cleanup
+from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.errors import ConfigurationError, StorageError, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.changes import Bound
+from rowmerge.table.change_feed import Bound
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, TableDefinition, VacuumOptions
 from tests.readers import read_with_delta_rs

@@ -10,10 +10,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from rowmerge.changes.clone import Clone
-from rowmerge.changes.commit import AS_THE_TABLE_SAYS
-from rowmerge.changes.result import ChangeResult
 from rowmerge.errors import ConfigurationError
+from rowmerge.execution.clone import Clone
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS
+from rowmerge.execution.result import ChangeResult
 from rowmerge.table.files import Positions
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, TableDefinition, VacuumOptions

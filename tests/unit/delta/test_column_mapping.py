@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.actions import Protocol
-from rowmerge.delta.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NAME
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.metadata.actions import Protocol
+from rowmerge.delta.metadata.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
 from rowmerge.table.partitioning import identities

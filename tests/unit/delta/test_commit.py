@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.log import commit_path
+from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import MetadataChanged, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import Positions

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.delta import conflicts
+from rowmerge.delta.commits import conflicts
 from tests.unit.delta.conflict_matrix import RACES, endings, expected
 
 

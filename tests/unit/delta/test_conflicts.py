@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.delta.log import commit_path
+from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import (
     CommitConflict,
     ConcurrentAppend,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rowmerge.delta.log import checkpoint_path, commit_path
+from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
 from rowmerge.table.files import Positions
 from tests.readers import read_with_delta_rs
@@ -143,7 +143,7 @@ def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path,
 
 
 def test_a_maximum_at_the_end_of_time_is_no_bound() -> None:
-    from rowmerge.delta.statistics_reading import read_statistics
+    from rowmerge.delta.files.statistics_reading import read_statistics
     from rowmerge.table.schema import Field, Primitive
 
     stats = '{"numRecords":1,"minValues":{"t":"2020-01-01T00:00:00Z"},"maxValues":{"t":"%s"}}'

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.actions import Protocol
-from rowmerge.delta.properties import milliseconds
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.metadata.actions import Protocol
+from rowmerge.delta.metadata.properties import milliseconds
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.partitioning import PartitionField, SortField, Transform, identities

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.delta.deletion_vectors import read_vector, vector_path, write_vectors, z85_decode, z85_encode
+from rowmerge.delta.snapshots.deletion_vectors import read_vector, vector_path, write_vectors, z85_decode, z85_encode
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
@@ -81,7 +81,7 @@ def test_a_long_run_of_deleted_rows_takes_a_few_bytes() -> None:
 
 @pytest.mark.parametrize("position", [1, 6, -2])
 def test_a_damaged_vector_file_is_named(storage: Storage, position: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.delta.deletion_vectors._cache", Cache(0))
+    monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1, 2, 3])})
     data = bytearray(storage.get(written.paths[0]))
     data[position] ^= 0xFF
@@ -92,7 +92,7 @@ def test_a_damaged_vector_file_is_named(storage: Storage, position: int, monkeyp
 
 
 def test_a_missing_vector_file_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.delta.deletion_vectors._cache", Cache(0))
+    monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1])})
     storage.delete(list(written.paths))
     with pytest.raises(CorruptLog, match="missing"):
@@ -100,7 +100,7 @@ def test_a_missing_vector_file_is_named(storage: Storage, monkeypatch: pytest.Mo
 
 
 def test_a_cut_off_vector_file_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.delta.deletion_vectors._cache", Cache(0))
+    monkeypatch.setattr("rowmerge.delta.snapshots.deletion_vectors._cache", Cache(0))
     written = write_vectors(storage, {"f": Positions([1])})
     storage.put(written.paths[0], storage.get(written.paths[0])[:12])
     with pytest.raises((CorruptLog,), match="bytes at offset"):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rowmerge.delta.actions import Metadata, Protocol
-from rowmerge.delta.features import check_readable, check_writable
-from rowmerge.delta.log import commit_path
+from rowmerge.delta.log.log_files import commit_path
+from rowmerge.delta.metadata.actions import Metadata, Protocol
+from rowmerge.delta.metadata.features import check_readable, check_writable
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.snapshot import Change, TableDefinition
 from tests.unit.delta.small_tables import Lake, committed

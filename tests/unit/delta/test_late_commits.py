@@ -11,7 +11,7 @@ import deltalake
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MetadataChanged, StorageError
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.files import FileChanges

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.checkpoints import write_checkpoint
-from rowmerge.delta.file_statistics import CheckpointStatistics
-from rowmerge.delta.log import checkpoint_path
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.files.file_statistics import CheckpointStatistics
+from rowmerge.delta.log.checkpoints import write_checkpoint
+from rowmerge.delta.log.log_files import checkpoint_path
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from tests.unit.delta.small_tables import Lake, committed, delete_checksums
@@ -46,7 +46,7 @@ def test_many_commits_leave_few_blocks(lake: Lake) -> None:
 
 
 def test_a_large_block_is_the_next_versions_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.delta.live_files._SMALL", 2)
+    monkeypatch.setattr("rowmerge.delta.files.live_files._SMALL", 2)
     before = lake.table.snapshot()
     files = before.files(("id",))["path"].to_pylist()
     committed(lake.append([100]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.log import checkpoint_path, commit_path
+from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
 from tests.unit.delta.small_tables import Lake, committed

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rowmerge.delta.checkpoints import write_checkpoint
-from rowmerge.delta.log import LAST_CHECKPOINT, commit_path
+from rowmerge.delta.log.checkpoints import write_checkpoint
+from rowmerge.delta.log.log_files import LAST_CHECKPOINT, commit_path
 from rowmerge.errors import CorruptLog, RowmergeError
 from rowmerge.storage.store import Storage
 from tests.support.suites import examples

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from rowmerge.delta.log import LAST_CHECKPOINT, checkpoint_path, commit_path
+from rowmerge.delta.log.log_files import LAST_CHECKPOINT, checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.table.schema import to_json
 from tests.unit.delta.small_tables import ID_NAME, Lake, committed

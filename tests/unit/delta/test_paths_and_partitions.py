@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowmerge.delta.paths import absolute_path, absolute_paths, log_path
-from rowmerge.delta.text_values import from_text, to_text
+from rowmerge.delta.files.paths import absolute_path, absolute_paths, log_path
+from rowmerge.delta.files.text_values import from_text, to_text
 from rowmerge.errors import CorruptLog, TypeMismatch
 from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct
 from tests.unit.delta.small_tables import Lake, committed

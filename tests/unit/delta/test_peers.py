@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.partitioning import identities

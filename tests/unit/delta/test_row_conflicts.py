@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowmerge.delta.log import commit_path
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.log.log_files import commit_path
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead
 from rowmerge.table.files import Positions
 from rowmerge.table.snapshot import Committed, Conflicted, Outcome, Reads

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.row_tracking import DOMAIN, high_water_mark
-from rowmerge.delta.snapshot import DeltaSnapshot
+from rowmerge.delta.metadata.row_tracking import DOMAIN, high_water_mark
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowmerge.delta.column_mapping import stored_indexed_leaves
-from rowmerge.delta.statistics import indexed_leaves, lower_bound, parsed_text, statistics_json, upper_bound, with_wide_bounds
-from rowmerge.delta.statistics_reading import FileStatistics, read_statistics
+from rowmerge.delta.files.statistics import indexed_leaves, lower_bound, parsed_text, statistics_json, upper_bound, with_wide_bounds
+from rowmerge.delta.files.statistics_reading import FileStatistics, read_statistics
+from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.files import AddedFile
 from rowmerge.table.schema import Array, DataType, Decimal, Field, Primitive, Struct

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.delta import vacuum
-from rowmerge.delta.log import commit_path
-from rowmerge.delta.vacuum import referenced
+from rowmerge.delta.log.log_files import commit_path
+from rowmerge.delta.maintenance import vacuum
+from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.errors import LiveFileProtected, PlanError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions

@@ -21,12 +21,12 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.dropping import Drop, drop_table
-from rowmerge.iceberg.live_files import scope_of
-from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.metadata_updates import next_row_id
-from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
-from rowmerge.spark.data_files import PartitionedWriter
+from rowmerge.iceberg.maintenance.dropping import Drop, drop_table
+from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.updates import next_row_id
+from rowmerge.iceberg.snapshots.live_files import scope_of
+from rowmerge.parquet.data_files import PartitionedWriter
 from rowmerge.spark.write import write_spec
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commit import commit

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate
 
-from rowmerge.iceberg.content import Content, ContentFile, Entry, Manifest, ManifestContent
-from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
-from rowmerge.iceberg.operations import TableOperations
-from rowmerge.iceberg.position_deletes import _SCHEMA, FILE_PATH
-from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
+from rowmerge.iceberg.catalogs.operations import TableOperations
+from rowmerge.iceberg.deletes.position_deletes import _SCHEMA, FILE_PATH
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest, ManifestContent
+from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.storage.store import Put, Storage
 
 Entries = Sequence[ContentFile]

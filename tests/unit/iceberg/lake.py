@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.content import Content, ContentFile, Entry
-from rowmerge.iceberg.manifests import read_manifest_list
-from rowmerge.iceberg.operations import Current
-from rowmerge.iceberg.reachable import file_key, needed_files
-from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
-from rowmerge.iceberg.snapshot_updates import MAIN, branch_at, new_snapshot
+from rowmerge.iceberg.catalogs.operations import Current
+from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
+from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
+from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
+from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, TableDefinition

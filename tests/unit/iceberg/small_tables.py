@@ -19,8 +19,8 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, update_table_metadata
 from pyiceberg.types import LongType, NestedField, StringType
 
-from rowmerge.iceberg.content import Content, ContentFile, Entry, ManifestContent
-from rowmerge.iceberg.manifests import write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent
+from rowmerge.iceberg.manifests.manifest_files import write_manifest, write_manifest_list
 from rowmerge.storage.store import Storage
 from tests.golden.iceberg.tables import copied
 

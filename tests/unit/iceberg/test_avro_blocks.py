@@ -10,8 +10,8 @@ import fastavro
 import pytest
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg import avro_blocks
-from rowmerge.iceberg.avro import read_avro
+from rowmerge.iceberg.avro import blocks as avro_blocks
+from rowmerge.iceberg.avro.files import read_avro
 
 PAIR = {
     "type": "record",
@@ -88,7 +88,7 @@ def test_records_are_those_that_fastavro_reads(seed: int, monkeypatch: pytest.Mo
 def test_blocks_are_decoded_together_where_they_are_many_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     decoded = avro_blocks.decoded
-    monkeypatch.setattr("rowmerge.iceberg.avro.decoded", lambda *arguments: called.append(arguments) or decoded(*arguments))
+    monkeypatch.setattr("rowmerge.iceberg.avro.files.decoded", lambda *arguments: called.append(arguments) or decoded(*arguments))
     draw = random.Random(1)
     records = [record_of(draw) for _ in range(100)]
     for sync_interval, expected in ((1, 1), (10**6, 0)):

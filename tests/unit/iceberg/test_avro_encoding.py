@@ -11,8 +11,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from rowmerge.iceberg.avro import read_avro, write_avro
-from rowmerge.iceberg.avro_encoding import encoder_of
+from rowmerge.iceberg.avro.encoding import encoder_of
+from rowmerge.iceberg.avro.files import read_avro, write_avro
 from tests.unit.iceberg.test_avro_blocks import SCHEMA, TYPES, as_dict, record_of
 
 DECIMAL = {"type": "fixed", "name": "decimal_9_2", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 2}

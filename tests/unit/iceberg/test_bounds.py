@@ -33,8 +33,8 @@ from pyiceberg.types import (
     UUIDType,
 )
 
-from rowmerge.iceberg.bounds import bounds_column, file_bounds, stored_value, to_bound
-from rowmerge.iceberg.content import Content, ContentFile
+from rowmerge.iceberg.manifests.bounds import bounds_column, file_bounds, stored_value, to_bound
+from rowmerge.iceberg.manifests.content import Content, ContentFile
 
 UTC = datetime.timezone.utc
 SOME_UUID = uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7")

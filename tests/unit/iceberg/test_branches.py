@@ -9,8 +9,8 @@ import pytest
 from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
 from rowmerge.plan.pruning import everything
 from rowmerge.table.files import FileChanges
+from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.snapshot import Change, Committed
-from rowmerge.table.upkeep import SnapshotReference
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import live_rows
 from tests.unit.iceberg.lake import Lake

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.changes.clone import Clone
-from rowmerge.changes.commit import AS_THE_TABLE_SAYS
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
+from rowmerge.execution.clone import Clone
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, TableDefinition, VacuumOptions

@@ -19,8 +19,8 @@ from rowmerge.errors import (
     VersionNotFound,
 )
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.dropping import drop_table
-from rowmerge.iceberg.snapshot_updates import MAIN, branch_at
+from rowmerge.iceberg.maintenance.dropping import drop_table
+from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.plan.pruning import everything
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import FileChanges

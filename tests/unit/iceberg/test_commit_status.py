@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from rowmerge.errors import CatalogFailed
-from rowmerge.iceberg import catalog_operations
+from rowmerge.iceberg.catalogs import catalog_operations
 from rowmerge.table.files import FileChanges
+from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, TableDefinition, Unknown
-from rowmerge.table.upkeep import SnapshotReference
 from tests.rest_catalog import Answer
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, live_rows

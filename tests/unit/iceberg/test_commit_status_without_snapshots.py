@@ -11,10 +11,10 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from rowmerge.errors import CommitStateUnknown
-from rowmerge.iceberg import catalog_operations
+from rowmerge.iceberg.catalogs import catalog_operations
+from rowmerge.table.maintenance import ExpiryOptions, SnapshotReference
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Outcome, Reads, TableDefinition, Unknown
-from rowmerge.table.upkeep import ExpiryOptions, SnapshotReference
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 from tests.unit.iceberg.lake import Lake
 from tests.unit.iceberg.rest_faults import CUT, Server, append, expire, failing, serving_faults, set_property, theirs

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.iceberg import conflicts
+from rowmerge.iceberg.commits import conflicts
 from tests.unit.iceberg.conflict_matrix import RACES, endings, expected
 
 

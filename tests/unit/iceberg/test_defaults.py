@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyiceberg import types as t
 
-from rowmerge.iceberg.defaults import default_text, default_value
+from rowmerge.iceberg.metadata.defaults import default_text, default_value
 
 VALUES: list[tuple[t.IcebergType, Any]] = [
     (t.BooleanType(), True),

@@ -13,8 +13,8 @@ from pyiceberg.table.puffin import PuffinFile
 from pyroaring import BitMap
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.content import Content, ContentFile
-from rowmerge.iceberg.deletion_vectors import read_deletion_vectors, write_deletion_vectors
+from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors, write_deletion_vectors
+from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg

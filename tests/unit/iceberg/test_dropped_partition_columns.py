@@ -18,10 +18,10 @@ from pyiceberg.table.update import (
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from rowmerge.iceberg.content import Content, ContentFile, Entry, ManifestContent, Status
-from rowmerge.iceberg.live_files import LiveFiles
-from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, write_manifest, write_manifest_list
-from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent, Status
+from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.storage.store import Storage
 
 

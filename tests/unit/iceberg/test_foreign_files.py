@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from rowmerge.errors import LiveFileProtected
-from rowmerge.iceberg import vacuum
-from rowmerge.iceberg.reachable import FileKind
+from rowmerge.iceberg.maintenance import vacuum
+from rowmerge.iceberg.maintenance.reachable import FileKind
 from rowmerge.table.files import AddedFile
 from rowmerge.table.snapshot import VacuumOptions
 from tests.unit.iceberg.lake import Lake

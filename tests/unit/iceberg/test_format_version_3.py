@@ -10,9 +10,9 @@ import pytest
 from pyiceberg.table.update import UpgradeFormatVersionUpdate
 
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.iceberg.content import Content
-from rowmerge.iceberg.manifests import read_manifest_list
-from rowmerge.iceberg.metadata_parsing import parse_metadata
+from rowmerge.iceberg.manifests.content import Content
+from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
+from rowmerge.iceberg.metadata.parsing import parse_metadata
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.snapshot import Change, Committed, Reads, TableDefinition
 from tests.readers import read_lineage_with_duckdb, read_with_pyiceberg

@@ -13,11 +13,11 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import read_manifest_list as pyiceberg_list
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.iceberg.content import UNASSIGNED, Content, Entry, Manifest
-from rowmerge.iceberg.deletion_vectors import read_deletion_vectors
-from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, schema_of_spec, write_manifest, write_manifest_list
-from rowmerge.iceberg.position_deletes import read_position_deletes
+from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
+from rowmerge.iceberg.deletes.position_deletes import read_position_deletes
+from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest
+from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, schema_of_spec, write_manifest, write_manifest_list
+from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
 from tests.golden.iceberg.tables import NAMES
 from tests.unit.iceberg.small_tables import opened

@@ -13,11 +13,11 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import UUIDType
 
-from rowmerge.iceberg.bounds import bounds_column
-from rowmerge.iceberg.content import Content, ContentFile
-from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.manifests import read_manifest, read_manifest_list
-from rowmerge.iceberg.metrics import metrics_modes, metrics_of
+from rowmerge.iceberg.manifests.bounds import bounds_column
+from rowmerge.iceberg.manifests.content import Content, ContentFile
+from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
+from rowmerge.iceberg.manifests.metrics import metrics_modes, metrics_of
+from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.table.files import AddedFile
 from tests.unit.iceberg.small_tables import opened
 

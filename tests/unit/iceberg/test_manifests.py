@@ -48,12 +48,9 @@ from pyiceberg.types import (
 )
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
-from rowmerge.iceberg.avro import write_avro
-from rowmerge.iceberg.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
-from rowmerge.iceberg.locations import located, plain_path
-from rowmerge.iceberg.manifest_records import record_of_entry
-from rowmerge.iceberg.manifest_schemas import manifest_schema
-from rowmerge.iceberg.manifests import (
+from rowmerge.iceberg.avro.files import write_avro
+from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
+from rowmerge.iceberg.manifests.manifest_files import (
     read_manifest,
     read_manifest_list,
     read_manifests,
@@ -61,6 +58,9 @@ from rowmerge.iceberg.manifests import (
     write_manifest,
     write_manifest_list,
 )
+from rowmerge.iceberg.manifests.records import record_of_entry
+from rowmerge.iceberg.manifests.schemas import manifest_schema
+from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
@@ -365,7 +365,7 @@ def test_the_newest_schema_with_the_source_columns_of_a_spec_is_found() -> None:
 
 
 def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
     with pytest.raises(CorruptLog, match="missing") as missing:
         read_manifest_list(storage, f"{storage.location}/metadata/snap.avro")
     assert missing.value.path == f"{storage.location}/metadata/snap.avro"
@@ -380,7 +380,7 @@ def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: p
 
 
 def test_any_damaged_byte_is_an_error_of_ours_or_none(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     data = storage.get(name)
@@ -408,7 +408,7 @@ def test_an_encrypted_manifest_is_refused_by_name(storage: Storage) -> None:
 
 
 def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     entry = Entry(Status.EXISTING, 70, 2, 3, FULL)

@@ -9,12 +9,12 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from rowmerge.iceberg.content import ContentFile, Entry, ManifestContent, Status
-from rowmerge.iceberg.live_files import LiveFiles
-from rowmerge.iceberg.locations import plain_path
-from rowmerge.iceberg.manifests import read_manifest, read_manifest_list, read_manifests, write_manifest, write_manifest_list
-from rowmerge.iceberg.position_deletes import write_position_deletes
-from rowmerge.iceberg.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
+from rowmerge.iceberg.manifests.content import ContentFile, Entry, ManifestContent, Status
+from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, write_manifest, write_manifest_list
+from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from tests.unit.iceberg.small_tables import SCHEMA, data_file

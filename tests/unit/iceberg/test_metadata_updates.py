@@ -7,7 +7,7 @@ from pathlib import Path
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate, update_table_metadata
 
-from rowmerge.iceberg.metadata_updates import serialized, updated
+from rowmerge.iceberg.metadata.updates import serialized, updated
 from tests.unit.iceberg.lake import Lake
 
 

@@ -7,7 +7,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import DoubleType, ListType, LongType, MapType, NestedField, StringType, StructType
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.metrics import FileMetrics, MetricsMode, metrics_modes, metrics_of
+from rowmerge.iceberg.manifests.metrics import FileMetrics, MetricsMode, metrics_modes, metrics_of
 from rowmerge.table.files import AddedFile
 
 POINT = StructType(NestedField(11, "x", LongType()), NestedField(12, "label", StringType()))

@@ -16,8 +16,9 @@ import fastavro
 import pytest
 
 from rowmerge.errors import CorruptLog, RowmergeError
-from rowmerge.iceberg import DirectoryOperations, IcebergTable, manifests
-from rowmerge.iceberg.snapshot import IcebergSnapshot
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.manifests import manifest_files as manifests
+from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from tests.golden.iceberg.tables import NAMES, copied

@@ -12,8 +12,8 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from rowmerge.iceberg.definition import changing_updates
-from rowmerge.iceberg.partition_values import partitioning_of, undivided_specs
+from rowmerge.iceberg.metadata.definition import changing_updates
+from rowmerge.iceberg.metadata.partition_values import partitioning_of, undivided_specs
 from rowmerge.table.partitioning import PartitionField, Transform
 from rowmerge.table.snapshot import TableDefinition
 

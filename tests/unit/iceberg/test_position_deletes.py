@@ -13,15 +13,15 @@ import pytest
 from pyarrow import orc
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
-from rowmerge.iceberg.avro import write_avro
-from rowmerge.iceberg.content import Content, ContentFile
-from rowmerge.iceberg.position_deletes import (
+from rowmerge.iceberg.avro.files import write_avro
+from rowmerge.iceberg.deletes.position_deletes import (
     FILE_PATH,
     POS,
     read_position_deletes,
     referenced_path,
     write_position_deletes,
 )
+from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg

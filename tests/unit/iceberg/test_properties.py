@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.properties import check_properties, distribution_of, parquet_settings
+from rowmerge.iceberg.metadata.properties import check_properties, distribution_of, parquet_settings
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.partitioning import Distribution
 

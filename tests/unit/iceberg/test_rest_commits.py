@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.transforms import IdentityTransform
 
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
-from rowmerge.iceberg import catalog_operations
+from rowmerge.iceberg.catalogs import catalog_operations
 from rowmerge.table.files import FileChanges
+from rowmerge.table.maintenance import SnapshotReference
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Change, Committed, TableDefinition, Unknown
-from rowmerge.table.upkeep import SnapshotReference
 from tests.rest_catalog import Answer
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake

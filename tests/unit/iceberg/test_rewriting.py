@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyiceberg.table.update import SetSnapshotRefUpdate
 
-from rowmerge.changes.compaction import optimize
 from rowmerge.errors import CommitConflict
-from rowmerge.iceberg.content import Content, Entry
-from rowmerge.iceberg.live_files import LiveFiles
+from rowmerge.execution.compaction import optimize
+from rowmerge.iceberg.manifests.content import Content, Entry
+from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.table.files import FileChanges
+from rowmerge.table.maintenance import RewrittenManifests
 from rowmerge.table.snapshot import Change, Conflicted, Reads
-from rowmerge.table.upkeep import RewrittenManifests
 from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.unit.changes.operations import NO_SPARK, written
 from tests.unit.delta.small_tables import committed

@@ -8,9 +8,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import FixedType, ListType, LongType, MapType, NestedField, StructType, TimeType, UUIDType
 
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.iceberg.snapshot import _check_uuids
-from rowmerge.iceberg.types import SchemaBuilder, columns_of
-from rowmerge.iceberg.view_schema import columns_of as columns_of_view
+from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of
+from rowmerge.iceberg.metadata.view_schema import columns_of as columns_of_view
+from rowmerge.iceberg.snapshots.snapshot import _check_uuids
 from rowmerge.table.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
 
 SCHEMA = Schema(

@@ -19,13 +19,13 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import CorruptLog, PlanError, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.expiry import expiring
-from rowmerge.iceberg.vacuum import Vacuum
+from rowmerge.iceberg.maintenance.expiry import expiring
+from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile
+from rowmerge.table.maintenance import Expired, ExpiryOptions
 from rowmerge.table.snapshot import Vacuumed, VacuumOptions
-from rowmerge.table.upkeep import Expired, ExpiryOptions
 from tests.readers import read_with_pyiceberg
 from tests.unit.iceberg.lake import DAY, Lake, needed
 
@@ -315,7 +315,7 @@ def test_a_file_of_deletion_vectors_stays_as_long_as_one_of_them_is_needed(tmp_p
 
 
 def test_a_manifest_that_cannot_be_read_stops_it_before_anything_is_deleted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
     newest = lake.current.metadata.current_snapshot()
     assert newest is not None
     Path(newest.manifest_list.removeprefix("file://")).write_bytes(b"broken")

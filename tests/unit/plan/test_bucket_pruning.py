@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rowmerge.parquet.transforms import transformed
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.pruning import file_mask, key_mask
 from rowmerge.table.files import SOURCE, TRANSFORM, file_listing
 from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.schema import Decimal as DecimalType
-from rowmerge.table.transforms import transformed
 
 SIDE = Side("t", ("t",), ("k",))
 TYPES: list[tuple[DataType, Any]] = [

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyroaring import BitMap64
 
-from rowmerge.spark.data_files import WriteSpec
-from rowmerge.spark.partitions import PartitionKey
+from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.sink import DELETE, INSERT, NONE, UPDATE, OutcomeColumns, outcome_sink
 from rowmerge.spark.write import change_rows_spec
 

@@ -14,8 +14,8 @@ import pytest
 from pyroaring import BitMap64
 from pyspark import cloudpickle
 
-from rowmerge.spark.data_files import FileMessage, PartitionedWriter, WriteSpec, delete_written
-from rowmerge.spark.partitions import PartitionKey, split_by_partition
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.spark.sink import OutcomeColumns, outcome_sink, rewrite
 from rowmerge.spark.write import write_spec
 from rowmerge.spark.written import discard_paths

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import cloudpickle
 
-from rowmerge.spark.data_files import WriteSpec
+from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.executors import shipped
-from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.sink import INSERT, OutcomeColumns, outcome_sink
 
 EXECUTOR = """

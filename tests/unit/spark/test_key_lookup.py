@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
+from rowmerge.parquet.data_files import HeldColumns
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.spark import key_lookup
-from rowmerge.spark.data_files import HeldColumns
 from rowmerge.spark.key_lookup import LookedUpFile, look_up
 from rowmerge.spark.scan import FILE, POSITION
 from rowmerge.spark.source import SourceKey

@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from rowmerge.spark.data_files import WriteSpec
+from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.leftovers import discard_attempt
-from rowmerge.spark.partitions import PartitionKey
 from rowmerge.spark.written import discard
 from rowmerge.table.files import AddedFile
 

@@ -1,0 +1,1 @@
+"""Commits: their actions, conflicts with concurrent commits, RESTORE and CLONE."""

@@ -1,0 +1,1 @@
+"""The live files of a version as Arrow rows, with their statistics."""

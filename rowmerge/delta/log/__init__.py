@@ -1,0 +1,1 @@
+"""The transaction log: commits, checkpoints and checksums, and the versions that they make."""

@@ -1,0 +1,207 @@
+"""Version checksums: what a version must come to, in a small file beside its commit (PROTOCOL.md, Version Checksum File)."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow.compute as pc
+
+from rowmerge.delta.files.live_files import Block, LiveFiles
+from rowmerge.delta.log.history import read_commit_info
+from rowmerge.delta.log.log_files import checksum_path
+from rowmerge.delta.log.replay import State, with_actions
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
+from rowmerge.delta.metadata.properties import transaction_retention
+from rowmerge.errors import ChecksumMismatch, RowmergeError, StorageError
+from rowmerge.storage.background import run_unawaited
+from rowmerge.storage.store import Storage
+
+logger = logging.getLogger(__name__)
+
+_FILE_ACTIONS = frozenset(("add", "remove", "cdc"))
+_MOST_TRANSACTIONS = 100
+"""The most transactions that a checksum lists, as in delta-spark. A checksum without the list says nothing of them."""
+
+
+class FileTotals(NamedTuple):
+    """Number and bytes of files, and of their deletion vectors the number and the deleted records. A missing size counts as 0."""
+
+    files: int
+    size: int
+    vectors: int
+    deleted: int
+
+
+# ------------------------------------------------------------------ writing
+
+
+def checksum_after(state: State, actions: Sequence[Action], folder: str) -> bytes:
+    """Return the checksum of the version that a commit makes of a state.
+
+    The totals follow from those of the state. Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
+    Raises CorruptLog, which names the log's folder.
+    """
+    after = with_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
+    assert after.protocol is not None
+    assert after.metadata is not None
+    totals = _totals_after(totals_of(state.files), actions)
+    info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+    fields: dict[str, Any] = {
+        "txnId": info["txnId"],
+        "tableSizeBytes": totals.size,
+        "numFiles": totals.files,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "domainMetadata": [
+            {"domain": name, "configuration": configuration, "removed": False} for name, configuration in sorted(after.domains.items())
+        ],
+        "metadata": after.metadata.action()["metaData"],
+        "protocol": after.protocol.action()["protocol"],
+    }
+    if "inCommitTimestamp" in info:
+        fields["inCommitTimestampOpt"] = info["inCommitTimestamp"]
+    if after.protocol.supports("deletionVectors"):
+        fields |= {"numDeletedRecordsOpt": totals.deleted, "numDeletionVectorsOpt": totals.vectors}
+    # Which transactions have expired depends on the time at which a state is read, so a checksum cannot tell.
+    if transaction_retention(after.metadata.configuration) is None and len(after.transactions) <= _MOST_TRANSACTIONS:
+        fields["setTransactions"] = [
+            {"appId": name, "version": transaction.version, "lastUpdated": transaction.last_updated}
+            for name, transaction in sorted(after.transactions.items())
+        ]
+    # In ASCII, because names in a foreign log may be no UTF-8.
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def totals_of(files: LiveFiles) -> FileTotals:
+    """Return the totals of all files of a version. Those of a block are computed once."""
+    blocks = [block.known("totals", lambda block=block: _totals_of_block(block)) for block in files.blocks]  # type: ignore[misc]
+    return FileTotals(*map(sum, zip(*blocks, strict=True))) if blocks else FileTotals(0, 0, 0, 0)
+
+
+def _totals_of_block(block: Block) -> FileTotals:
+    vectors = block.rows["deletionVector"]
+    deleted = pc.sum(pc.struct_field(vectors, ["cardinality"])).as_py() or 0
+    return FileTotals(block.rows.num_rows, pc.sum(block.rows["size"]).as_py() or 0, len(vectors) - vectors.null_count, deleted)
+
+
+def _totals_after(totals: FileTotals, actions: Sequence[Action]) -> FileTotals:
+    files, size, vectors, deleted = totals
+    for action in actions:
+        sign = 1 if "add" in action else -1
+        if file := action.get("add") or action.get("remove"):
+            files += sign
+            size += sign * (file.get("size") or 0)
+            if vector := file.get("deletionVector"):
+                vectors += sign
+                deleted += sign * (vector.get("cardinality") or 0)
+    return FileTotals(files, size, vectors, deleted)
+
+
+def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
+    """Put the checksum of a committed version, unless there is one. On a distant store, a thread puts it. It never raises."""
+    run_unawaited(storage, partial(_put, storage, version, checksum))
+
+
+def _put(storage: Storage, version: int, checksum: bytes) -> None:
+    # A power cut may leave a part of it, which counts as missing.
+    storage.without_sync().put_if_absent(checksum_path(version), checksum)
+
+
+# ------------------------------------------------------------------ validation
+
+
+def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
+    """Return the checksum of a version, None without one. An unreadable one counts as missing, because a crash can leave a part of one."""
+    try:
+        checksum = json.loads(storage.get(checksum_path(version)))
+        if not isinstance(checksum, dict):
+            raise ValueError("it is no JSON object")
+    except FileNotFoundError:
+        return None
+    except (StorageError, ValueError, RecursionError) as error:
+        logger.warning("The checksum %s/%s is unreadable, and not compared: %s", storage.location, checksum_path(version), error)
+        return None
+    return checksum
+
+
+def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_fatal: Callable[[], bool]) -> None:
+    """Compare a state, which was put together from the log, with the checksum of its version.
+
+    Raises ChecksumMismatch, or logs a warning if a mismatch is not fatal.
+    """
+    differences = list(_differences(state, checksum))
+    if not differences:
+        return
+    path = f"{storage.location}/{checksum_path(state.version)}"
+    if _is_of_another_commit(storage, state, checksum):
+        logger.warning("The checksum %s was written for another commit, and is not compared.", path)
+        return
+    error = ChecksumMismatch(path, state.version, differences)
+    if is_fatal():
+        raise error
+    logger.warning("%s", error.message)
+
+
+def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
+    """Yield what the state and the checksum do not agree in. Fields that the checksum lacks are not compared."""
+    assert state.protocol is not None
+    assert state.metadata is not None
+    totals = totals_of(state.files)
+    numbers = {
+        "tableSizeBytes": totals.size,
+        "numFiles": totals.files,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "numDeletionVectorsOpt": totals.vectors,
+        "numDeletedRecordsOpt": totals.deleted,
+        "inCommitTimestampOpt": state.commit_info.get("inCommitTimestamp"),
+    }
+    for name, number in numbers.items():
+        if number is not None and checksum.get(name) not in (None, number):
+            yield f"{name} is {checksum[name]}, the log has {number}"
+    try:
+        if (fields := checksum.get("protocol")) is not None and Protocol.of(fields) != state.protocol:
+            yield "the protocol is another one"
+        if (fields := checksum.get("metadata")) is not None:
+            yield from _metadata_differences(Metadata.of(fields), state.metadata)
+        if (domains := checksum.get("domainMetadata")) is not None:
+            configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
+            if configurations != state.domains:
+                yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"
+        for fields in checksum.get("setTransactions") or ():
+            # A transaction may have expired in the checkpoint that the state was read from.
+            transaction = state.transactions.get(fields["appId"])
+            if transaction is not None and transaction.version != fields["version"]:
+                yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        yield f"a field has a wrong type ({type(error).__name__}: {error})"
+
+
+def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
+    """Yield what two definitions of a table do not agree in. An empty name or description is as good as none."""
+    for name in ("id", "name", "description", "provider", "partition_columns"):
+        values = getattr(checksum, name) or None, getattr(state, name) or None
+        if values[0] != values[1]:
+            yield f"metadata.{name} is {values[0]!r}, the log has {values[1]!r}"
+    properties = checksum.configuration.items() ^ state.configuration.items()
+    if properties:
+        yield f"metadata.configuration has other properties or values: {', '.join(sorted({name for name, _ in properties}))}"
+    if checksum.schema_string != state.schema_string and json.loads(checksum.schema_string) != json.loads(state.schema_string):
+        yield "metadata.schemaString is another schema"
+
+
+def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
+    """Whether the checksum names another transaction than the commit of the version.
+
+    A writer that was slow can put it after another engine deleted the log and created a table in its place.
+    """
+    try:
+        commit_info = state.commit_info or read_commit_info(storage, state.version)
+    except RowmergeError:
+        return False
+    ids = checksum.get("txnId"), commit_info.get("txnId")
+    return None not in ids and ids[0] != ids[1]

@@ -1,0 +1,1 @@
+"""Delete files that no version needs, clean the log, drop tables."""

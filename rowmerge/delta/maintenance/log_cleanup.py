@@ -1,0 +1,167 @@
+"""Cleanup of the log: deletion of the entries that no version within the retention needs (PROTOCOL.md, Metadata Cleanup)."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+from rowmerge.delta.log.checkpoint_reading import sidecar_paths
+from rowmerge.delta.log.history import has_in_commit_timestamps, version_at
+from rowmerge.delta.log.log_files import LOG, SIDECARS, Checkpoint, LogListing, list_log
+from rowmerge.delta.log.replay import State
+from rowmerge.delta.metadata.properties import log_retention, protected_before
+from rowmerge.errors import CorruptLog
+from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.store import Storage, StoredObject
+
+logger = logging.getLogger(__name__)
+
+_DAY = 86_400_000
+_MOST_ENTRIES = 10_000
+"""The most entries that one cleanup deletes, so that no statement waits long for it. The next cleanup goes on."""
+_ENTRY = re.compile(rf"{LOG}/\.?(\d{{20}})\.(json|crc|checkpoint\.[^/]+|\d{{20}}\.compacted\.json)(?:\.crc|#\d+)?")
+"""Commits, checksums, checkpoints and compacted commits; what Hadoop's local file system writes beside each, and what a killed put left."""
+
+
+def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
+    """Delete the log's entries that are older than the table's retention, oldest first, after a checkpoint of `state` was written.
+
+    `listing`: the whole log, with the version of `state`; `now`: milliseconds since the epoch. The cut-off checkpoint and all entries after
+    it stay, so a kill in between leaves a log whose versions can be read from some checkpoint on. A deletion that fails is logged.
+    Raises CorruptLog, StorageError, ConfigurationError for a property that another engine wrote.
+    """
+    assert state.metadata is not None
+    retention = log_retention(state.metadata.configuration)
+    if retention is None:
+        return
+    cut_off = _cut_off_time(now, retention)
+    if not _expired_checkpoints(listing, state, cut_off):
+        return
+    # Since the listing, others may have cleaned the log, or deleted it and created another table in the folder.
+    current = list_log(storage)
+    if state.version not in current.commits or current.commits[state.version] != listing.commits.get(state.version):
+        return
+    entries = _expired_entries(storage, current, state, cut_off)
+    if not _protects_checkpoints(state):
+        entries = entries[:_MOST_ENTRIES]
+    sidecars = _unused_sidecars(storage, current, entries, now)
+    paths = [[f"{storage.location}/{file.path}" for file in group] for group in (entries, sidecars)]
+    clean_up(storage, paths, Origin.LISTED)
+
+
+def _cut_off_time(now: int, retention: int) -> int:
+    """Return the time up to which commits expire: the midnight (UTC) before the retention began.
+
+    The protocol counts a retention in days, and delta-spark aligns every retention to midnight. Delta Kernel and delta-rs align none.
+    A retention below a day cannot be meant in days, so it is not aligned either.
+    """
+    time = now - retention
+    return time - time % _DAY if retention >= _DAY else time
+
+
+def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_off: int) -> list[StoredObject]:
+    """Return the entries before the cut-off checkpoint, in the order of their deletion.
+
+    The cut-off checkpoint is the newest readable one that is not newer than the newest expired commit.
+    """
+    newest = _newest_stamped_commit(storage, listing, state, cut_off)
+    for checkpoint in _expired_checkpoints(listing, state, cut_off):
+        if checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
+            return _entries_before(checkpoint, listing, cut_off)
+    return []
+
+
+def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> list[Checkpoint]:
+    """Return the checkpoints up to the newest commit whose file has expired, newest first, if there are any entries before them."""
+    newest = -1
+    for version in listing.continuous_commits:
+        # No commit is older than the one before it, so the first one that has not expired is the last to look at.
+        if listing.commits[version].modified > cut_off:
+            break
+        newest = version
+    oldest = listing.continuous_commits.start - 1
+    checkpoints = [
+        checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest and _may_clean(state, checkpoint)
+    ]
+    return checkpoints if checkpoints and _entries_before(checkpoints[0], listing, cut_off) else []
+
+
+def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
+    """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion.
+
+    A younger one may be the commit of a slow writer, who is about to verify and withdraw it.
+    """
+    entries: list[tuple[int, bool, StoredObject]] = []
+    for file in listing.files:
+        if (match := _ENTRY.fullmatch(file.path)) is None or file.modified > cut_off:
+            continue
+        version, kind = int(match[1]), match[2]
+        # A compacted commit that begins at the checkpoint has no reader either.
+        if version < checkpoint.version + kind.endswith("compacted.json"):
+            entries.append((version, kind.startswith("checkpoint"), file))
+    # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
+    return [file for _, _, file in sorted(entries, key=lambda entry: (*entry[:2], entry[2].path))]
+
+
+def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, cut_off: int) -> int:
+    """Return the newest version that was committed at or before a time by its in-commit timestamp, the newest of all without them."""
+    assert state.protocol is not None
+    assert state.metadata is not None
+    if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
+        return state.version
+    version = version_at(storage, listing, state.protocol, state.metadata, cut_off)
+    return -1 if version is None else version
+
+
+def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
+    """Whether the files of a checkpoint are whole, as far as their footers say, and its sidecars are there."""
+    files = {file.path: file for file in listing.files}
+    try:
+        sidecars = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
+    except CorruptLog as error:
+        logger.warning("The cleanup of the log at %s passes over a checkpoint: %s", storage.location, error)
+        return False
+    return all(path in files for path in sidecars if path.startswith(f"{SIDECARS}/"))
+
+
+def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
+    """Whether the feature `checkpointProtection` allows a cleanup up to a checkpoint.
+
+    Protected checkpoints may leave only together with all versions that they protect. Those versions may have features that are unknown
+    here, but a cleanup of all of them needs to know none of these (requirements a and c).
+    """
+    assert state.metadata is not None
+    return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
+
+
+def _protects_checkpoints(state: State) -> bool:
+    assert state.protocol is not None
+    return state.protocol.supports("checkpointProtection")
+
+
+def _unused_sidecars(storage: Storage, listing: LogListing, expired: list[StoredObject], now: int) -> list[StoredObject]:
+    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC).
+
+    A younger one may belong to a checkpoint that is being written. Without an expired checkpoint, none is unused.
+    """
+    expired_paths = {file.path for file in expired}
+    last_midnight = now - now % _DAY
+    old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
+    if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
+        return []
+    files = {file.path: file for file in listing.files}
+    checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
+    try:
+        sidecars = [path for checkpoint in checkpoints for path in sidecar_paths(storage, [files[path] for path in checkpoint.paths])]
+    except CorruptLog as error:
+        logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
+        return []
+    # Names of sidecars are unique. Their paths may be spelled in several ways.
+    used_names = {_name(path) for path in sidecars}
+    return [file for file in old_sidecars if _name(file.path) not in used_names]
+
+
+def _name(path: str) -> str:
+    """Return the name of a sidecar. What Hadoop's local file system writes beside it counts as the sidecar."""
+    name = path.rpartition("/")[2]
+    return name[1:].removesuffix(".crc") if name.startswith(".") else name

@@ -1,0 +1,239 @@
+"""Table properties: which `delta.*` names there are, and the values of those that are looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from rowmerge.delta.metadata.column_mapping import MAX_ID, MODE
+from rowmerge.errors import ConfigurationError
+from rowmerge.table.codecs import codec
+from rowmerge.table.retries import RetryPolicy
+from rowmerge.table.snapshot import WriteMode
+
+WRITE_MODE = "rowmerge.write.mode"
+SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"
+DELETION_VECTORS = "delta.enableDeletionVectors"
+ROW_TRACKING = "delta.enableRowTracking"
+ROW_TRACKING_SUSPENDED = "delta.rowTrackingSuspended"
+CHANGE_DATA_FEED = "delta.enableChangeDataFeed"
+IN_COMMIT_TIMESTAMPS = "delta.enableInCommitTimestamps"
+FEATURE_PREFIX = "delta.feature."
+COMPRESSION = "delta.parquet.compression.codec"
+CONSTRAINT_PREFIX = "delta.constraints."
+MIN_READER = "delta.minReaderVersion"
+MIN_WRITER = "delta.minWriterVersion"
+EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
+LOG_RETENTION = "delta.logRetentionDuration"
+TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
+PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+LOG_PROPERTIES = (
+    PROTECTED_BEFORE,
+    IN_COMMIT_TIMESTAMPS,
+    "delta.inCommitTimestampEnablementVersion",
+    "delta.inCommitTimestampEnablementTimestamp",
+)
+"""Properties that describe the log rather than the table: RESTORE and a clone leave them as they are."""
+
+_BOOLEANS = frozenset(
+    {
+        "delta.appendOnly",
+        "delta.checkpoint.writeStatsAsJson",
+        "delta.checkpoint.writeStatsAsStruct",
+        CHANGE_DATA_FEED,
+        DELETION_VECTORS,
+        EXPIRED_LOG_CLEANUP,
+        "delta.enableIcebergCompatV1",
+        "delta.enableIcebergCompatV2",
+        IN_COMMIT_TIMESTAMPS,
+        ROW_TRACKING,
+        "delta.enableTypeWidening",
+        "delta.randomizeFilePrefixes",
+        ROW_TRACKING_SUSPENDED,
+    }
+)
+_INTERVALS = frozenset(
+    {
+        "delta.checkpointRetentionDuration",
+        "delta.deletedFileRetentionDuration",
+        LOG_RETENTION,
+        TRANSACTION_RETENTION,
+    }
+)
+_NAMES = (
+    _BOOLEANS
+    | _INTERVALS
+    | {
+        "delta.autoOptimize.autoCompact",
+        "delta.autoOptimize.optimizeWrite",
+        "delta.checkpointInterval",
+        "delta.checkpointPolicy",
+        MAX_ID,
+        MODE,
+        "delta.compatibility.symlinkFormatManifest.enabled",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.dataSkippingStatsColumns",
+        *LOG_PROPERTIES,
+        "delta.isolationLevel",
+        MIN_READER,
+        MIN_WRITER,
+        COMPRESSION,
+        "delta.parquet.format.version",
+        "delta.randomPrefixLength",
+        "delta.sampleRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+        "delta.universalFormat.enabledFormats",
+    }
+)
+_UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+_DEFAULT_RETENTION = "interval 1 week"
+_DEFAULT_LOG_RETENTION = "interval 30 days"
+
+
+def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -> None:
+    """Raises ConfigurationError for a `delta.*` property that does not exist, and for a value that makes no sense.
+
+    `known` are properties that the table has already: another engine may know more of them.
+    """
+    kept = frozenset(known)
+    for name, value in properties.items():
+        if name.startswith("delta.") and name not in _NAMES | kept and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
+            raise ConfigurationError(f"There is no table property {name}. {_near(name)}")
+        if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
+        if name == MODE and value.strip().lower() not in ("none", "name", "id"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
+        if name in _INTERVALS:
+            milliseconds(name, value)
+    if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
+        raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
+    write_mode(properties)
+    evolves(properties)
+    checkpoint_interval(properties)
+    protected_before(properties)
+    serializable(properties)
+    RetryPolicy.of(properties)
+    target_file_size(properties)
+    codec(properties, COMPRESSION)
+
+
+def is_true(properties: Mapping[str, str], name: str) -> bool:
+    """Whether a property is set to true."""
+    return properties.get(name, "false").strip().lower() == "true"
+
+
+def write_mode(properties: Mapping[str, str]) -> WriteMode:
+    """`rowmerge.write.mode`, auto when it is not set. Raises ConfigurationError."""
+    value = properties.get(WRITE_MODE, WriteMode.AUTO.value)
+    try:
+        return WriteMode(value.strip().lower())
+    except ValueError:
+        modes = ", ".join(mode.value for mode in WriteMode)
+        raise ConfigurationError(f"The table property {WRITE_MODE} is {value!r}. Set it to one of {modes}.") from None
+
+
+def evolves(properties: Mapping[str, str]) -> bool:
+    """`rowmerge.write.schema-evolution`, false when it is not set. Raises ConfigurationError."""
+    value = properties.get(SCHEMA_EVOLUTION, "false").strip().lower()
+    if value not in ("true", "false"):
+        raise ConfigurationError(f"The table property {SCHEMA_EVOLUTION} is {value!r}. Set it to true or false.")
+    return value == "true"
+
+
+def checkpoint_interval(properties: Mapping[str, str]) -> int:
+    """`delta.checkpointInterval`: how many commits lie between checkpoints, 10 when it is not set. Raises ConfigurationError."""
+    value = properties.get("delta.checkpointInterval", "10")
+    if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
+        raise ConfigurationError(f"The table property delta.checkpointInterval is {value!r}. Set it to a whole number above 0.")
+    return int(value)
+
+
+def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
+    """`delta.inCommitTimestampEnablementVersion`, 0 when it is not set. Raises ConfigurationError."""
+    return _whole_number(properties, "delta.inCommitTimestampEnablementVersion")
+
+
+def highest_column_id(properties: Mapping[str, str]) -> int:
+    """`delta.columnMapping.maxColumnId`, 0 when it is not set. Raises ConfigurationError."""
+    return _whole_number(properties, MAX_ID)
+
+
+def _whole_number(properties: Mapping[str, str], name: str) -> int:
+    value = properties.get(name, "0")
+    if not re.fullmatch(r"\d{1,18}", value.strip()):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number.")
+    return int(value)
+
+
+def serializable(properties: Mapping[str, str]) -> bool:
+    """Whether `delta.isolationLevel` is Serializable rather than WriteSerializable, the default. Raises ConfigurationError."""
+    value = properties.get("delta.isolationLevel", "WriteSerializable")
+    if value.lower() not in ("serializable", "writeserializable"):
+        raise ConfigurationError(f"The table property delta.isolationLevel is {value!r}. Set it to Serializable or WriteSerializable.")
+    return value.lower() == "serializable"
+
+
+def tombstone_retention(properties: Mapping[str, str]) -> int:
+    """`delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
+    name = "delta.deletedFileRetentionDuration"
+    return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
+
+
+def log_retention(properties: Mapping[str, str]) -> int | None:
+    """`delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
+    if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
+        return None
+    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, _DEFAULT_LOG_RETENTION))
+
+
+def transaction_retention(properties: Mapping[str, str]) -> int | None:
+    """`delta.setTransactionRetentionDuration` in milliseconds, None if it is not set. Raises ConfigurationError."""
+    interval = properties.get(TRANSACTION_RETENTION)
+    return None if interval is None else milliseconds(TRANSACTION_RETENTION, interval)
+
+
+def protected_before(properties: Mapping[str, str]) -> int:
+    """`delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
+    value = properties.get(PROTECTED_BEFORE, "0")
+    if not re.fullmatch(r"\s*\d+\s*", value):
+        raise ConfigurationError(f"The table property {PROTECTED_BEFORE} is {value!r}. Set it to a whole number, 0 or more.")
+    return int(value)
+
+
+def target_file_size(properties: Mapping[str, str]) -> int | None:
+    """`delta.targetFileSize` in bytes (`104857600`, `100mb`), None when it is not set. Raises ConfigurationError."""
+    value = properties.get("delta.targetFileSize")
+    if value is None:
+        return None
+    found = re.fullmatch(r"([1-9]\d*)\s*([kmgt]?)b?", value.strip().lower())
+    if not found:
+        raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Write bytes, or a size like '100mb'.")
+    return int(found[1]) << 10 * " kmgt".index(found[2] or " ")
+
+
+def milliseconds_of_hours(hours: float) -> int:
+    return round(hours * _UNITS["hour"])
+
+
+def milliseconds(name: str, interval: str) -> int:
+    """A property like `interval 7 days` or `1 week 12 hours`. Raises ConfigurationError."""
+    words = interval.lower().split()
+    words = words[1:] if words[:1] == ["interval"] else words
+    parts = [(count, unit.removesuffix("s")) for count, unit in zip(words[::2], words[1::2], strict=False)]
+    if not words or len(words) % 2 or not all(re.fullmatch(r"\d{1,18}", count) and unit in _UNITS for count, unit in parts):
+        raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
+    return sum(int(count) * _UNITS[unit] for count, unit in parts)
+
+
+def _near(name: str) -> str:
+    near = get_close_matches(name, sorted(_NAMES), n=3, cutoff=0.6)
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return "Leave it out, or give a property of your own a name that does not begin with delta."
+
+
+def isolation_level(properties: Mapping[str, str]) -> str:
+    """The isolation level as Delta spells it."""
+    return "Serializable" if serializable(properties) else "WriteSerializable"

@@ -1,0 +1,1 @@
+"""One version of a table: its live files, deletion vectors and change rows."""

@@ -1,0 +1,198 @@
+"""What EXPLAIN prints of a statement that writes: its plan, and what is known of files and rows before anything is run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from rowmerge.commands.rows import Match
+from rowmerge.execution.insert import NewRows, static_mask
+from rowmerge.execution.row_change import Planned
+from rowmerge.plan.conditions import Side
+from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
+from rowmerge.plan.predicates import understand
+from rowmerge.plan.pruning import file_mask
+from rowmerge.plan.row_plan import Effect, RowPlan
+from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
+from rowmerge.spark.outcomes import new_rows, outcome_rows
+from rowmerge.spark.scan import read_snapshot
+from rowmerge.spark.source import Source, unevaluated
+from rowmerge.table.files import live_rows
+from rowmerge.table.partitioning import PartitionField
+from rowmerge.table.schema import Struct, quote
+from rowmerge.table.snapshot import FileMask, Snapshot, WriteMode
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Lines = list[str]
+
+
+def explained(spark: SparkSession, snapshot: Snapshot, planned: Planned, source: str | None) -> Lines:
+    """MERGE, UPDATE, DELETE and INSERT … REPLACE. `source`: what is known of the source's rows, None where there is no source.
+
+    Names and types are judged by Spark as when the statement runs: raises UnknownColumn, TypeMismatch, …
+    """
+    plan, reads_table = planned.plan, planned.reads_table
+    _check(spark, snapshot, planned)
+    lines = [*str(plan).splitlines(), *_source(source, reads_table)]
+    listing = snapshot.files(plan.bound_columns)
+    considered = listing.filter(plan.files(listing))
+    lines.append(f"  files: {considered.num_rows} of {listing.num_rows} may hold rows to change ({_told(considered)})")
+    lines += [f"    {reason}" for reason in _reasons(snapshot, plan, listing)]
+    keys = plan.on.keys if plan.on is not None else ()
+    if keys and not plan.of(Match.NOT_MATCHED_BY_SOURCE):
+        lines.append(f"    when it runs, the source's values of {', '.join(f'`{key.column}`' for key in keys)} leave out more files")
+    if plan.of(Match.NOT_MATCHED_BY_SOURCE) and plan.on is not None:
+        lines.append("    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read")
+    whole = considered.slice(0, 0)
+    if plan.whole_files is not None:
+        whole = considered.filter(plan.whole_files(considered))
+        if whole.num_rows:
+            lines.append(f"  by metadata alone: {whole.num_rows} file(s) leave as a whole, unread ({_told(whole)})")
+    rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
+    if rest.num_rows and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
+        lines += _write_mode(snapshot, plan.operation, rest)
+    return [*lines, *_always(snapshot, plan)]
+
+
+def explained_insert(snapshot: Snapshot, rows: NewRows, source: str, *, overwrite: bool, dynamic: bool, if_not_exists: bool) -> Lines:
+    """INSERT INTO and INSERT OVERWRITE."""
+    plan = rows.plan(snapshot)
+    new_rows(rows.source.alias(plan.source.alias if plan.source else ""), plan, plan.clauses)
+    told = str(plan).splitlines()
+    lines = [f"INSERT {'OVERWRITE' if overwrite else 'INTO'} {snapshot.name}", *told[1:], *_source(source, rows.reads_table)]
+    listing = snapshot.files()
+    if not overwrite:
+        lines.append(f"  files: none of {listing.num_rows} is read or leaves")
+    elif dynamic and snapshot.partitioning:
+        by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.partitioning)
+        lines.append(f"  files: of {listing.num_rows}, those leave whose partition ({by}) gets a row, which shows when it runs")
+    else:
+        leaving = listing.filter(static_mask(snapshot, rows)(listing))
+        if if_not_exists and leaving.num_rows:
+            lines.append(f"  IF NOT EXISTS: the partition holds {leaving.num_rows} file(s) ({_told(leaving)}), so nothing will be written")
+        else:
+            lines.append(f"  files: {leaving.num_rows} of {listing.num_rows} leave by metadata alone, unread ({_told(leaving)})")
+    if not overwrite and not rows.reads_table:
+        lines.append("  commit: a blind append, which meets no conflict but with changes of the definition")
+    return [*lines, *_always(snapshot, plan)]
+
+
+def explained_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
+    """TRUNCATE TABLE."""
+    listing = snapshot.files()
+    leaving = listing.filter(mask(listing))
+    told = f"  files: {leaving.num_rows} of {listing.num_rows} leave by metadata alone, unread ({_told(leaving)})"
+    level = snapshot.isolation_level("TRUNCATE")
+    return [f"TRUNCATE {snapshot.name}", told, f"  on version {snapshot.version}, isolation level {level}"]
+
+
+def explained_create(
+    name: str,
+    columns: Struct,
+    partitioned_by: Sequence[PartitionField],
+    existing: Snapshot | None,
+    source: str,
+    *,
+    or_replace: bool,
+    if_not_exists: bool,
+) -> Lines:
+    """CREATE [OR REPLACE] TABLE … AS SELECT; `existing` is the table of that name, if there is one."""
+    lines = [f"CREATE{' OR REPLACE' if or_replace else ''} TABLE {name} AS SELECT"]
+    lines += [f"  column {quote(column.name)} {column.sql_type}" for column in columns]
+    if partitioned_by:
+        lines.append(f"  partitioned by {', '.join(field.told for field in partitioned_by)}")
+    lines += _source(source, reads_table=False)
+    if existing is None:
+        return [*lines, "  the table does not exist: definition and rows become its version 0"]
+    if if_not_exists:
+        return [*lines, "  IF NOT EXISTS: the table exists, so nothing will be done"]
+    if not or_replace:
+        return [*lines, "  the table exists, so this will be an error"]
+    listing = existing.files()
+    return [*lines, f"  files: all {listing.num_rows} of version {existing.version} leave ({_told(listing)}), its history stays"]
+
+
+def _source(source: str | None, reads_table: bool) -> Lines:
+    lines = [] if source is None else [f"  source: {source}"]
+    if reads_table:
+        lines.append("  reads the table that it changes: every row of this version counts as read")
+    return lines
+
+
+def _always(snapshot: Snapshot, plan: RowPlan) -> Lines:
+    rules = [check.told for check in plan.rules.checks]
+    lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
+    if snapshot.change_rows_location is not None:
+        lines.append("  change data feed: the changed rows are written too")
+    return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.isolation_level(plan.operation)}"]
+
+
+def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
+    """Let Spark analyse the statement over no files, which raises what is wrong with it; nothing is run."""
+    plan = planned.plan
+    target = read_snapshot(spark, snapshot, snapshot.files().slice(0, 0), addresses=True)
+    if planned.source is None or plan.on is None:
+        rows = target.alias(plan.target.alias)
+        for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
+            found = rows if clause.condition is None else rows.where(clause.condition)
+            outcome_rows(found, plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
+    if planned.source is None:
+        return
+    source: Source = unevaluated(planned.source.frame)
+    if plan.on is not None:
+        join = choose_join(plan, source)
+        merge_outcomes(plan, join, joined_rows(plan, join, target, source))
+    if plan.of(Match.NOT_MATCHED):
+        unmatched_rows(plan, source, BitMap64())
+
+
+def _reasons(snapshot: Snapshot, plan: RowPlan, listing: pa.Table) -> Lines:
+    """What each condition does to the list of files."""
+    lines = []
+    for text in plan.conjuncts:
+        mask, columns = file_mask([text], plan.target, snapshot.schema, snapshot.partition_columns)
+        out = listing.num_rows - (pc.sum(mask(listing)).as_py() or 0)
+        by = "statistics" if columns else "partition values"
+        if out:
+            lines.append(f"{text}: {out} left out by {by}")
+        else:
+            lines.append(f"{text}: {'leaves out none' if _looks_at(plan.target, text, snapshot) else 'tells nothing of files'}")
+    return lines
+
+
+def _looks_at(target: Side, text: str, snapshot: Snapshot) -> bool:
+    """Whether a condition is one that partition values or statistics can judge."""
+    return bool(understand(text, target, snapshot.schema, snapshot.partition_columns).columns)
+
+
+def _write_mode(snapshot: Snapshot, operation: str, files: pa.Table) -> Lines:
+    """The rule by which files that lose rows are dropped, marked or rewritten."""
+    mode, small = snapshot.write_mode(operation), f"{SMALL_FILE // 1024 // 1024} MiB"
+    if mode is WriteMode.COPY_ON_WRITE or not snapshot.can_mark_deleted:
+        why = "" if mode is WriteMode.COPY_ON_WRITE else ", because deletion vectors are off for this table"
+        rule = f"a file that loses rows is rewritten without them{why}"
+    elif mode is WriteMode.MERGE_ON_READ:
+        rule = "a file that loses rows gets a deletion vector"
+    else:
+        few = pc.sum(pc.less_equal(files["size"], SMALL_FILE)).as_py() or 0
+        rule = (
+            f"a file of up to {small} ({few} of these {files.num_rows}), or one of which {REWRITE_FRACTION:.0%} of the rows are gone, is "
+            f"rewritten, another one gets a deletion vector"
+        )
+    vectors = "on" if snapshot.can_mark_deleted else "off"
+    return [f"  write mode: {mode.value}, deletion vectors {vectors}", f"    {rule}; one that loses all its rows is dropped"]
+
+
+def _told(files: pa.Table) -> str:
+    """`3 rows, 1,234 bytes`, the rows less the deleted ones."""
+    size = pc.sum(files["size"]).as_py() or 0
+    if files["records"].null_count:
+        return f"rows unknown, {size:,} bytes"
+    return f"{live_rows(files):,} row(s), {size:,} bytes"

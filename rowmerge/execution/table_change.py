@@ -1,0 +1,190 @@
+"""CREATE TABLE, CREATE OR REPLACE TABLE … AS, TRUNCATE and changes of a table's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
+from rowmerge.execution.insert import NewRows, partition_mask
+from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.plan.planner import static_partition
+from rowmerge.plan.pruning import everything
+from rowmerge.spark.written import Written, discard
+from rowmerge.table.files import FileChanges, live_rows
+from rowmerge.table.partitioning import identity_columns, partition_by
+from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def create_table(
+    table: Table,
+    name: str,
+    definition: TableDefinition,
+    rows: NewRows | None,
+    options: CommitOptions = AS_THE_TABLE_SAYS,
+    *,
+    or_replace: bool,
+    base: Snapshot | None = None,
+) -> ChangeResult:
+    """CREATE [OR REPLACE] TABLE [… AS]: definition and rows in one commit; a replaced table keeps its history.
+
+    `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `or_replace`.
+    """
+    timings = Timings()
+    first_version = table.creation_version()
+    if first_version is None:
+        if (replayed := replay(table, options, timings)) is not None:
+            return replayed
+        if not or_replace:
+            raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
+        return _replace(table, definition, rows, base, options)
+    shape = table.shape(definition)
+    definition = replace(definition, schema=shape.schema)
+    with timings.measure("spark"):
+        written = rows.write(shape) if rows is not None else Written()
+    change = Change(
+        "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
+        parameters=_parameters(definition),
+        metrics=_metrics(written, rows),
+        files=FileChanges(tuple(written.files)),
+        transaction=options.transaction,
+    )
+    try:
+        with timings.measure("commit"):
+            outcome = table.create(definition, change, first_version)
+    except RowmergeError:
+        # As in commit.py: raised only when nothing was committed.
+        discard(written.files)
+        raise
+    match outcome:
+        case Committed(version):
+            return ChangeResult(version, _changes(written), timings)
+        case Conflicted(conflict):
+            discard(written.files)
+            if not table.exists():
+                raise conflict
+            if (replayed := replay(table, options, timings)) is not None:
+                return replayed
+            raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+        case Unknown(reason):
+            raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
+
+
+def truncate(
+    spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = AS_THE_TABLE_SAYS
+) -> ChangeResult:
+    """All files leave, or those of a partition (column, value as SQL text), by metadata alone."""
+
+    def change(snapshot: Snapshot) -> tuple[Change, RowChanges]:
+        snapshot.check_writable()
+        if snapshot.rules.append_only:
+            raise AppendOnly(snapshot.name, "TRUNCATE")
+        values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
+        mask = partition_mask(spark, snapshot, values)
+        listing = snapshot.files()
+        listing = listing.filter(mask(listing))
+        deleted = live_rows(listing)
+        paths = tuple(listing["path"].to_pylist())
+        files = FileChanges(removed=paths)
+        changes = RowChanges(deleted=deleted, files_removed=len(paths))
+        metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
+        parameters = {"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {}
+        return Change("TRUNCATE", parameters, metrics, files, Reads(frozenset(paths), mask)), changes
+
+    return _by_metadata(table, change, options)
+
+
+def change_definition(
+    table: Table,
+    operation: str,
+    parameters: dict[str, object],
+    definition_for: Callable[[Snapshot], TableDefinition | None],
+    options: CommitOptions = AS_THE_TABLE_SAYS,
+    *,
+    reads_rows: bool = False,
+) -> ChangeResult:
+    """Commit a new definition made from the newest one; None: nothing to change.
+
+    `reads_rows`: the definition was held against every row, so rows that come in meanwhile are a conflict, and it is made again.
+    """
+
+    def change(snapshot: Snapshot) -> tuple[Change, RowChanges] | None:
+        definition = definition_for(snapshot)
+        if definition is None:
+            return None
+        reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything) if reads_rows else Reads()
+        return Change(operation, parameters=parameters, definition=definition, reads=reads), RowChanges()
+
+    return _by_metadata(table, change, options)
+
+
+def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowChanges] | None], options: CommitOptions) -> ChangeResult:
+    timings = Timings()
+
+    def attempt() -> Attempt:
+        with timings.measure("plan"):
+            snapshot = table.snapshot()
+            made = change_for(snapshot)
+        if made is None:
+            return Attempt(snapshot, None, RowChanges())
+        return Attempt(snapshot, made[0], made[1])
+
+    return commit_with_retry(table, attempt, timings, options)
+
+
+def _replace(
+    table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, options: CommitOptions
+) -> ChangeResult:
+    timings = Timings()
+    # Rows that come from the table itself are those of `base`, so on another version they would be wrong.
+    stale = rows is not None and rows.reads_table
+
+    def attempt() -> Attempt:
+        with timings.measure("plan"):
+            snapshot = base if base is not None and stale else table.snapshot()
+            shape = table.shape(definition, snapshot, replace=True)
+        with timings.measure("spark"):
+            written = rows.write(shape) if rows is not None else Written()
+        listing = snapshot.files()
+        change = Change(
+            "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
+            parameters=_parameters(definition),
+            metrics=_metrics(written, rows),
+            files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
+            reads=Reads(frozenset(listing["path"].to_pylist()), everything) if stale else Reads(),
+            definition=replace(definition, schema=shape.schema),
+            replace=True,
+        )
+        return Attempt(snapshot, change, _changes(written, listing.num_rows), tuple(written.files))
+
+    return commit_with_retry(table, attempt, timings, replace(options, retries=0) if stale else options)
+
+
+def _changes(written: Written, removed: int = 0) -> RowChanges:
+    return RowChanges(
+        inserted=written.inserted,
+        files_added=len(written.files),
+        files_removed=removed,
+        bytes_added=sum(file.size for file in written.files),
+    )
+
+
+def _metrics(written: Written, rows: NewRows | None) -> dict[str, int]:
+    if rows is None:
+        return {}
+    changes = _changes(written)
+    return {"numFiles": changes.files_added, "numOutputRows": changes.inserted, "numOutputBytes": changes.bytes_added}
+
+
+def _parameters(definition: TableDefinition) -> dict[str, object]:
+    return {
+        "isManaged": "true",
+        "description": definition.description or "",
+        "partitionBy": partition_by(definition.partitioning or ()),
+        "properties": dict(definition.properties or {}),
+    }

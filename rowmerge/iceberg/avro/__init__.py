@@ -1,0 +1,1 @@
+"""Read and write Avro files of Iceberg's metadata."""

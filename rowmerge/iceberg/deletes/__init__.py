@@ -1,0 +1,1 @@
+"""Position-delete files and deletion vectors."""

@@ -1,0 +1,98 @@
+"""Deletion vectors of format version 3, in Puffin files (Iceberg spec, Deletion Vectors; Puffin spec, deletion-vector-v1)."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from rowmerge.errors import CorruptLog
+from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
+from rowmerge.iceberg.manifests.content import Content, ContentFile
+from rowmerge.iceberg.metadata.locations import located, plain_path
+from rowmerge.storage.store import Storage
+from rowmerge.table.deleted_rows import FRAME, deserialize, framed, serialize, unframed
+from rowmerge.table.files import Positions
+from rowmerge.version import __version__
+
+_MAGIC = b"PFA1"
+_NO_FLAGS = bytes(4)
+_THREADS = 8
+
+
+def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
+    """The deleted rows by the absolute plain path of the data file that each vector goes for, several read at a time.
+
+    Raises CorruptLog, StorageError.
+    """
+    if len(vectors) < 2:
+        return {_data_file(vector): read_deletion_vector(storage, vector) for vector in vectors}
+    with ThreadPoolExecutor(min(_THREADS, len(vectors))) as readers:
+        found = readers.map(lambda vector: read_deletion_vector(storage, vector), vectors)
+        return dict(zip(map(_data_file, vectors), found, strict=True))
+
+
+def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
+    """The deleted rows that one vector stands for. Raises CorruptLog, StorageError."""
+    where = plain_path(vector.path)
+    if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
+        raise CorruptLog(where, "the manifest does not say where in it the deletion vector is")
+    holder, below = located(storage, where)
+    try:
+        stored = holder.get_range(below, vector.content_offset, vector.content_size)
+    except FileNotFoundError as error:
+        raise CorruptLog(where, "the deletion vector's file is missing") from error
+    data = unframed(stored, vector.content_size - FRAME, where, vector.content_offset)
+    return deserialize(data, where, vector.records)
+
+
+def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
+    """Write the deleted rows of data files, all of each, to one Puffin file at an absolute path; what manifests are to hold of them.
+
+    Raises StorageError.
+    """
+    content = bytearray(_MAGIC)
+    blobs = []
+    places = []
+    for data_file, positions in deleted:
+        blob = framed(serialize(positions))
+        places.append((len(content), len(blob)))
+        blobs.append(
+            {
+                "type": "deletion-vector-v1",
+                "fields": [POS],
+                "snapshot-id": -1,
+                "sequence-number": -1,
+                "offset": len(content),
+                "length": len(blob),
+                "properties": {"referenced-data-file": data_file.path, "cardinality": str(len(positions))},
+            }
+        )
+        content += blob
+    footer = json.dumps({"blobs": blobs, "properties": {"created-by": f"dbt-rowmerge {__version__}"}}).encode()
+    content += _MAGIC + footer + struct.pack("<i", len(footer)) + _NO_FLAGS + _MAGIC
+    holder, below = located(storage, path)
+    holder.put(below, bytes(content))
+    return [
+        ContentFile(
+            content=Content.POSITION_DELETES,
+            path=path,
+            records=len(positions),
+            size=len(content),
+            spec_id=data_file.spec_id,
+            partition=data_file.partition,
+            format="PUFFIN",
+            referenced_data_file=data_file.path,
+            content_offset=offset,
+            content_size=size,
+        )
+        for (data_file, positions), (offset, size) in zip(deleted, places, strict=True)
+    ]
+
+
+def _data_file(vector: ContentFile) -> str:
+    path = referenced_path(vector)
+    if path is None:
+        raise CorruptLog(plain_path(vector.path), "the manifest does not say which data file the deletion vector goes for")
+    return path

@@ -1,0 +1,151 @@
+"""What manifests and manifest lists say: files of rows and of deletes, and which snapshot brought them (Iceberg spec, Manifests)."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Any
+
+UNASSIGNED = -1
+"""The sequence number of what is not committed yet: it gets that of the commit, by inheritance."""
+
+_NONE: Mapping[int, Any] = {}
+
+
+class Content(IntEnum):
+    """What a file holds."""
+
+    DATA = 0
+    POSITION_DELETES = 1
+    EQUALITY_DELETES = 2
+
+
+class ManifestContent(IntEnum):
+    """What the files of a manifest hold: rows, or deletes of either kind."""
+
+    DATA = 0
+    DELETES = 1
+
+
+class Status(IntEnum):
+    EXISTING = 0
+    ADDED = 1
+    DELETED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFile:
+    """A data file or a delete file (the struct `data_file`).
+
+    `path`, `referenced_data_file`: as the manifest spells them (`rowmerge.iceberg.metadata.locations.plain_path` makes them comparable);
+    `format`: upper case (`PARQUET`, `PUFFIN`); `size`: bytes; `records`: rows, or the deleted rows of a delete file;
+    `partition`: the values in the order of the spec's fields, None for null, as they are stored: dates are days since 1970-01-01,
+    times, timestamps and timestamptz microseconds (their _ns kinds nanoseconds), years, months and hours are counted from 1970, uuid is
+    16 bytes, fixed and binary are bytes, decimals `Decimal` of the type's scale, the rest bool, int, float and str;
+    maps are by field id and empty when the manifest has none; bounds are single values after Appendix D.
+    """
+
+    content: Content
+    path: str
+    records: int
+    size: int
+    spec_id: int = 0
+    partition: tuple[Any, ...] = ()
+    format: str = "PARQUET"
+    column_sizes: Mapping[int, int] = field(default_factory=lambda: _NONE)
+    value_counts: Mapping[int, int] = field(default_factory=lambda: _NONE)
+    null_counts: Mapping[int, int] = field(default_factory=lambda: _NONE)
+    nan_counts: Mapping[int, int] = field(default_factory=lambda: _NONE)
+    lower: Mapping[int, bytes] = field(default_factory=lambda: _NONE)
+    upper: Mapping[int, bytes] = field(default_factory=lambda: _NONE)
+    split_offsets: tuple[int, ...] = ()
+    equality_ids: tuple[int, ...] = ()
+    sort_order_id: int | None = None
+    referenced_data_file: str | None = None
+    content_offset: int | None = None
+    content_size: int | None = None
+    first_row_id: int | None = None
+    key_metadata: bytes | None = None
+
+    @property
+    def partition_key(self) -> tuple[Any, ...]:
+        """Equal for the files of one partition: the spec and its values, floats by their bits (Iceberg spec, Scan Planning, note 3)."""
+        return (self.spec_id, *(_bits(value) if isinstance(value, float) else value for value in self.partition))
+
+
+def _bits(value: float) -> bytes:
+    return struct.pack(">d", math.nan if math.isnan(value) else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file in a manifest, what was inherited filled in.
+
+    `snapshot_id`: which snapshot added the file, or deleted it when that is its status; `sequence_number`: the age of its content, which
+    says what deletes apply; `file_sequence_number`: when the file itself came. Both are UNASSIGNED before the commit.
+    """
+
+    status: Status
+    snapshot_id: int
+    sequence_number: int
+    file_sequence_number: int
+    file: ContentFile
+
+    @classmethod
+    def added(cls, file: ContentFile, snapshot_id: int, sequence_number: int = UNASSIGNED) -> Entry:
+        """A file that a snapshot brings. `sequence_number`: only for content that is older than the snapshot."""
+        return cls(Status.ADDED, snapshot_id, sequence_number, UNASSIGNED, file)
+
+    @property
+    def live(self) -> bool:
+        return self.status is not Status.DELETED
+
+    def existing(self) -> Entry:
+        """The same file, carried over into a new manifest."""
+        return replace(self, status=Status.EXISTING)
+
+    def deleted(self, snapshot_id: int) -> Entry:
+        """The same file, taken out by a snapshot."""
+        return replace(self, status=Status.DELETED, snapshot_id=snapshot_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSummary:
+    """One partition field over all files of a manifest; bounds after Appendix D, None when there are no values but nulls and NaN."""
+
+    contains_null: bool
+    contains_nan: bool | None = None
+    lower: bytes | None = None
+    upper: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An entry of a manifest list. Counts are of files and of their rows by status; None where an old writer did not say.
+
+    Sequence numbers are UNASSIGNED before the commit, 0 in lists of format version 1; the minimum is over live files.
+    """
+
+    path: str
+    length: int
+    spec_id: int
+    content: ManifestContent
+    sequence_number: int
+    min_sequence_number: int
+    added_snapshot_id: int
+    added_files: int | None = None
+    existing_files: int | None = None
+    deleted_files: int | None = None
+    added_rows: int | None = None
+    existing_rows: int | None = None
+    deleted_rows: int | None = None
+    partitions: tuple[PartitionSummary, ...] = ()
+    key_metadata: bytes | None = None
+    first_row_id: int | None = None
+
+    @property
+    def may_have_live_files(self) -> bool:
+        return self.added_files != 0 or self.existing_files != 0
