@@ -42,7 +42,7 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
 	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
 
-.PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers
+.PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers structure
 .PHONY: unit engine functional wheel java venv constraints clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
@@ -62,7 +62,7 @@ help:
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
-	@echo "make lint | format | types | layers | wheel | clean"
+	@echo "make lint | format | types | layers | structure | wheel | clean"
 
 demo: java $(STAMP)
 	$(BIN)/python integration_tests/flights/run_demo.py $(if $(TARGET),--target $(TARGET))
@@ -127,6 +127,10 @@ types: $(STAMP)
 
 layers: $(STAMP)
 	PYTHONPATH=. $(BIN)/lint-imports --no-cache
+
+# Packages and their sizes, cycles, and what is too large.
+structure: $(STAMP)
+	$(BIN)/python -m tests.support.structure
 
 bench: java $(STAMP)
 	PYTHONPATH=. $(BIN)/python -m benchmarks --scale $(SCALE) --engines '$(ENGINES)' --scenarios '$(SCENARIOS)' --peers $(PEERS) \

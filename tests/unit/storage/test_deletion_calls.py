@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "catalog/functions.py drop": "the file of a function",
     "session/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
     "sql/parser.py ": "a function that parses DELETE",
-    "spark/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
+    "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/disk.py write_file": "the temporary file that the same call made",
     "spark/written.py delete": "the implementation for data files of what `deletion.py` calls",
 }
