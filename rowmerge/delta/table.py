@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from rowmerge.delta.commits.commit import Commit, creation, next_commit
+from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import check_state, put_checksum, read_checksum
 from rowmerge.delta.log.history import (
@@ -23,8 +24,7 @@ from rowmerge.delta.log.history import (
 )
 from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.log.versions import read_state
-from rowmerge.delta.maintenance.dropping import FORMAT, is_dropped_at
+from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
 from rowmerge.delta.metadata.actions import Metadata

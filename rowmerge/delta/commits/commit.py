@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.commits.concurrent_commits import winner_of
 from rowmerge.delta.commits.conflicts import Ours, find_conflict
+from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileWriter
 from rowmerge.delta.commits.restore import restored_table
 from rowmerge.delta.files.statistics import clustering_columns
@@ -24,7 +25,6 @@ from rowmerge.delta.log.log_files import LOG, LogListing, commit_path, list_log
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
 from rowmerge.delta.log.replay import State, advance, empty_state
 from rowmerge.delta.log.versions import read_state
-from rowmerge.delta.maintenance.dropping import FORMAT, withdraw_creation
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, serialize, text
 from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
 from rowmerge.delta.metadata.features import check_writable, is_on

@@ -22,9 +22,9 @@ from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChan
 from rowmerge.iceberg.catalogs.operations import Current, DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.concurrent_commits import winners
 from rowmerge.iceberg.commits.conflicts import Ours, find_conflict
+from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
 from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
-from rowmerge.iceberg.maintenance.dropping import withdraw_creation
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
 from rowmerge.iceberg.metadata.definition import changing_updates, replacing_updates
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at, head_of

@@ -6,30 +6,21 @@ See `rowmerge.table.drop_markers` for why that version stays.
 from __future__ import annotations
 
 import re
-import time
-import uuid
-from dataclasses import dataclass
-from typing import Any
 
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.types import BooleanType, NestedField
-
-from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.operations import FOLDER, Current, DirectoryOperations, is_dropped
+from rowmerge.errors import CommitStateUnknown, RowmergeError
+from rowmerge.iceberg.catalogs.operations import FOLDER, DirectoryOperations, is_dropped
 from rowmerge.iceberg.catalogs.version_hint import HINT
+from rowmerge.iceberg.commits.drop import FORMAT, Drop
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commit import commit
-from rowmerge.table.creation import DROPPED_TABLE, has_other_table
-from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
+from rowmerge.table.creation import has_other_table
+from rowmerge.table.drop_markers import MARKERS, marked_versions
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Unknown
 
-FORMAT = "iceberg"
-OPERATION = "DROP TABLE"
 _LOG = "_delta_log"
 _VERSION = re.compile(rf"{FOLDER}/v(\d+)\.")
 
@@ -48,19 +39,6 @@ def drop_table(storage: Storage, table: str) -> None:
     finish_drop(storage, table)
 
 
-def withdraw_creation(operations: DirectoryOperations, table: str, id_: uuid.UUID) -> Unknown | None:
-    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
-
-    Its first version alone cannot be deleted, because others may have committed after it.
-    """
-    try:
-        drop = Drop(operations, table)
-        outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == id_ else None
-    except RowmergeError as failure:
-        return Unknown(failure.message)
-    return outcome if isinstance(outcome, Unknown) else None
-
-
 def finish_drop(storage: Storage, table: str) -> None:
     """Delete what a dropped table left in the folder, if the newest version is that of a drop.
 
@@ -77,81 +55,6 @@ def finish_drop(storage: Storage, table: str) -> None:
     # Views have versions in the same folder. The name of a view that replaces a dropped table is not marked.
     if newest in marked_versions(storage, FORMAT) and (last := operations.read(newest)) is not None and is_dropped(last.metadata):
         _delete_older(storage, operations, objects, newest, versions[newest].modified)
-
-
-@dataclass
-class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
-
-    operations: DirectoryOperations
-    table: str
-
-    def __post_init__(self) -> None:
-        self._read()
-        self.dropped_uuid = self._uuid
-        self._metadata = _dropped_metadata(self.operations.storage.location)
-
-    @property
-    def version(self) -> int:
-        return self._newest + 1
-
-    def put(self) -> Put | Unknown | CommitConflict:
-        if self._base is not None and is_dropped(self._base.metadata):
-            return self._superseded()
-        put_marker(self.operations.storage, FORMAT, self.version)
-        return self.operations.put_first(self._base, self.version, self._metadata)
-
-    def follow(self) -> int | CommitConflict:
-        self._read()
-        if self.dropped_uuid is not None and self._uuid is not None and self._uuid != self.dropped_uuid:
-            return self._superseded()
-        return 0
-
-    def discard(self) -> None:
-        """Do nothing: a drop writes no files but its version."""
-
-    def discard_superseded(self) -> None:
-        """Do nothing, like `discard`."""
-
-    # ------------------------------------------------------------------ inside
-
-    @property
-    def _uuid(self) -> uuid.UUID | None:
-        return None if self._base is None else self._base.metadata.table_uuid
-
-    def _read(self) -> None:
-        self._base: Current | None
-        try:
-            self._base = self.operations.newest()
-        except (CorruptLog, UnsupportedTableFeature):
-            # A table that cannot be read is dropped all the same. Its files are deleted by their age.
-            self._base = None
-        version = None if self._base is None else self._base.version
-        self._newest = version or self.operations.highest_version() or 0
-
-    def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
-
-
-def _dropped_metadata(location: str) -> TableMetadata:
-    now = time.time_ns() // 1_000_000
-    # Some readers do not open a table without columns.
-    schema = Schema(NestedField(1, "dropped", BooleanType(), required=False), schema_id=0)
-    fields: dict[str, Any] = {
-        "location": location,
-        "table_uuid": uuid.uuid4(),
-        "last_updated_ms": now,
-        "last_column_id": 1,
-        "schemas": [schema],
-        "current_schema_id": 0,
-        "partition_specs": [{"spec-id": 0, "fields": []}],
-        "default_spec_id": 0,
-        "last_partition_id": 999,
-        "sort_orders": [{"order-id": 0, "fields": []}],
-        "default_sort_order_id": 0,
-        "properties": {DROPPED_TABLE: "true"},
-    }
-    return TableMetadataV2(**fields)
 
 
 def _version(file: StoredObject) -> int | None:
