@@ -52,6 +52,7 @@ from rowmerge.iceberg.catalogs.operations import Current
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commit import WAITS
+from rowmerge.table.creation import FIRST_VERSION, CreationVersion
 from rowmerge.table.snapshot import Unknown
 
 _REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
@@ -90,10 +91,10 @@ class CatalogOperations:
             self._known = Current(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
         return self._known
 
-    def creation_version(self) -> int | None:
-        return 0 if self.current() is None else None
+    def creation_version(self) -> CreationVersion | None:
+        return FIRST_VERSION if self.current() is None else None
 
-    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
+    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown:
         properties = {**self._client.catalog.properties, **metadata.properties}
         staged = StagedTable(
             self._identifier, metadata, metadata.location, load_file_io(properties, metadata.location), self._client.catalog
