@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.maintenance import dropping as delta
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.catalogs.operations import DROPPED, DirectoryOperations
+from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
@@ -45,8 +47,8 @@ def _finish_old_removal(folder: Storage, table: str) -> None:
     the version of the drop continues the version numbers, so it has none of these names.
     """
     drops: dict[str, Callable[[], CommitSteps]] = {
-        LOG: partial(delta.Drop, folder, table),
-        METADATA: partial(iceberg.Drop, DirectoryOperations(folder, table), table),
+        LOG: partial(DeltaDrop, folder, table),
+        METADATA: partial(IcebergDrop, DirectoryOperations(folder, table), table),
     }
     for log, read_table in drops.items():
         marker = f"{log}/{DROPPED}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from rowmerge.catalog.layout import Found, ViewFolder, look
 from rowmerge.catalog.removal import finish_drops
 from rowmerge.errors import CommitStateUnknown
-from rowmerge.iceberg.maintenance import dropping
+from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.drop_markers import after_drop
 from rowmerge.table.snapshot import Unknown
@@ -22,7 +22,7 @@ def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
     """
     found: Found | None = view
     while isinstance(found, ViewFolder) and found.content.get("view-uuid") == view.content.get("view-uuid"):
-        put = dropping.put_drop(folder, found.version + 1)
+        put = put_drop(folder, found.version + 1)
         if isinstance(put, Unknown):
             raise CommitStateUnknown(
                 f"It is not known whether {name} was dropped: {put.reason}. Look whether it exists, and drop it again."

@@ -6,31 +6,22 @@ See `rowmerge.table.drop_markers` for why that version stays.
 from __future__ import annotations
 
 import re
-import time
-import uuid
-from dataclasses import dataclass
-from typing import Any, Literal
 
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.types import BooleanType, NestedField
-
-from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.operations import DROPPED_TABLE, FOLDER, Current, DirectoryOperations, is_dropped
+from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
+from rowmerge.iceberg.catalogs.operations import FOLDER, DirectoryOperations, is_dropped
 from rowmerge.iceberg.catalogs.version_hint import HINT
+from rowmerge.iceberg.commits.drop import FORMAT, Drop
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
-from rowmerge.iceberg.metadata.updates import serialized
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commit import Existing, commit, put_settled
-from rowmerge.table.drop_markers import MARKERS, after_drop, marked_versions, put_marker
+from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.table.commit import commit
+from rowmerge.table.creation import has_other_table
+from rowmerge.table.drop_markers import MARKERS, after_drop, marked_versions
 from rowmerge.table.files import FileChanges
 from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.snapshot import Unknown
 
-FORMAT = "iceberg"
-OPERATION = "DROP TABLE"
 _LOG = "_delta_log"
 _VERSION = re.compile(rf"{FOLDER}/v(\d+)\.")
 
@@ -68,12 +59,6 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
         delete(storage, paths, Origin.LISTED)
 
 
-def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
-    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
-    put_marker(storage, FORMAT, version)
-    return put_settled(storage, f"{FOLDER}/v{version}.metadata.json", serialized(_dropped_metadata(storage.location)))
-
-
 def _is_drop(operations: DirectoryOperations, version: int) -> bool:
     """Whether a version is that of a drop. A marked version may be a view that was faster than the drop, or a table."""
     try:
@@ -81,81 +66,6 @@ def _is_drop(operations: DirectoryOperations, version: int) -> bool:
     except (CorruptLog, UnsupportedTableFeature):
         return False
     return last is not None and is_dropped(last.metadata)
-
-
-@dataclass
-class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
-
-    operations: DirectoryOperations
-    table: str
-
-    def __post_init__(self) -> None:
-        self._read()
-        self._dropped_uuid = self._uuid
-        self._metadata = _dropped_metadata(self.operations.storage.location)
-
-    @property
-    def version(self) -> int:
-        return self._newest + 1
-
-    def put(self) -> Put | Unknown | CommitConflict:
-        if self._base is not None and is_dropped(self._base.metadata):
-            return self._superseded()
-        put_marker(self.operations.storage, FORMAT, self.version)
-        return self.operations.put_first(self._base, self.version, self._metadata)
-
-    def follow(self) -> int | CommitConflict:
-        self._read()
-        if self._dropped_uuid is not None and self._uuid is not None and self._uuid != self._dropped_uuid:
-            return self._superseded()
-        return 0
-
-    def discard(self) -> None:
-        """Do nothing: a drop writes no files but its version."""
-
-    def discard_superseded(self) -> None:
-        """Do nothing, like `discard`."""
-
-    # ------------------------------------------------------------------ inside
-
-    @property
-    def _uuid(self) -> uuid.UUID | None:
-        return None if self._base is None else self._base.metadata.table_uuid
-
-    def _read(self) -> None:
-        self._base: Current | None
-        try:
-            self._base = self.operations.newest()
-        except (CorruptLog, UnsupportedTableFeature):
-            # A table that cannot be read is dropped all the same. Its files are deleted by their age.
-            self._base = None
-        version = None if self._base is None else self._base.version
-        self._newest = version or self.operations.highest_version() or 0
-
-    def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
-
-
-def _dropped_metadata(location: str) -> TableMetadata:
-    now = time.time_ns() // 1_000_000
-    # Some readers do not open a table without columns.
-    schema = Schema(NestedField(1, "dropped", BooleanType(), required=False), schema_id=0)
-    fields: dict[str, Any] = {
-        "location": location,
-        "table_uuid": uuid.uuid4(),
-        "last_updated_ms": now,
-        "last_column_id": 1,
-        "schemas": [schema],
-        "current_schema_id": 0,
-        "partition_specs": [{"spec-id": 0, "fields": []}],
-        "default_spec_id": 0,
-        "last_partition_id": 999,
-        "sort_orders": [{"order-id": 0, "fields": []}],
-        "default_sort_order_id": 0,
-        "properties": {DROPPED_TABLE: "true"},
-    }
-    return TableMetadataV2(**fields)
 
 
 def _version(file: StoredObject) -> int | None:
@@ -168,13 +78,14 @@ def _older(
 ) -> list[list[str]]:
     """Return the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
 
-    Tables in folders below stay.
+    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
     """
     needed = _needed(storage, operations, version - 1)
     controls = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
     others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
     paths = {each.path: f"{storage.location}/{each.path}" for each in others}
-    groups = [[paths[each.path] for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]]
+    oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
+    groups = [[paths[each.path] for each in others if each.modified < oldest or file_key(paths[each.path]) in needed]]
     # The oldest metadata goes first, as `DirectoryOperations` relies on.
     metadata = sorted((number, each.path) for each in objects if (number := _version(each)) is not None and number < version)
     return [*groups, *([f"{storage.location}/{path}"] for _, path in metadata)]
