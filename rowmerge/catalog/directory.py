@@ -26,7 +26,8 @@ from rowmerge.catalog.layout import (
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
-from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, forget_versions, version_after, versions_of, view_of
+from rowmerge.catalog.view_dropping import drop_view
+from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, forget_versions, version_after, view_of
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import (
@@ -313,7 +314,7 @@ class DirectoryCatalog:
             folder_of(schema)
             raise SchemaNotFound(fold(schema), self.schemas())
         folder = self._folder(schema, name)
-        finish_drops(folder, _shown(schema, name))
+        finish_drops(folder, _shown(schema, name), clean_up)
         return folder
 
     def _drop(self, relation: Relation) -> None:
@@ -321,16 +322,15 @@ class DirectoryCatalog:
         folder = self._folder(relation.schema, relation.name)
         found = look(folder)
         match found:
-            case ExternalTable(location, format_):
+            case ExternalTable(location, format_) if relation.kind == "table":
                 folder.delete([POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
-            case ViewFolder():
-                # The newest goes last: until then the view is what it was.
-                folder.delete_in_order([file_of(version) for version in versions_of(folder)])
-            case DeltaFolder():
+            case ViewFolder() if relation.kind == "view":
+                drop_view(folder, str(relation), found)
+            case DeltaFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)
-            case IcebergFolder():
+            case IcebergFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), METADATA)
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()

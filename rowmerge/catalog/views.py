@@ -61,7 +61,7 @@ def version_after(folder: Storage, before: tuple[int, Mapping[str, Any]] | None,
 
 
 def _last_drop(folder: Storage) -> int:
-    """Return the version at which an Iceberg table was dropped in the folder last, 0 if none was."""
+    """Return the version at which an Iceberg table or a view was dropped in the folder last, 0 if none was."""
     return max(marked_versions(folder, "iceberg"), default=0)
 
 

@@ -14,12 +14,13 @@ from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, other_act
 from rowmerge.delta.log.replay import described
 from rowmerge.delta.maintenance.vacuum import paths_below
 from rowmerge.errors import CommitStateUnknown
-from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commit import commit
 from rowmerge.table.creation import has_other_table
-from rowmerge.table.drop_markers import MARKERS, has_markers, marked_versions
+from rowmerge.table.drop_markers import MARKERS, after_drop, has_markers, marked_versions
 from rowmerge.table.files import FileChanges
+from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.snapshot import Unknown
 
 _ICEBERG = "metadata/"
@@ -29,17 +30,18 @@ def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its log cannot be read, and delete its files.
 
     If others drop the table first, it does nothing to a table that they create in its place.
-    Raises StorageError if the table is certainly still there, CommitStateUnknown.
+    Raises StorageError if the table is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     outcome = commit(Drop(storage, table), storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
         )
-    finish_drop(storage)
+    with after_drop(table):
+        finish_drop(storage, delete_files)
 
 
-def finish_drop(storage: Storage) -> None:
+def finish_drop(storage: Storage, delete: Deletion) -> None:
     """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
 
     Others may create a table meanwhile. All of its files are younger than the commit of the drop, as `Table.create` verifies, so none of
@@ -60,22 +62,23 @@ def finish_drop(storage: Storage) -> None:
         state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
-    _delete_older(storage, document, version, listing.commits[version].modified)
+    paths = _older(storage, document, version, listing.commits[version].modified)
+    delete(storage, paths, Origin.LISTED)
 
 
-def _delete_older(storage: Storage, document: Document, version: int, dropped_at: int) -> None:
-    """Delete the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
+def _older(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
+    """Return the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
 
-    If the folder has a table of another format, its files are older, too. So age decides nothing then.
+    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
     """
     removes = file_actions([document], ()).removes
     removed = set(paths_below(storage.location, removes["path"], removes["deletionVector"]))
     objects = storage.list()
-    controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []))
+    controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
     oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
     files = [each for each in objects if not each.path.startswith(controls) and (each.modified < oldest or each.path in removed)]
     log = [each for each in objects if each.path.startswith(f"{LOG}/") and _is_older_log(each, version, dropped_at)]
-    delete_files(storage, [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)], Origin.LISTED)
+    return [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)]
 
 
 def _is_older_log(file: StoredObject, version: int, dropped_at: int) -> bool:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.types import BooleanType, NestedField
 
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.operations import Current, DirectoryOperations, is_dropped
-from rowmerge.storage.store import Put
-from rowmerge.table.commit import commit
+from rowmerge.iceberg.catalogs.operations import FOLDER, Current, DirectoryOperations, is_dropped
+from rowmerge.iceberg.metadata.updates import serialized
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commit import Existing, commit, put_settled
 from rowmerge.table.creation import DROPPED_TABLE
 from rowmerge.table.drop_markers import put_marker
 from rowmerge.table.files import FileChanges
@@ -22,6 +23,12 @@ from rowmerge.table.snapshot import Unknown
 
 FORMAT = "iceberg"
 OPERATION = "DROP TABLE"
+
+
+def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
+    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
+    put_marker(storage, FORMAT, version)
+    return put_settled(storage, f"{FOLDER}/v{version}.metadata.json", serialized(_dropped_metadata(storage.location)))
 
 
 def withdraw_creation(operations: DirectoryOperations, table: str, id_: uuid.UUID) -> Unknown | None:
