@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from rowmerge.delta.commits.commit import Commit, creation, next_commit
+from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import check_state, put_checksum, read_checksum
 from rowmerge.delta.log.history import (
@@ -23,8 +24,7 @@ from rowmerge.delta.log.history import (
 )
 from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.log.versions import read_state
-from rowmerge.delta.maintenance.dropping import FORMAT, is_dropped_at
+from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
 from rowmerge.delta.metadata.actions import Metadata
@@ -39,6 +39,7 @@ from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 from rowmerge.table.change_feed import Bound, TableChanges
 from rowmerge.table.codecs import ParquetSettings, codec
+from rowmerge.table.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
 from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.partitioning import identities
 from rowmerge.table.snapshot import (
@@ -78,14 +79,11 @@ class DeltaTable:
         return self._storage.location
 
     def exists(self) -> bool:
-        return self.creation_version() is None
+        return self._first_version() is None
 
-    def creation_version(self) -> int | None:
+    def creation_version(self) -> CreationVersion | None:
         """Return the version after that of a dropped table, 0 in an empty folder, None if the table exists."""
-        newest = list_newest(self._storage).newest
-        if newest is None:
-            return 0
-        return newest + 1 if is_dropped_at(self._storage, newest) else None
+        return creation_version(self._storage, FORMAT, self._first_version)
 
     def snapshot(self) -> DeltaSnapshot:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
@@ -143,18 +141,26 @@ class DeltaTable:
             parquet=ParquetSettings(codec(metadata.configuration, COMPRESSION)),
         )
 
-    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
 
-        Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError.
+        Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError.
         """
-        newest = list_log(self._storage).newest
+        expected = version or self.creation_version() or FIRST_VERSION
+        newest: int | None
+        calls: list[Callable[[], Any]] = [
+            lambda: list_log(self._storage).newest,
+            partial(conflict_with_other, self._storage, self._name, FORMAT, expected),
+        ]
+        newest, conflict = at_once(calls)
         if newest is not None and not is_dropped_at(self._storage, newest):
             return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
         dropped = -1 if newest is None else newest
-        if version not in (None, dropped + 1):
+        if dropped + 1 != expected.number:
             return Conflicted(MetadataChanged(self._name, dropped, "DROP TABLE", "others created and dropped a table of this name"))
-        outcome = self._run(creation(self._storage, self._name, definition, change, dropped))
+        if conflict is not None:
+            return Conflicted(conflict)
+        outcome = self._run(creation(self._storage, self._name, definition, change, expected))
         if newest is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
@@ -204,6 +210,12 @@ class DeltaTable:
         return Vacuum(self._storage, self._name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
 
     # ------------------------------------------------------------------ inside
+
+    def _first_version(self) -> int | None:
+        newest = list_newest(self._storage).newest
+        if newest is None:
+            return 0
+        return newest + 1 if is_dropped_at(self._storage, newest) else None
 
     def _run(self, commit: Commit) -> Outcome:
         outcome = commit.run()

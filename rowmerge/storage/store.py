@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
 import obstore
@@ -61,21 +61,27 @@ class StoredObject:
     modified: int
 
 
+_LOCAL = re.compile(r"file:(?://(?:localhost)?/|/(?!/))", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
 def absolute_location(location: str) -> str:
     """A location with its scheme, no percent-encoding and no slash at the end.
 
-    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`.
+    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`. The root of a disk is `file://`.
     """
-    if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", location):
-        return location.rstrip("/")
-    if location.startswith("file:/"):
-        return "file://" + location[len("file:") :].rstrip("/")
+    if local := _LOCAL.match(location):
+        path = location[local.end() :].strip("/")
+        return f"file:///{path}" if path else "file://"
+    if _SCHEME.match(location):
+        scheme, _, rest = location.partition("://")
+        return f"{scheme}://{rest.rstrip('/')}"
     return "file://" + os.path.abspath(os.path.expanduser(location)).rstrip("/")
 
 
 def local_path(location: str) -> Path | None:
     """The path on this machine's disk, or None for a location elsewhere."""
-    return Path(location[len("file://") :]) if location.startswith("file://") else None
+    return Path(location[len("file://") :] or "/") if location.startswith("file://") else None
 
 
 class Storage:
@@ -111,8 +117,10 @@ class Storage:
                 if self._local is not None:
                     self._store = LocalStore(str(self._local), mkdir=True)
                 else:
-                    parts = urlsplit(self.location)
-                    self._store = from_url(f"{parts.scheme}://{parts.netloc}{quote(parts.path)}", **self._options)
+                    # A URL parser would take `#` and `?` for the end of the path, and drop line breaks.
+                    scheme, _, rest = self.location.partition("://")
+                    bucket, slash, path = rest.partition("/")
+                    self._store = from_url(f"{scheme}://{bucket}{slash}{quote(path)}", **self._options)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, _short(error)) from error
         return self._store
@@ -181,7 +189,7 @@ class Storage:
         """
         if self._local is not None:
             return
-        key = (urlsplit(self.location).netloc, repr(sorted(self._options.items())))
+        key = (self.location.partition("://")[2].partition("/")[0], repr(sorted(self._options.items())))
         with _probing:
             if key in _probed_buckets:
                 return

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rowmerge.errors import StorageError
 from rowmerge.storage.deletion import Origin, clean_up
@@ -25,6 +27,16 @@ _NAME = re.compile(rf"{MARKERS}/([a-z]+)-(\d{{20}})")
 def put_marker(storage: Storage, format_: str, version: int) -> None:
     """Mark the version of a table that a drop is about to put. Raises StorageError."""
     storage.put(f"{MARKERS}/{format_}-{version:020d}", b"")
+
+
+@contextmanager
+def after_drop(table: str) -> Iterator[None]:
+    """Let a StorageError of the deletion of files say that their table or view was dropped before."""
+    try:
+        yield
+    except StorageError as error:
+        advice = f"{table} was dropped, but some of its files stay. The next CREATE of the name deletes them once it may."
+        raise StorageError(error.path, error.reason, advice) from error
 
 
 def marked_versions(storage: Storage, format_: str) -> list[int]:
