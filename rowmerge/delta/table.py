@@ -34,7 +34,7 @@ from rowmerge.delta.metadata.properties import COMPRESSION, target_file_size
 from rowmerge.delta.metadata.rules import rules_of
 from rowmerge.delta.snapshots.change_feed import ChangeFeed
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
-from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, RowmergeError, TableNotFound, VersionNotFound
+from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, TableNotFound, VersionNotFound
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 from rowmerge.table.change_feed import Bound, TableChanges
@@ -222,9 +222,23 @@ class DeltaTable:
         if isinstance(outcome, Committed):
             # The next snapshot need not read it. Others' commits between the two are read.
             self._own = {outcome.version: commit.written} if len(commit.written) <= _OWN else {}
-            put_checksum(self._storage, outcome.version, commit.checksum())
-            self._checkpoint(outcome.version, commit.metadata)
+            self._follow_up(commit, outcome.version)
         return outcome
+
+    def _follow_up(self, commit: Commit, version: int) -> None:
+        """Write the checksum of a commit, a checkpoint when it is due, and clean the log.
+
+        The version is committed: whatever is wrong here must not look like a failed commit.
+        """
+        calls: list[Callable[[], object]] = [
+            lambda: put_checksum(self._storage, version, commit.checksum()),
+            lambda: self._checkpoint(version, commit.metadata),
+        ]
+        for call in calls:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - whoever sees an error deletes the files of the commit, or runs it again
+                logger.warning("Version %d of %s is committed, but its log is not in shape: %s", version, self.location, error)
 
     def _without_dropped(self, listing: LogListing) -> LogListing:
         """Return the log of this table, without the version of a table that was dropped in its place."""
@@ -235,18 +249,12 @@ class DeltaTable:
         return replace(listing, commits=commits, checkpoints=tuple(each for each in listing.checkpoints if each.version > oldest))
 
     def _checkpoint(self, version: int, metadata: Metadata) -> None:
-        """Write a checkpoint when it is due, and clean the log.
-
-        The version is committed: whatever is wrong here must not look like a failed commit.
-        """
-        try:
-            if is_due(version, metadata):
-                listing = list_log(self._storage)
-                state = self._snapshot_in(listing, version).state
-                if try_checkpoint(self._storage, state):
-                    clean_log(self._storage, listing, state, time.time_ns() // 1_000_000)
-        except RowmergeError as error:
-            logger.warning("After version %d, the log at %s got no checkpoint or was not cleaned: %s", version, self.location, error)
+        """Write a checkpoint when it is due, and clean the log."""
+        if is_due(version, metadata):
+            listing = list_log(self._storage)
+            state = self._snapshot_in(listing, version).state
+            if try_checkpoint(self._storage, state):
+                clean_log(self._storage, listing, state, time.time_ns() // 1_000_000)
 
     def _version_at(self, listing: LogListing, timestamp: int | None) -> int:
         assert timestamp is not None
@@ -270,7 +278,7 @@ class DeltaTable:
         state = self._read_state(listing, version, before)
         assert state.protocol is not None
         assert state.metadata is not None
-        if state.metadata.is_dropped:
+        if state.metadata.is_dropped and is_dropped_at(self._storage, version):
             if asked is None:
                 raise TableNotFound(self._name)
             raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -125,9 +125,17 @@ class Storage:
                 raise StorageError(self.location, _short(error)) from error
         return self._store
 
+    def _passes(self, test: Callable[[Path], bool], path: str = "") -> bool:
+        """Whether a path on a disk passes a test. Raises StorageError for one that is too long, or that nobody may look at."""
+        assert self._local is not None
+        try:
+            return test(self._local / path)
+        except OSError as error:
+            raise StorageError(f"{self.location}/{path}".rstrip("/"), _short(error)) from error
+
     def get(self, path: str) -> bytes:
         """The whole object."""
-        if self._local is not None and not self._local.is_dir():
+        if self._local is not None and not self._passes(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
             return bytes(obstore.get(self._opened, path).bytes())
@@ -138,7 +146,7 @@ class Storage:
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """`length` bytes from `start`."""
-        if self._local is not None and not self._local.is_dir():
+        if self._local is not None and not self._passes(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
             return bytes(obstore.get_range(self._opened, path, start=start, length=length))
@@ -237,7 +245,10 @@ class Storage:
         """Names (not paths) of the folders directly below a folder, sorted."""
         if self._local is not None:
             folder = self._local / prefix
-            return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
+            try:
+                return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
+            except OSError as error:
+                raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
         try:
             listed = obstore.list_with_delimiter(self._opened, prefix=prefix or None)
         except BaseError as error:
@@ -247,7 +258,7 @@ class Storage:
     def exists(self, path: str) -> bool:
         """Whether there is an object of exactly this path."""
         if self._local is not None:
-            return (self._local / path).is_file()
+            return self._passes(Path.is_file, path)
         try:
             obstore.head(self._opened, path)
         except FileNotFoundError:
@@ -290,7 +301,7 @@ class Storage:
 
     def remove_folders(self) -> None:
         """On a disk, remove the root's empty folders and, when nothing is left in it, the root; object stores have none."""
-        if self._local is None or not self._local.is_dir():
+        if self._local is None or not self._passes(Path.is_dir):
             return
         for folder, _, _ in os.walk(self._local, topdown=False):
             try:

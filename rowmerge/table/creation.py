@@ -129,8 +129,10 @@ def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
         return False
     if format_ is _ICEBERG:
         return _has_property(parse_object(data, path).get("properties"))
-    actions = (parse_object(line, path) for line in data.splitlines() if b'"metaData"' in line)
-    return any(_has_property((action.get("metaData") or {}).get("configuration")) for action in actions)
+    actions = [parse_object(line, path) for line in data.splitlines() if b'"metaData"' in line or b'"commitInfo"' in line]
+    is_marked = any(_has_property((action.get("metaData") or {}).get("configuration")) for action in actions)
+    # Another engine that writes to a dropped table makes it a table again, and may keep its properties.
+    return is_marked and any((action.get("commitInfo") or {}).get("operation") == "DROP TABLE" for action in actions)
 
 
 def _has_property(properties: object) -> bool:

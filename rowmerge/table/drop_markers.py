@@ -8,6 +8,7 @@ the marker of another drop.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from rowmerge.errors import StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage, StoredObject
+
+logger = logging.getLogger(__name__)
 
 MARKERS = "_dropped"
 """The folder of the markers, below the table's folder."""
@@ -51,8 +54,9 @@ def delete_markers(storage: Storage, format_: str, before: int) -> None:
     """Delete the markers of a table format whose versions are lower than `before`. It never raises."""
     try:
         versions = [version for version in marked_versions(storage, format_) if version < before]
-    except StorageError:
-        # A marker below the newest version says nothing.
+    except StorageError as error:
+        # The table is created: an error here would look like a failed creation. A marker only makes the catalog look once more.
+        logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
         return
     clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], Origin.LISTED)
     storage.child(MARKERS).remove_folders()

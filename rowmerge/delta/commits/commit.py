@@ -38,7 +38,7 @@ from rowmerge.delta.metadata.properties import (
 )
 from rowmerge.delta.metadata.row_tracking import gives_ids, keeps_ids, with_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
-from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
@@ -163,7 +163,7 @@ class Commit:
             if listing.newest == version:
                 return self._withdrawn("the table was dropped, and another one was created in its folder")
             return Unknown("another table was created in the folder, and others have committed to it")
-        except (StorageError, CorruptLog) as failure:
+        except RowmergeError as failure:
             return Unknown(failure.message)
 
     def _verify_only_table(self) -> Put | Unknown | CommitConflict:

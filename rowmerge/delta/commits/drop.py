@@ -11,7 +11,7 @@ from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.log.versions import is_dropped_at, read_state
-from rowmerge.delta.metadata.actions import DROPPED, Action, Metadata, Protocol, serialize
+from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, Protocol, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
@@ -22,7 +22,6 @@ from rowmerge.table.snapshot import Change, Unknown
 from rowmerge.version import __version__
 
 FORMAT = "delta"
-OPERATION = "DROP TABLE"
 _COLUMN = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullable":true,"metadata":{}}]}'
 """The schema of a dropped table. Some readers do not open a table without columns."""
 
@@ -97,7 +96,7 @@ class Drop:
             self._state = None
 
     def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
+        return MetadataChanged(self.table, self._newest, DROP, "the table is gone")
 
     def _continued(self) -> Put | Unknown | CommitConflict:
         """Say whether the commit that was put drops the table. Its name may have been freed by a cleanup, as `Commit` explains."""
@@ -121,7 +120,7 @@ class Drop:
         metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
         info = {
             "timestamp": now,
-            "operation": OPERATION,
+            "operation": DROP,
             "operationParameters": {},
             "isolationLevel": "Serializable",
             "isBlindAppend": False,
@@ -133,5 +132,5 @@ class Drop:
             return actions
         domains = self._state.domains.items()
         actions += [{"domainMetadata": {"domain": name, "configuration": text, "removed": True}} for name, text in domains]
-        writer = FileWriter(self.storage, None, metadata, {}, Change(OPERATION, replace=True), now)
+        writer = FileWriter(self.storage, None, metadata, {}, Change(DROP, replace=True), now)
         return [*actions, *writer.replacement_of(self._state)]
