@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dbt.adapters.rowmerge.cursor import Handle
-from dbt.adapters.rowmerge.python_models import line_of_model
+from dbt.adapters.rowmerge.frames.python_models import line_of_model
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.sessions import session_for
 from rowmerge.errors import RowmergeError

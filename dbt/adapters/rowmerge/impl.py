@@ -24,20 +24,20 @@ from dbt_common.contracts.metadata import CatalogTable as DocumentedTable
 from dbt_common.events.functions import warn_or_error
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 
-from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
-from dbt.adapters.rowmerge.catalog_integrations import WarehouseCatalog
-from dbt.adapters.rowmerge.column import RowmergeColumn
+from dbt.adapters.rowmerge.configs.catalog_integrations import WarehouseCatalog
+from dbt.adapters.rowmerge.configs.constraints import Constraint, table_contract
+from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
+from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
-from dbt.adapters.rowmerge.constraints import Constraint, table_contract
-from dbt.adapters.rowmerge.incremental import IncrementalModels
-from dbt.adapters.rowmerge.model_config import RowmergeConfig
-from dbt.adapters.rowmerge.names import literal, quote, quote_column
+from dbt.adapters.rowmerge.frames.python_models import check_python_config, frame_of_model, missing_packages
+from dbt.adapters.rowmerge.frames.seeds import arrow_table, rows_of_file
+from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
-from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model, missing_packages
-from dbt.adapters.rowmerge.relation import RowmergeRelation
+from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
+from dbt.adapters.rowmerge.relations.column import RowmergeColumn
+from dbt.adapters.rowmerge.relations.names import literal, quote, quote_column
+from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.seeds import arrow_table, rows_of_file
-from dbt.adapters.rowmerge.table_format import TableFormats
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:

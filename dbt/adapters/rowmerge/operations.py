@@ -10,7 +10,7 @@ from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.names import literal
+from dbt.adapters.rowmerge.relations.names import literal
 from dbt.adapters.rowmerge.response import count, size
 
 _TARGETS = ("relation", "table")

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rowmerge
-from dbt.adapters.rowmerge.credentials import RowmergeCredentials
+from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}

@@ -8,7 +8,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge import RowmergeAdapter, RowmergeColumn
-from dbt.adapters.rowmerge.table_format import table_format
+from dbt.adapters.rowmerge.configs.table_format import table_format
 
 
 @pytest.mark.parametrize(

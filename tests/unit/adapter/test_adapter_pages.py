@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields
 from pathlib import Path
 
-from dbt.adapters.rowmerge.model_config import RowmergeConfig
-from dbt.adapters.rowmerge.strategy_config import STRATEGIES
+from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
+from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES
 from tests.unit.adapter.strategies_page import document
 
 DOCS = Path(__file__).parents[3] / "docs"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.relations.names import quote
 
 _INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
 _FLOATS = ("float", "real", "double")

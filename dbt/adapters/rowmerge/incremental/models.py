@@ -9,12 +9,19 @@ from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.column import RowmergeColumn
-from dbt.adapters.rowmerge.merge_config import MergeConfig, aliases_of, keys_of, merge_config, newest_first
-from dbt.adapters.rowmerge.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
-from dbt.adapters.rowmerge.names import quote
-from dbt.adapters.rowmerge.schema_changes import SchemaChanges, needed_properties, schema_changes
-from dbt.adapters.rowmerge.strategy_config import STRATEGIES, ChangeStream, brings_columns, change_stream, problems_of, strategy_of
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
+from dbt.adapters.rowmerge.incremental.merge_config import MergeConfig, aliases_of, keys_of, merge_config, newest_first
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, needed_properties, schema_changes
+from dbt.adapters.rowmerge.incremental.strategy_config import (
+    STRATEGIES,
+    ChangeStream,
+    brings_columns,
+    change_stream,
+    problems_of,
+    strategy_of,
+)
+from dbt.adapters.rowmerge.relations.column import RowmergeColumn
+from dbt.adapters.rowmerge.relations.names import quote
 
 
 class IncrementalModels(metaclass=AdapterMeta):

@@ -10,8 +10,8 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.catalogs import CATALOG_INTEGRATION_MODEL_CONFIG_NAME, CatalogIntegration
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.model_config import value_of
-from dbt.adapters.rowmerge.relation import location_of
+from dbt.adapters.rowmerge.configs.model_config import value_of
+from dbt.adapters.rowmerge.relations.relation import location_of
 
 FORMATS = ("delta", "iceberg")
 CHOICES = " or ".join(f"`{name}`" for name in FORMATS)

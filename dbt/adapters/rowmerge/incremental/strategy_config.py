@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.rowmerge.merge_clauses import Columns, plain
-from dbt.adapters.rowmerge.merge_config import Aliases, aliases_of, key_problems, keys_of, merge_config
-from dbt.adapters.rowmerge.model_config import (
+from dbt.adapters.rowmerge.configs.model_config import (
     KEY,
     PREDICATES,
     REPLACED_ROWS,
@@ -20,6 +18,8 @@ from dbt.adapters.rowmerge.model_config import (
     said_twice,
     value_of,
 )
+from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, plain
+from dbt.adapters.rowmerge.incremental.merge_config import Aliases, aliases_of, key_problems, keys_of, merge_config
 
 STRATEGIES = ("append", "merge", "delete+insert", "insert_overwrite", "replace_where", "microbatch", "delete", "cdc")
 SCHEMA_CHANGES = ("ignore", "fail", "append_new_columns", "sync_all_columns")

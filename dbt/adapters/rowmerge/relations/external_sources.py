@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.names import literal, quote
+from dbt.adapters.rowmerge.relations.names import literal, quote
 
 _PLACEHOLDER = re.compile(r"\{(name|identifier|schema|database|source)\}")
 _ENDING = re.compile(r"\.(parquet|csv|json|orc|avro)(\.\w+)?/?$", re.IGNORECASE)

@@ -9,7 +9,7 @@ from typing import Any
 from dbt_common.exceptions import CompilationError
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.relations.names import quote
 
 # What each type can hold besides itself, narrower first: a table whose column is wider than the model's stays as it is.
 _CHAINS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))

@@ -10,8 +10,8 @@ from dbt.adapters.base.relation import BaseRelation, Policy
 from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
 from dbt.adapters.spark import SparkRelation
 
-from dbt.adapters.rowmerge.external_sources import read_files_of
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.relations.external_sources import read_files_of
+from dbt.adapters.rowmerge.relations.names import quote
 
 
 def location_of(path: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from dbt_common.exceptions import CompilationError, DbtRuntimeError
 from packaging.requirements import InvalidRequirement, Requirement
 
-from dbt.adapters.rowmerge.arrow_frames import spark_frame
+from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 
 def check_python_config(config: Any) -> None:

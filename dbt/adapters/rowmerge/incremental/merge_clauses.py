@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dbt.adapters.rowmerge.model_config import listed, nearest
-from dbt.adapters.rowmerge.names import literal, quote
+from dbt.adapters.rowmerge.configs.model_config import listed, nearest
+from dbt.adapters.rowmerge.relations.names import literal, quote
 
 KINDS = {"when_matched": "matched", "when_not_matched": "not matched", "when_not_matched_by_source": "not matched by source"}
 _ACTIONS = {

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.rowmerge.merge_clauses import Clause, Columns, clauses_of, fold_idle, plain
-from dbt.adapters.rowmerge.model_config import (
+from dbt.adapters.rowmerge.configs.model_config import (
     INSERT_CONDITION,
     KEY,
     PREDICATES,
@@ -19,7 +18,8 @@ from dbt.adapters.rowmerge.model_config import (
     said_twice,
     value_of,
 )
-from dbt.adapters.rowmerge.names import PLAIN, quote, quote_column
+from dbt.adapters.rowmerge.incremental.merge_clauses import Clause, Columns, clauses_of, fold_idle, plain
+from dbt.adapters.rowmerge.relations.names import PLAIN, quote, quote_column
 
 _ATHENAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
 _OURS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)

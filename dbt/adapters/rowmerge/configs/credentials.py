@@ -12,7 +12,7 @@ from urllib.parse import quote
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.rowmerge.table_format import CHOICES, FORMATS
+from dbt.adapters.rowmerge.configs.table_format import CHOICES, FORMATS
 
 CATALOGS = ("rowmerge", "spark_catalog")
 """What the engine lets stand before `schema.table` besides the name of a configured catalog."""
