@@ -35,7 +35,7 @@ from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
-from dbt.adapters.rowmerge.relations.names import literal, quote, quote_column
+from dbt.adapters.rowmerge.relations.names import literal, quote
 from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
@@ -96,12 +96,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def literal(cls, text: Any) -> str:
         """A SQL string that means exactly this text."""
         return literal(text)
-
-    @available
-    @classmethod
-    def quote_key(cls, name: str, columns: Iterable[RowmergeColumn]) -> str:
-        """A key of `unique_key`: quoted when it is a column's name, and else as written (already quoted, or a field of a struct)."""
-        return quote_column(name, [column.name for column in columns])
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: RelationConfig) -> Dict[str, Any]:

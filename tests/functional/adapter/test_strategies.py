@@ -57,6 +57,11 @@ MODELS = {
         "select 1 as id, 'old' as name",
         "select * from values (1, 'new'), (2, 'new') as v (id, name)",
     ),
+    "planned": (
+        "incremental_strategy='insert_newest', unique_key=['id', 'part'], merge_deduplicate_by='at'",
+        "select * from values (1, 'a', 1), (1, 'a', 2) as v (id, part, at)",
+        "select * from values (1, 'a', 3), (null, 'a', 1), (null, 'a', 2), (1, 'b', 1) as v (id, part, at)",
+    ),
     "synced": (
         "on_schema_change='sync_all_columns', sql_header='create or replace temporary view {format}_header as select 9 as nine;'",
         "select 1 as id, named_struct('a', 1, 'gone', 2) as s, 'x' as old",
@@ -81,6 +86,7 @@ EXPECTED = {
     "newest": ("id, at, name", [(1, 3, "c"), (2, 0, "w"), (None, 2, "y")]),
     "clauses": ("id, amount, visits", [(1, 11, 2), (3, 30, 1), (4, 0, 1), (5, 50, None)]),
     "own": ("id, name", [(1, "old"), (2, "new")]),
+    "planned": ("id, part, at", [(1, "a", 2), (1, "b", 1), (None, "a", 2)]),
     "synced": ("id, s.a, s.b[0].c, nine", [(1, 1, None, None), (2**40, 2**40, 1, 9)]),
     "appended": ("id, s.a, s.b, s.z, old, new", [(1, 1, None, 9, "x", None), (2, 2, 3, None, None, 4)]),
     "kept_as_is": ("id", [(1,), (2,)]),
@@ -94,6 +100,19 @@ MACROS = """
   insert into {{ arg_dict['target_relation'] }}
   select new.* from {{ arg_dict['temp_relation'] }} as new
   left anti join {{ arg_dict['target_relation'] }} as old on new.{{ arg_dict['unique_key'] }} = old.id
+{% endmacro %}
+
+{% macro get_incremental_insert_newest_sql(arg_dict) %}
+  {%- set plan = arg_dict['plan'] -%}
+  insert into {{ arg_dict['target_relation'] }} by name
+  select {{ plan.dest_columns | map(attribute='quoted') | join(', ') }}
+  from (
+    select *, row_number() over (partition by {{ plan.keys | join(', ') }} order by {{ plan.newest_first | join(', ') }}) as age
+    from {{ arg_dict['temp_relation'] }}
+  ) as new
+  left anti join {{ arg_dict['target_relation'] }} as old
+  on {% for key in plan.keys %}new.{{ key }} <=> old.{{ key }}{{ ' and ' if not loop.last }}{% endfor %}
+  where age = 1
 {% endmacro %}
 """
 

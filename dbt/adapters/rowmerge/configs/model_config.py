@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Dict, List, Optional, Union
 
 from dbt.adapters.base import AdapterConfig
+from dbt_common.exceptions import CompilationError
 
 
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
@@ -123,3 +124,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
     found = get_close_matches(name.lower(), [each.lower() for each in names], n=2, cutoff=0.6)
     return f"Did you mean {' or '.join(found)}?" if found else f"There are: {', '.join(names)}."
+
+
+def refuse(problems: Iterable[str]) -> None:
+    """Raise CompilationError that lists the errors of a model; without errors do nothing."""
+    if lines := [f"- {problem}" for problem in problems]:
+        raise CompilationError("\n".join(["The model cannot be built:", *lines]))

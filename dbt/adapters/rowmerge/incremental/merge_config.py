@@ -54,17 +54,6 @@ class Aliases:
     source: str
 
 
-@dataclass(frozen=True)
-class MergeConfig:
-    """A MERGE: `keys` are SQL that means the same on both sides, `predicates` conditions that join the keys'."""
-
-    aliases: Aliases
-    keys: tuple[str, ...]
-    predicates: tuple[str, ...]
-    clauses: tuple[Clause, ...]
-    evolves: bool
-
-
 def aliases_of(config: Any) -> Aliases:
     """The aliases that a model gives, or dbt's; those of dbt-athena where a condition that it may have from there uses them."""
     texts = [str(config.get(name) or "") for name in ("update_condition", "insert_condition", "delete_condition", *PREDICATES)]
@@ -90,40 +79,38 @@ def newest_first(config: Any, name: str, columns: Sequence[str]) -> tuple[str, .
     return tuple(terms)
 
 
-def merge_config(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[MergeConfig, list[str]]:
-    """The MERGE of a model, and what is wrong with it, one sentence each.
+def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[list[Clause], list[str]]:
+    """Return the clauses of the MERGE that a model's configs describe, and a sentence for each error in the configs.
 
-    `config` has dict's `get`; `columns` are those that the MERGE may set; none when they are not known yet, and then no name of a column is
-    judged. `source_columns` are the model's, where it may have others: only what both have is copied.
+    Args:
+        config: The model's configs, with dict's `get`.
+        columns: The names of the columns that the MERGE may set; if empty, names of columns are not verified.
+        source_columns: The names of the model's columns, if they may differ from `columns`. Only columns of both are copied.
     """
-    aliases = aliases_of(config)
-    known = Columns(tuple(columns), tuple(source_columns or columns), aliases.source)
-    problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, known)]
-    keys = keys_of(config, columns)
+    names = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source)
+    problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, names)]
     evolves = flag(config, "merge_with_schema_evolution")
-    simple = _simple_clauses(config, known, bool(keys), evolves, aliases)
+    clauses = _simple_clauses(config, names, evolves)
     if given(config, "merge_clauses"):
-        clauses, wrong = clauses_of(config.get("merge_clauses"), known, evolves, simple)
-        problems += wrong
-    else:
-        clauses = simple
-    folded, wrong = fold_idle(clauses)
-    if not folded and not problems:
-        wrong.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
-    merge = MergeConfig(aliases, keys, tuple(listed(value_of(config, PREDICATES))), tuple(folded), evolves)
-    return merge, problems + wrong
+        clauses, clause_problems = clauses_of(config.get("merge_clauses"), names, evolves, clauses)
+        problems += clause_problems
+    folded_clauses, fold_problems = fold_idle(clauses)
+    if not folded_clauses and not problems:
+        fold_problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
+    return folded_clauses, problems + fold_problems
 
 
-def _simple_clauses(config: Any, columns: Columns, keyed: bool, evolves: bool, aliases: Aliases) -> list[Clause]:
-    """The clauses that configs without `merge_clauses` ask for."""
+def _simple_clauses(config: Any, columns: Columns, evolves: bool) -> list[Clause]:
+    """Return the clauses of the configs other than `merge_clauses`."""
     clauses = []
+    has_key = bool(value_of(config, KEY))
     included, excluded = listed(config.get("merge_update_columns")), listed(config.get("merge_exclude_columns"))
-    expressions = _expressions(config, columns, aliases)
+    expressions = _expressions(config, columns, aliases_of(config))
     assignments = columns.updates(included, excluded, expressions)
     whole = evolves and not (included or excluded or expressions)
-    if keyed and given(config, "delete_condition"):
+    if has_key and given(config, "delete_condition"):
         clauses.append(Clause("matched", "delete", (str(config.get("delete_condition")),)))
-    if keyed and assignments and not flag(config, "skip_matched_step"):
+    if has_key and assignments and not flag(config, "skip_matched_step"):
         condition = listed(value_of(config, UPDATE_CONDITION))
         clauses.append(Clause("matched", "update", tuple(condition), () if whole else assignments))
     if not flag(config, "skip_not_matched_step"):
@@ -195,7 +182,7 @@ def _by_source_problems(config: Any) -> list[str]:
 
 
 def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """What is wrong with a model's key; `columns` as in `merge_config`."""
+    """What is wrong with a model's key; `columns` as in `configured_clauses`."""
     key, using = listed(config.get("unique_key")), listed(config.get("merge_on_using_columns"))
     problems = []
     if key and using and sorted(map(plain, key)) != sorted(map(plain, using)):

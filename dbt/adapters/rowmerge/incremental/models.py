@@ -1,25 +1,19 @@
-"""What the adapter tells the macros of incremental models: their configs, checked and read, and what their tables can do."""
+"""The part of the adapter that plans incremental models: it reads configs and tables, and returns what the macros render."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Dict, List, Optional
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, List, Optional, Tuple
 
 from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, value_of
-from dbt.adapters.rowmerge.incremental.merge_config import MergeConfig, aliases_of, keys_of, merge_config, newest_first
-from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, needed_properties, schema_changes
-from dbt.adapters.rowmerge.incremental.strategy_config import (
-    STRATEGIES,
-    ChangeStream,
-    brings_columns,
-    change_stream,
-    problems_of,
-    strategy_of,
-)
+from dbt.adapters.rowmerge.configs.model_config import flag, refuse
+from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
+from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, adds_columns, brings_columns, problems_of, strategy_of
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
 
@@ -36,123 +30,111 @@ class IncrementalModels(metaclass=AdapterMeta):
         return list(STRATEGIES)
 
     @available
-    def check_incremental_model(self, macros: Any, config: Any, names: List[str], existing: Optional[BaseRelation]) -> str:
-        """The strategy of a model. Raises CompilationError that lists everything wrong with its configs, before anything of it runs.
+    def incremental_plan(
+        self, context: Mapping[str, Any], target: BaseRelation, existing: Optional[BaseRelation], source: Optional[BaseRelation] = None
+    ) -> IncrementalPlan:
+        """Return the plan of a model's run, after all of the model's configs were verified together.
 
-        `names` are the configs that it holds, `existing` is the table that it will change, if it is to change one.
+        The materialization calls this method before anything runs, without `source`: a wrong config stops the model there, and a first
+        build needs no more. It calls it again with `source`. Hooks and `sql_header` may create what the model's query reads, so the
+        columns of its rows are unknown before.
+
+        Args:
+            context: The Jinja context of the model, with `config`, `model` and all macros.
+            target: The model's table.
+            existing: The same table if the run changes its rows; None if the run builds it.
+            source: The model's rows; None before they can be read.
+
+        Raises:
+            CompilationError: lists all errors in the configs; or states why the table's columns or partitions do not fit the model.
         """
-        brings_columns = config.get("on_schema_change") not in (None, "ignore") or flag(config, "merge_with_schema_evolution")
-        columns = [] if existing is None or brings_columns else [column.name for column in self.get_columns_in_relation(existing)]
-        _refuse(problems_of(config, names, macros, columns))
-        return strategy_of(config)
+        config, columns, changes = context["config"], [], SchemaChanges()
+        if existing is not None and (source is not None or not adds_columns(config)):
+            columns, changes = self._columns_to_write(config, existing, source)
+        table_columns = [] if adds_columns(config) else [column.name for column in columns]
+        refuse(problems_of(config, list(context["model"]["config"]), context, table_columns))
+        arguments = StrategyArguments.of_model(config, target, source, columns)
+        return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
 
     @available
-    def merge_config(
-        self, config: Any, source: BaseRelation, dest_columns: List[RowmergeColumn], unique_key: Any = None, predicates: Any = None
-    ) -> MergeConfig:
-        """The MERGE that a model asks for. Raises CompilationError that lists everything wrong with its configs."""
-        config = WithArguments(config, unique_key, predicates)
-        columns, source_columns = [column.name for column in dest_columns], None
-        evolves, chosen = flag(config, "merge_with_schema_evolution"), ("merge_update_columns", "merge_exclude_columns")
-        by_names = given(config, "merge_clauses") or given(config, "merge_update_set_expressions")
-        if by_names or (evolves and any(given(config, name) for name in chosen)):
-            source_columns = [column.name for column in self.get_columns_in_relation(source)]
-            known = {name.lower() for name in columns}
-            columns += [name for name in source_columns if evolves and name.lower() not in known]
-        merge, problems = merge_config(config, columns, source_columns)
-        _refuse(problems)
-        return merge
+    def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
+        """Return the plan in `arg_dict`, or a new plan if that one does not have the same five keys as `arg_dict`.
 
-    @available
-    def merge_keys(self, config: Any, columns: List[RowmergeColumn], unique_key: Any, predicates: Any) -> MergeConfig:
-        """A MERGE that has no clauses yet: what it is to find."""
-        keys = keys_of(WithArguments(config, unique_key, predicates), [column.name for column in columns])
-        return MergeConfig(aliases_of(config), keys, tuple(listed(predicates)), (), False)
+        The five keys are dbt's contract. A macro of a project may call the macro of a strategy without a plan, or with another key, other
+        columns or other predicates than the model's; the five keys then take precedence.
 
-    @available
-    def change_stream(self, config: Any, columns: List[RowmergeColumn], unique_key: Any, predicates: Any = None) -> ChangeStream:
-        """What a model of strategy `cdc` says of its changes."""
-        return change_stream(WithArguments(config, unique_key, predicates), [column.name for column in columns])
+        Raises:
+            CompilationError: lists all errors in the configs of a merge.
+        """
+        arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
+        return plan if plan is not None and plan.is_for(strategy, arguments) else self._plan(config, strategy, arguments)
 
-    @available
-    def newest_first(self, config: Any, columns: List[RowmergeColumn]) -> List[str]:
-        """The terms of an ORDER BY that puts the row first that `merge_deduplicate_by` keeps."""
-        return list(newest_first(config, "merge_deduplicate_by", [column.name for column in columns]))
+    @available.parse_none
+    def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
+        """Return the changes that `on_schema_change` makes to the columns of `target` before the rows of `source` are written.
 
-    @available
-    def unique_key(self, config: Any) -> Any:
-        return value_of(config, KEY)
+        Raises:
+            CompilationError: the columns differ and the value is `fail`; or the `tblproperties` of the model rule a change out.
+        """
+        with self.connections.exception_handler(f"columns of {source}"):
+            model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
+        changes = schema_changes(model, table)
+        if on_schema_change == "fail" and changes:
+            raise CompilationError(
+                f"The columns of {target.render()} differ from the model's: {changes}. Set on_schema_change to append_new_columns or "
+                f"sync_all_columns, or run the model with --full-refresh."
+            )
+        changes = changes_before_rows(changes, on_schema_change, brings_columns(config))
+        return self._with_properties(changes, target, config.get("tblproperties") or {})
 
-    @available
-    def incremental_predicates(self, config: Any) -> Optional[List[str]]:
-        return listed(value_of(config, PREDICATES)) or None
+    @available.parse_none
+    def column_changes(
+        self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
+    ) -> SchemaChanges:
+        """Return the given changes of a table's columns, with the table properties that they need.
 
-    @available
-    def replaced_rows(self, config: Any, predicates: Optional[List[str]]) -> List[str]:
-        """The conditions on the rows that a model replaces."""
-        return [f"({condition})" for condition in listed(value_of(config, REPLACED_ROWS) or predicates)]
+        `added` and `retyped` are pairs of a quoted column and a SQL type, and `dropped` are quoted columns.
+        """
+        return self._with_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
 
-    @available
-    def stored_rows(self, config: Any, strategy: str, source: BaseRelation) -> BaseRelation:
-        """The model's rows with the columns that its table has: the operation of a change is not among them, unless deletes are kept."""
-        if strategy != "cdc" or flag(config, "cdc_keep_deletes"):
+    def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+        """Return the plan of a strategy. Raises CompilationError for errors in its configs, and for a table without partitions."""
+        source = arguments.temp_relation
+        plan = plan_strategy(config, strategy, arguments, lambda: [column.name for column in self.get_columns_in_relation(source)])
+        if plan.overwrites_by_transform:
+            self._check_partitioned(arguments.target_relation)
+        return plan
+
+    def _columns_to_write(
+        self, config: Any, existing: BaseRelation, source: Optional[BaseRelation]
+    ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
+        """Return the columns that the statement writes, and the changes of the table's columns before it."""
+        on_schema_change = config.get("on_schema_change") or "ignore"
+        # The rows of strategy `delete` are keys, which change no columns.
+        if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
+            return self.get_columns_in_relation(existing), SchemaChanges()
+        stored = self._stored_rows(config, source)
+        return self.get_columns_in_relation(stored), self.schema_changes(config, on_schema_change, stored, existing)
+
+    def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
+        """Return the model's rows with the columns of the table. Strategy `cdc` stores the operation only if it keeps deleted rows."""
+        if strategy_of(config) != "cdc" or flag(config, "cdc_keep_deletes"):
             return source
         return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
 
-    @available
-    @classmethod
-    def has_transforms(cls, partition_by: Iterable[str], columns: Iterable[RowmergeColumn]) -> bool:
-        """Whether one of these is no column but a transform of one (`bucket(16, id)`)."""
-        known = {column.name.lower() for column in columns}
-        return any("(" in name.replace("``", "").split("`")[0] and name.lower() not in known for name in partition_by)
-
-    @available.parse_none
-    def check_partitioned(self, relation: BaseRelation) -> None:
-        """Raise CompilationError for a table without partitions: overwriting those that get a row would overwrite it whole."""
+    def _check_partitioned(self, relation: BaseRelation) -> None:
+        """Raise CompilationError for a table without partitions, which `insert_overwrite` would replace as a whole."""
         with self.connections.exception_handler(f"describe {relation}"):
             partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
         if not partitioning:
             raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
-    @available.parse_none
-    def schema_changes(self, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
-        """What would make the table's columns those of a model."""
-        with self.connections.exception_handler(f"columns of {source}"):
-            model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
-        return schema_changes(model, table)
-
-    @available
-    def evolves(self, config: Any) -> bool:
-        """Whether a model's statement may bring columns and fields to its table."""
-        added = config.get("on_schema_change") in ("append_new_columns", "sync_all_columns")
-        return added or flag(config, "merge_with_schema_evolution")
-
-    @available
-    def brings_columns(self, config: Any) -> bool:
-        """Whether a model's statement names every column of the model, and so brings those that the table lacks."""
-        return brings_columns(config)
-
-    @available
-    def dropping(self, paths: List[str]) -> SchemaChanges:
-        return SchemaChanges(dropped=tuple(paths))
-
-    @available
-    def retyping(self, path: str, type_: str) -> SchemaChanges:
-        return SchemaChanges(retyped=((path, type_),))
-
-    @available.parse(lambda *a, **k: {})
-    def properties_for(self, relation: BaseRelation, changes: SchemaChanges, said: Dict[str, Any]) -> Dict[str, str]:
-        """The properties that a table needs before its columns are changed so: Iceberg's none. `said` are those of the model.
-
-        Raises CompilationError where the model says that the table is not to have them.
-        """
+    def _with_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
+        """Add the properties that a Delta table needs before the changes. Raises CompilationError if `tblproperties` rule one out."""
         if not (changes.dropped or changes.retyped):
-            return {}
+            return changes
         with self.connections.exception_handler(f"describe {relation}"):
             description = self.session.describe(relation.schema, relation.identifier)
-        return needed_properties(changes, description.properties, said) if description.relation.format == "delta" else {}
-
-
-def _refuse(problems: List[str]) -> None:
-    if problems:
-        raise CompilationError("The model cannot be built:\n" + "\n".join(f"- {problem}" for problem in problems))
+        if description.relation.format != "delta":
+            return changes
+        return replace(changes, properties=tuple(needed_properties(changes, description.properties, tblproperties).items()))

@@ -20,11 +20,19 @@ WIDENING = "delta.enableTypeWidening"
 
 @dataclass(frozen=True)
 class SchemaChanges:
-    """What would make a table's columns the model's. Columns and fields are told by their quoted paths, types as SQL writes them."""
+    """List changes of a table's columns. Columns and fields have quoted paths, and types are SQL.
+
+    Attributes:
+        added: New columns and fields with their types.
+        retyped: Columns and fields with their new types.
+        dropped: Columns and fields that the table loses.
+        properties: Table properties that must be set before the other changes, with their values.
+    """
 
     added: tuple[tuple[str, str], ...] = ()
     retyped: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.added or self.retyped or self.dropped)
@@ -49,6 +57,17 @@ def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
             dropped=changes.dropped + change.dropped,
         )
     return changes
+
+
+def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
+    """Return the changes that need statements of their own before the model's rows are written.
+
+    `rows_bring_columns` states whether the statement that writes the rows adds new columns and fields in the same commit.
+    """
+    if on_schema_change == "fail":
+        return SchemaChanges()
+    added = () if rows_bring_columns else changes.added
+    return replace(changes, added=added) if on_schema_change == "sync_all_columns" else SchemaChanges(added=added)
 
 
 def needed_properties(changes: SchemaChanges, present: Mapping[str, str], said: Mapping[str, Any]) -> dict[str, str]:
