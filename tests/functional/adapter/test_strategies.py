@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
@@ -62,6 +65,16 @@ MODELS = {
         "select * from values (1, 'a', 1), (1, 'a', 2) as v (id, part, at)",
         "select * from values (1, 'a', 3), (null, 'a', 1), (null, 'a', 2), (1, 'b', 1) as v (id, part, at)",
     ),
+    "five_keys": (
+        "incremental_strategy='insert_only', unique_key='id'",
+        "select * from values (1, 'a') as v (id, name)",
+        "select * from values (1, 'b'), (2, 'b') as v (id, name)",
+    ),
+    "other_key": (
+        "incremental_strategy='merge_daily', unique_key='id'",
+        "select * from values (1, 'mon', 'a') as v (id, day, name)",
+        "select * from values (1, 'mon', 'b'), (1, 'tue', 'c') as v (id, day, name)",
+    ),
     "synced": (
         "on_schema_change='sync_all_columns', sql_header='create or replace temporary view {format}_header as select 9 as nine;'",
         "select 1 as id, named_struct('a', 1, 'gone', 2) as s, 'x' as old",
@@ -87,6 +100,8 @@ EXPECTED = {
     "clauses": ("id, amount, visits", [(1, 11, 2), (3, 30, 1), (4, 0, 1), (5, 50, None)]),
     "own": ("id, name", [(1, "old"), (2, "new")]),
     "planned": ("id, part, at", [(1, "a", 2), (1, "b", 1), (None, "a", 2)]),
+    "five_keys": ("id, name", [(1, "a"), (2, "b")]),
+    "other_key": ("id, day, name", [(1, "mon", "b"), (1, "tue", "c")]),
     "synced": ("id, s.a, s.b[0].c, nine", [(1, 1, None, None), (2**40, 2**40, 1, 9)]),
     "appended": ("id, s.a, s.b, s.z, old, new", [(1, 1, None, 9, "x", None), (2, 2, 3, None, None, 4)]),
     "kept_as_is": ("id", [(1,), (2,)]),
@@ -101,20 +116,17 @@ MACROS = """
   select new.* from {{ arg_dict['temp_relation'] }} as new
   left anti join {{ arg_dict['target_relation'] }} as old on new.{{ arg_dict['unique_key'] }} = old.id
 {% endmacro %}
-
-{% macro get_incremental_insert_newest_sql(arg_dict) %}
-  {%- set plan = arg_dict['plan'] -%}
-  insert into {{ arg_dict['target_relation'] }} by name
-  select {{ plan.dest_columns | map(attribute='quoted') | join(', ') }}
-  from (
-    select *, row_number() over (partition by {{ plan.keys | join(', ') }} order by {{ plan.newest_first | join(', ') }}) as age
-    from {{ arg_dict['temp_relation'] }}
-  ) as new
-  left anti join {{ arg_dict['target_relation'] }} as old
-  on {% for key in plan.keys %}new.{{ key }} <=> old.{{ key }}{{ ' and ' if not loop.last }}{% endfor %}
-  where age = 1
-{% endmacro %}
 """
+
+
+DOCUMENTED_MACROS = "\n".join(
+    re.findall(
+        r"^{% macro get_incremental_.+?^{% endmacro %}$",
+        (Path(__file__).parents[3] / "docs" / "strategies.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+)
+"""The strategies of one's own that the page of strategies shows: insert_only, insert_newest and merge_daily."""
 
 
 def one_commit_each(name):
@@ -125,7 +137,7 @@ def one_commit_each(name):
 class TestStrategies:
     @pytest.fixture(scope="class")
     def macros(self):
-        return {"fill_gaps.sql": MACROS}
+        return {"fill_gaps.sql": MACROS, "documented.sql": DOCUMENTED_MACROS}
 
     @pytest.fixture(scope="class")
     def models(self):
