@@ -1,8 +1,8 @@
-"""What the configs of an incremental model come to, strategy by strategy, and everything that is wrong with them."""
+"""The strategies of incremental models, and the errors in the configs of a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from dbt.adapters.rowmerge.configs.model_config import (
@@ -24,7 +24,7 @@ SCHEMA_CHANGES = ("ignore", "fail", "append_new_columns", "sync_all_columns")
 
 
 def strategy_of(config: Any) -> str:
-    """The strategy of a model, by dbt's name of it."""
+    """Return the strategy of a model by dbt's name; `default` if the model has none."""
     return str(config.get("incremental_strategy") or "default").replace("delete_insert", "delete+insert")
 
 
@@ -42,34 +42,41 @@ def brings_columns(config: Any) -> bool:
     return strategy in (*STRATEGIES, "default") and not selects_columns
 
 
-def problems_of(config: Any, names: Sequence[str], known_macros: Any, columns: Sequence[str] = ()) -> list[str]:
-    """What is wrong with an incremental model, one sentence each.
+def problems_of(config: Any, names: Sequence[str], macros: Container[str], columns: Sequence[str] = ()) -> list[str]:
+    """Return a sentence for each error in the configs of an incremental model.
 
-    `config` has dict's `get`, `names` are the configs that it holds, `known_macros` tells by `in` which macros there are.
-    `columns` are those of the table, where the model cannot bring others; none where it can, or where there is no table yet.
+    Args:
+        config: The model's configs, with dict's `get`.
+        names: The names of the model's configs.
+        macros: The names of all macros.
+        columns: The names of the table's columns, if the run cannot add others; if empty, names of columns are not verified.
     """
     strategy = strategy_of(config)
-    problems = []
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
-    if macro not in known_macros:
+    if macro not in macros:
         advice = f"{nearest(strategy, STRATEGIES)} A strategy of your own is a macro of that name."
-        # dbt's own words, by which other adapters' users know it.
+        # dbt's own words, by which users of other adapters know the error.
         return [f'dbt could not find an incremental strategy macro with the name "{macro}". {advice}']
-    change = config.get("on_schema_change")
-    if change is not None and change not in SCHEMA_CHANGES:
-        problems.append(f"on_schema_change is {change!r}. {nearest(str(change), SCHEMA_CHANGES)}")
-    if strategy not in (*STRATEGIES, "default"):
-        return problems
-    problems += misspelt(names)
-    if strategy == "merge" or strategy == "default":
-        return problems + configured_clauses(config, columns)[1]
-    problems += said_twice(config, REPLACED_ROWS if strategy == "replace_where" else PREDICATES)
+    problems = []
+    on_schema_change = config.get("on_schema_change")
+    if on_schema_change is not None and on_schema_change not in SCHEMA_CHANGES:
+        problems.append(f"on_schema_change is {on_schema_change!r}. {nearest(str(on_schema_change), SCHEMA_CHANGES)}")
+    if strategy in ("merge", "default"):
+        return [*problems, *misspelt(names), *configured_clauses(config, columns)[1]]
+    if strategy in STRATEGIES:
+        return [*problems, *misspelt(names), *_strategy_problems(config, strategy, names, columns)]
+    return problems
+
+
+def _strategy_problems(config: Any, strategy: str, names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the errors in the configs of a strategy other than `merge`."""
+    problems = said_twice(config, REPLACED_ROWS if strategy == "replace_where" else PREDICATES)
     if given(config, "merge_deduplicate_by") and strategy not in ("delete", "cdc"):
         problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
     if strategy in ("delete+insert", "delete", "cdc"):
         problems += key_problems(config, columns)
     if strategy in ("delete", "cdc"):
-        problems += _foreign(config, names, strategy)
+        problems += _merge_only_problems(config, strategy, names)
         problems += [] if value_of(config, KEY) else [f"the strategy {strategy} finds rows by their key. Set unique_key."]
     if strategy == "replace_where" and not value_of(config, REPLACED_ROWS):
         problems.append("the strategy replace_where needs to know which rows to replace. Set replace_where to a condition on the table.")
@@ -78,6 +85,7 @@ def problems_of(config: Any, names: Sequence[str], known_macros: Any, columns: S
     return problems
 
 
-def _foreign(config: Any, names: Sequence[str], strategy: str) -> list[str]:
-    wrong = [name for name in names if name.startswith("merge_") and name != "merge_on_using_columns" and given(config, name)]
-    return [f"{', '.join(wrong)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge."] if wrong else []
+def _merge_only_problems(config: Any, strategy: str, names: Sequence[str]) -> list[str]:
+    """Return an error that lists the configs that only merges use."""
+    unused = [name for name in names if name.startswith("merge_") and name != "merge_on_using_columns" and given(config, name)]
+    return [f"{', '.join(unused)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge."] if unused else []

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.relations.names import literal, quote
+from dbt.adapters.rowmerge.relations.names import as_text, literal, quote
 
 _PLACEHOLDER = re.compile(r"\{(name|identifier|schema|database|source)\}")
 _ENDING = re.compile(r"\.(parquet|csv|json|orc|avro)(\.\w+)?/?$", re.IGNORECASE)
@@ -47,7 +47,7 @@ def read_files_of(source: Any) -> Optional[str]:
     known = {name.lower(): name for name in arguments}
     for name, value in options.items():
         arguments[known.get(str(name).lower(), str(name))] = value
-    return f"read_files({literal(path)}, {', '.join(f'{quote(name)} => {_value(value)}' for name, value in arguments.items())})"
+    return f"read_files({literal(path)}, {', '.join(f'{quote(name)} => {literal(as_text(value))}' for name, value in arguments.items())})"
 
 
 def _settings(source: Any) -> Dict[str, Any]:
@@ -67,7 +67,3 @@ def _path(source: Any, location: str) -> str:
     }
     path = _PLACEHOLDER.sub(lambda found: values[found[1]], location)
     return path if _SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
-
-
-def _value(value: Any) -> str:
-    return literal(str(value).lower() if isinstance(value, bool) else value)
