@@ -13,7 +13,7 @@ from dbt_common.exceptions import CompilationError
 from dbt.adapters.rowmerge.configs.model_config import flag, refuse
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
-from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, adds_columns, brings_columns, problems_of, strategy_of
+from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, brings_columns, may_have_new_columns, problems_of, strategy_of
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
 
@@ -49,9 +49,9 @@ class IncrementalModels(metaclass=AdapterMeta):
             CompilationError: lists all errors in the configs; or states why the table's columns or partitions do not fit the model.
         """
         config, columns, changes = context["config"], [], SchemaChanges()
-        if existing is not None and (source is not None or not adds_columns(config)):
+        if existing is not None and (source is not None or not may_have_new_columns(config)):
             columns, changes = self._columns_to_write(config, existing, source)
-        table_columns = [] if adds_columns(config) else [column.name for column in columns]
+        table_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
         refuse(problems_of(config, list(context["model"]["config"]), context, table_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
         return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)

@@ -11,6 +11,7 @@ from dbt.adapters.rowmerge.incremental.change_stream import ChangeStream, change
 from dbt.adapters.rowmerge.incremental.merge_clauses import Clause
 from dbt.adapters.rowmerge.incremental.merge_config import aliases_of, configured_clauses, keys_of, newest_first
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges
+from dbt.adapters.rowmerge.incremental.strategy_config import evolves
 from dbt.adapters.rowmerge.relations.names import quote_column
 
 _BATCH_BOUNDS = (("__dbt_internal_microbatch_event_time_start", ">="), ("__dbt_internal_microbatch_event_time_end", "<"))
@@ -114,25 +115,25 @@ def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, sour
         CompilationError: lists all errors in the configs of a merge.
     """
     columns = [column.name for column in arguments.dest_columns]
-    called = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
-    aliases = aliases_of(called)
+    strategy_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
+    aliases = aliases_of(strategy_config)
     plan = IncrementalPlan(
         **vars(arguments),
         incremental_strategy=strategy,
         strategy=("merge" if arguments.unique_key else "append") if strategy == "default" else strategy,
-        keys=keys_of(called, columns),
+        keys=keys_of(strategy_config, columns),
         source_alias=aliases.source,
         target_alias=aliases.dest,
-        with_schema_evolution=_evolves(config),
+        with_schema_evolution=evolves(config),
         newest_first=newest_first(config, "merge_deduplicate_by", columns),
     )
     if plan.strategy == "cdc":
-        stream = change_stream(called, columns)
+        stream = change_stream(strategy_config, columns)
         return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
     if arguments.temp_relation is None:
         return plan
     if plan.strategy == "merge":
-        return replace(plan, clauses=_merge_clauses(called, columns, source_columns))
+        return replace(plan, clauses=_merge_clauses(strategy_config, columns, source_columns))
     if plan.strategy == "insert_overwrite":
         return _with_partitions(plan, listed(config.get("partition_by")), columns)
     if plan.strategy in ("replace_where", "microbatch"):
@@ -140,27 +141,23 @@ def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, sour
     return plan
 
 
-def _evolves(config: Any) -> bool:
-    adds_columns = config.get("on_schema_change") in ("append_new_columns", "sync_all_columns")
-    return adds_columns or flag(config, "merge_with_schema_evolution")
-
-
 def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
     """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs."""
-    evolves = flag(config, "merge_with_schema_evolution")
+    merge_evolves = flag(config, "merge_with_schema_evolution")
     selects_columns = any(given(config, name) for name in ("merge_update_columns", "merge_exclude_columns"))
-    if not (given(config, "merge_clauses") or given(config, "merge_update_set_expressions") or (evolves and selects_columns)):
+    if not (given(config, "merge_clauses") or given(config, "merge_update_set_expressions") or (merge_evolves and selects_columns)):
         clauses, problems = configured_clauses(config, columns)
     else:
         model_columns = source_columns()
         table_columns = {name.lower() for name in columns}
-        new_columns = [name for name in model_columns if evolves and name.lower() not in table_columns]
+        new_columns = [name for name in model_columns if merge_evolves and name.lower() not in table_columns]
         clauses, problems = configured_clauses(config, [*columns, *new_columns], model_columns)
     refuse(problems)
     return tuple(clauses)
 
 
 def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns: Sequence[str]) -> IncrementalPlan:
+    """Return the plan of `insert_overwrite` with the partitions that it replaces."""
     if has_transforms(partition_by, columns):
         return replace(plan, overwrites_by_transform=True)
     return replace(plan, partitions=tuple(quote_column(name, columns) for name in partition_by))

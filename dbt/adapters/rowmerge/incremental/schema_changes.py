@@ -1,4 +1,4 @@
-"""How the columns of a model differ from those of its table, at any depth."""
+"""The differences between the columns of a model and of its table, at any depth of nesting."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 
 from dbt.adapters.rowmerge.relations.names import quote
 
-# What each type can hold besides itself, narrower first: a table whose column is wider than the model's stays as it is.
-_CHAINS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
+# Each type holds the values of the types before it. A table's column that is wider than the model's does not change.
+_WIDENING_ORDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
 
 MAPPING = "delta.columnMapping.mode"
 WIDENING = "delta.enableTypeWidening"
@@ -47,9 +47,12 @@ class SchemaChanges:
 
 
 def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
-    """Compare without regard to case, as Spark does, and to order. Types that the table's can hold are no difference."""
+    """Return the changes that give a table the columns of a model.
+
+    Like Spark, the comparison ignores case and order. A type of the model that the table's type can hold is no difference.
+    """
     changes = SchemaChanges()
-    for change in _struct(model, table, ()):
+    for change in _struct_changes(model, table, ()):
         changes = replace(
             changes,
             added=changes.added + change.added,
@@ -70,28 +73,28 @@ def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_brin
     return replace(changes, added=added) if on_schema_change == "sync_all_columns" else SchemaChanges(added=added)
 
 
-def needed_properties(changes: SchemaChanges, present: Mapping[str, str], said: Mapping[str, Any]) -> dict[str, str]:
-    """The properties that a Delta table needs before its columns are changed so. `present` are its own, `said` those of the model.
+def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tblproperties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties that a Delta table needs before the changes and does not have.
 
-    Raises CompilationError where the model says that the table is not to have them.
+    `properties` are the table's, and `tblproperties` are in the model's configs. Raises CompilationError if the latter rule one out.
     """
     needed = {}
-    if changes.dropped and present.get(MAPPING, "none") == "none":
+    if changes.dropped and properties.get(MAPPING, "none") == "none":
         needed[MAPPING] = "name"
-    if changes.retyped and present.get(WIDENING, "false").lower() != "true":
+    if changes.retyped and properties.get(WIDENING, "false").lower() != "true":
         needed[WIDENING] = "true"
-    refused = [name for name in needed if str(said.get(name)).lower() in ("none", "false") and said.get(name) is not None]
-    if refused:
+    configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
+    if conflicts := [name for name, value in configured.items() if value in ("none", "false")]:
         raise CompilationError(
             f"The columns of the table differ from the model's: {changes}. To change them in place, the table needs "
-            f"{' and '.join(refused)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
+            f"{' and '.join(conflicts)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
             f"--full-refresh, or set on_schema_change to append_new_columns."
         )
     return needed
 
 
 def sql_type(type_: DataType) -> str:
-    """A type as SQL writes it, names of fields quoted."""
+    """Return a type in SQL, with quoted names of fields."""
     if isinstance(type_, StructType):
         return f"struct<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in type_.fields)}>"
     if isinstance(type_, ArrayType):
@@ -101,41 +104,43 @@ def sql_type(type_: DataType) -> str:
     return type_.simpleString()
 
 
-def _struct(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
-    known = {field.name.lower(): field for field in table.fields}
-    wanted = {field.name.lower() for field in model.fields}
+def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
+    """Yield the changes of the fields of a struct; `path` leads to the struct, and its parts are quoted."""
+    table_fields = {field.name.lower(): field for field in table.fields}
+    model_names = {field.name.lower() for field in model.fields}
     for field in model.fields:
-        old = known.get(field.name.lower())
-        if old is None:
+        table_field = table_fields.get(field.name.lower())
+        if table_field is None:
             yield SchemaChanges(added=((_path(path, quote(field.name)), sql_type(field.dataType)),))
         else:
-            yield from _type(field.dataType, old.dataType, (*path, quote(old.name)))
+            yield from _type_changes(field.dataType, table_field.dataType, (*path, quote(table_field.name)))
     for field in table.fields:
-        if field.name.lower() not in wanted:
+        if field.name.lower() not in model_names:
             yield SchemaChanges(dropped=(_path(path, quote(field.name)),))
 
 
-def _type(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
+def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
+    """Yield the changes of a value of any type at `path`."""
     if isinstance(model, StructType) and isinstance(table, StructType):
-        yield from _struct(model, table, path)
+        yield from _struct_changes(model, table, path)
     elif isinstance(model, ArrayType) and isinstance(table, ArrayType):
-        yield from _type(model.elementType, table.elementType, (*path, "element"))
+        yield from _type_changes(model.elementType, table.elementType, (*path, "element"))
     elif isinstance(model, MapType) and isinstance(table, MapType):
-        yield from _type(model.keyType, table.keyType, (*path, "key"))
-        yield from _type(model.valueType, table.valueType, (*path, "value"))
+        yield from _type_changes(model.keyType, table.keyType, (*path, "key"))
+        yield from _type_changes(model.valueType, table.valueType, (*path, "value"))
     elif not _holds(table, model):
         yield SchemaChanges(retyped=((_path(path), sql_type(model)),))
 
 
 def _holds(table: DataType, model: DataType) -> bool:
-    """Whether every value of the model's type is one of the table's."""
+    """Return whether the table's type can hold every value of the model's type."""
     if isinstance(table, DecimalType) and isinstance(model, DecimalType):
         return table.scale >= model.scale and table.precision - table.scale >= model.precision - model.scale
     names = table.simpleString(), model.simpleString()
     if all(name.split("(")[0] in ("string", "varchar", "char") for name in names):
         return True
     return names[0] == names[1] or any(
-        names[0] in chain and names[1] in chain and chain.index(names[0]) > chain.index(names[1]) for chain in _CHAINS
+        names[0] in chain and names[1] in chain and chain.index(names[0]) > chain.index(names[1]) for chain in _WIDENING_ORDERS
     )
 
 

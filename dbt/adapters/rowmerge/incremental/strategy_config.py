@@ -28,8 +28,14 @@ def strategy_of(config: Any) -> str:
     return str(config.get("incremental_strategy") or "default").replace("delete_insert", "delete+insert")
 
 
-def adds_columns(config: Any) -> bool:
-    """Return whether a run may add columns to the model's table."""
+def evolves(config: Any) -> bool:
+    """Return whether a model's statement may add columns and fields to its table."""
+    adds_columns = config.get("on_schema_change") in ("append_new_columns", "sync_all_columns")
+    return adds_columns or flag(config, "merge_with_schema_evolution")
+
+
+def may_have_new_columns(config: Any) -> bool:
+    """Return whether configs may name columns that the table lacks. For `fail`, the comparison with the table reports them."""
     return config.get("on_schema_change") not in (None, "ignore") or flag(config, "merge_with_schema_evolution")
 
 

@@ -1,4 +1,4 @@
-"""Sources that are files, or tables of another warehouse: where they are stands in the source's `meta` or `config`."""
+"""Sources whose rows are in files or in tables of another warehouse. Their location is in the source's `meta` or `config`."""
 
 from __future__ import annotations
 
@@ -18,40 +18,45 @@ _CSV = {"header": True, "inferSchema": True}
 
 
 def read_files_of(source: Any) -> Optional[str]:
-    """The SQL that reads a source with a `location`, as `read_files(…)`; None for a source that is a table of the warehouse.
+    """Return the call of `read_files(…)` that reads a source with a `location`; None for a table of the warehouse.
 
-    A table's `meta` and `config` go before those of its source. Raises CompilationError, naming the source, for what cannot be meant.
+    The `meta` and `config` of a table take precedence over those of its source. Raises CompilationError, which names the source, for
+    settings that are not valid.
     """
-    said = _settings(source)
-    location = said.get("external_location", said.get("location"))
-    told = f"The source {source.source_name}.{source.name}"
+    settings = _settings(source)
+    location = settings.get("external_location", settings.get("location"))
+    subject = f"The source {source.source_name}.{source.name}"
     if not isinstance(location, str):
-        if location is not None and "format" in said:
-            raise CompilationError(f"{told} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood.")
+        if location is not None and "format" in settings:
+            raise CompilationError(
+                f"{subject} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood."
+            )
         return None
-    if "external_location" not in said and "format" not in said and "/" not in location and not _ENDING.search(location):
-        return None  # something that `meta` says for people
-    options = said.get("options") or {}
+    if "external_location" not in settings and "format" not in settings and "/" not in location and not _ENDING.search(location):
+        return None  # a location for readers of the documentation
+    options = settings.get("options") or {}
     if not isinstance(options, dict):
-        raise CompilationError(f"{told} has options that are no mapping of names to values. Indent its entries below `options`.")
+        raise CompilationError(f"{subject} has options that are no mapping of names to values. Indent its entries below `options`.")
     path = _path(source, location)
     ending = _ENDING.search(path)
-    format_ = str(said.get("format") or (ending[1] if ending else "")).lower()
+    format_ = str(settings.get("format") or (ending[1] if ending else "")).lower()
     if not format_:
-        raise CompilationError(f"{told} has the location {path}, which does not say its format. Add `format`: parquet, csv, json, delta, …")
+        raise CompilationError(
+            f"{subject} has the location {path}, which does not say its format. Add `format`: parquet, csv, json, delta, …"
+        )
     arguments = {"format": format_, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
-    if said.get("schema"):
-        arguments["schema"] = said["schema"]
+    if settings.get("schema"):
+        arguments["schema"] = settings["schema"]
     if format_ == "csv":
-        arguments |= {name: value for name, value in _CSV.items() if not (name == "inferSchema" and said.get("schema"))}
-    known = {name.lower(): name for name in arguments}
+        arguments |= {name: value for name, value in _CSV.items() if not (name == "inferSchema" and settings.get("schema"))}
+    spellings = {name.lower(): name for name in arguments}
     for name, value in options.items():
-        arguments[known.get(str(name).lower(), str(name))] = value
+        arguments[spellings.get(str(name).lower(), str(name))] = value
     return f"read_files({literal(path)}, {', '.join(f'{quote(name)} => {literal(as_text(value))}' for name, value in arguments.items())})"
 
 
 def _settings(source: Any) -> Dict[str, Any]:
-    """What a source says, the nearest last."""
+    """Return the settings of a source; those of the table take precedence."""
     # Not by `get`, which warns of every key that it finds in `meta`.
     own = {name: value for name, value in vars(source.config).get("_extra", {}).items() if name in _KEYS}
     return {**(source.source_meta or {}), **(source.meta or {}), **(source.config.meta or {}), **own}
@@ -65,5 +70,5 @@ def _path(source: Any, location: str) -> str:
         "database": source.database or "",
         "source": source.source_name,
     }
-    path = _PLACEHOLDER.sub(lambda found: values[found[1]], location)
+    path = _PLACEHOLDER.sub(lambda match: values[match[1]], location)
     return path if _SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
