@@ -216,3 +216,35 @@ class TestRowsThatAreErrors:
         for result in results:
             assert result.status == "error" and FAILING[result.node.name][2] in result.message, (result.node.name, result.message)
             assert project.run_sql(f"select id, at from {{schema}}.{result.node.name}", fetch="all") == [(1, 1)]
+
+
+REPLACED_MACROS = """
+{% macro rowmerge__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates=none) %}
+  insert into {{ target }} select {{ unique_key }}, 'merge' from {{ source }}
+{% endmacro %}
+
+{% macro rowmerge__get_delete_insert_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) %}
+  insert into {{ target }} select {{ unique_key }}, 'delete+insert' from {{ source }}
+{% endmacro %}
+"""
+
+
+class TestMacrosOfDbtInAProject:
+    @pytest.fixture(scope="class")
+    def macros(self):
+        return {"replaced.sql": REPLACED_MACROS}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{name}.sql": MODEL.format(format="delta", config=f"incremental_strategy='{strategy}', unique_key='id'")
+            + ROWS.format(first="select 1 as id, 'first' as name", later="select 1 as id, 'later' as name")
+            for name, strategy in (("merged", "merge"), ("deleted", "delete+insert"))
+        }
+
+    def test_a_strategy_calls_the_macro_by_which_a_project_replaces_the_one_of_dbt(self, project):
+        run_dbt(["run"])
+        run_dbt(["run"])
+        for relation, strategy in (("merged", "merge"), ("deleted", "delete+insert")):
+            rows = project.run_sql(f"select id, name from {{schema}}.{relation}", fetch="all")
+            assert sorted(rows) == sorted([(1, "first"), (1, strategy)])
