@@ -1,4 +1,4 @@
-"""The configs of a model: their names, which of them say the same thing, and how a value may be written."""
+"""The configs of a model: their names, which names mean the same, and how to read a value."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, Dict, List, Optional, Union
 
 from dbt.adapters.base import AdapterConfig
+from dbt_common.exceptions import CompilationError
 
 
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
@@ -56,7 +57,7 @@ class RowmergeConfig(AdapterConfig):
     merge_deduplicate_by: Optional[Union[List[str], str]] = None
 
 
-# Names that say the same thing: adapters call it differently.
+# Names that mean the same; each comes from another adapter.
 UPDATE_CONDITION = ("matched_condition", "merge_update_condition", "update_condition")
 INSERT_CONDITION = ("not_matched_condition", "merge_insert_condition", "insert_condition")
 PREDICATES = ("incremental_predicates", "predicates")
@@ -69,7 +70,7 @@ _PREFIXES = ("merge_", "cdc_", "matched_", "not_matched_")
 
 
 class WithArguments:
-    """A model's configs; key and predicates are those that a strategy was called with: a macro of a project may say others."""
+    """Replace key and predicates of a model's configs by those of a call: a macro of a project may call a strategy with others."""
 
     def __init__(self, config: Any, unique_key: Any, predicates: Any) -> None:
         self._config = config
@@ -80,46 +81,52 @@ class WithArguments:
 
 
 def value_of(config: Any, names: Iterable[str]) -> Any:
-    """What a model says under the first of some names that mean the same; None when it says nothing. `config` has dict's `get`."""
+    """Return the value of the first of these names that has one, or None. `config` has dict's `get`."""
     return next((config.get(name) for name in names if given(config, name)), None)
 
 
 def given(config: Any, name: str) -> bool:
-    """Whether a model gives a config a value: an empty text, list or mapping is none, `false` is one."""
+    """Return whether a config has a value. An empty text, list or mapping is no value; `false` is a value."""
     value = config.get(name)
     return value is not None and (isinstance(value, (bool, int, float)) or bool(value))
 
 
 def flag(config: Any, name: str) -> bool:
-    """A config that is true or false; YAML and Jinja make texts of both at times."""
+    """Return a config that is true or false, also where YAML or Jinja turned it into a text."""
     return str(config.get(name)).strip().lower() == "true"
 
 
 def listed(value: Any) -> list[str]:
-    """A config that may be a text or a list of texts: a list in any case."""
+    """Return a config that may be a text or a list of texts as a list."""
     return [value] if isinstance(value, str) and value else [str(each) for each in value or ()]
 
 
 def said_twice(config: Any, *groups: Iterable[str]) -> list[str]:
-    """A problem for each group of names of one meaning of which a model gives several."""
-    said = [[name for name in names if given(config, name)] for names in groups]
-    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in said if len(names) > 1]
+    """Return an error for each group of names with the same meaning if several of them have a value."""
+    configured = [[name for name in names if given(config, name)] for names in groups]
+    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in configured if len(names) > 1]
 
 
 def misspelt(names: Iterable[str]) -> list[str]:
-    """A problem for each config that no adapter has and whose name is nearly one of those that decide about rows."""
+    """Return an error for each unknown config whose name resembles the name of a config of this adapter."""
     problems = []
     for name in names:
-        ours = name.startswith(_PREFIXES)
-        found = get_close_matches(name, _NAMES, n=1, cutoff=0.6 if ours else 0.85)
-        if name not in _NAMES and (ours or found):
-            advice = f"Did you mean {found[0]}?" if found else "What is your own belongs below meta."
+        has_our_prefix = name.startswith(_PREFIXES)
+        matches = get_close_matches(name, _NAMES, n=1, cutoff=0.6 if has_our_prefix else 0.85)
+        if name not in _NAMES and (has_our_prefix or matches):
+            advice = f"Did you mean {matches[0]}?" if matches else "What is your own belongs below meta."
             problems.append(f"there is no config {name}. {advice}")
     return problems
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about a name that is none: the nearest ones, or all there are."""
-    names = list(known)
-    found = get_close_matches(name.lower(), [each.lower() for each in names], n=2, cutoff=0.6)
-    return f"Did you mean {' or '.join(found)}?" if found else f"There are: {', '.join(names)}."
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Return the advice for an unknown name: the choices that resemble it, or all choices."""
+    names = list(choices)
+    matches = get_close_matches(name.lower(), [each.lower() for each in names], n=2, cutoff=0.6)
+    return f"Did you mean {' or '.join(matches)}?" if matches else f"There are: {', '.join(names)}."
+
+
+def refuse(problems: Iterable[str], headline: str = "The model cannot be built:") -> None:
+    """Raise CompilationError that lists the errors below the headline; without errors do nothing."""
+    if lines := [f"- {problem}" for problem in problems]:
+        raise CompilationError("\n".join([headline, *lines]))

@@ -9,7 +9,7 @@ from typing import Optional, Union
 from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.relations.names import quote
 
 Constraint = Union[ColumnLevelConstraint, ModelLevelConstraint]
 Taken = Callable[[Constraint], bool]

@@ -1,4 +1,4 @@
-"""The formats and places of tables: which ones a model's table has, and which of its configs mean nothing there."""
+"""The format and the location of a model's table, and the configs that do not apply to them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.catalogs import CATALOG_INTEGRATION_MODEL_CONFIG_NAME, CatalogIntegration
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.model_config import value_of
-from dbt.adapters.rowmerge.relation import location_of
+from dbt.adapters.rowmerge.configs.model_config import refuse, value_of
+from dbt.adapters.rowmerge.relations.relation import location_of
 
 FORMATS = ("delta", "iceberg")
 CHOICES = " or ".join(f"`{name}`" for name in FORMATS)
@@ -27,7 +27,10 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available
     def table_format(self, config: Any) -> str:
-        """`delta` or `iceberg`: what a model's table is to be. Raises CompilationError for what is none, and for configs of the other."""
+        """Return the format of a model's table, `delta` or `iceberg`.
+
+        Raises CompilationError for another format, and for configs that belong to the other format.
+        """
         catalog = self._catalog_of(config)
         return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
 
@@ -44,19 +47,28 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available.parse_none
     def format_of(self, relation: BaseRelation) -> Optional[str]:
-        """The format of a table, None of a view and of what is gone; dbt's cache does not know it of a table that this run has made."""
+        """Return the format of a table; None for a view, and if no such relation exists.
+
+        dbt's cache does not have the format of a table that this run has created.
+        """
         with self.connections.exception_handler(f"look at {relation}"):
-            found = self.session.relation(relation.schema, relation.identifier)
-        return None if found is None else found.format
+            stored = self.session.relation(relation.schema, relation.identifier)
+        return None if stored is None else stored.format
 
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
-        """Whether `dbt clone` can make a table of this one's files. Not in catalogs of Iceberg tables, which give ids of their own."""
+        """Return whether `dbt clone` can create a table that references this one's files.
+
+        A catalog of Iceberg tables cannot: it assigns table ids of its own.
+        """
         return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
 
     @available.parse_none
     def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Raise CompilationError when a table that is to change its format would be made where its files stay: a drop leaves them there."""
+        """Raise CompilationError if a table would change its format in the folder of its own files.
+
+        A drop leaves the files of a table with a `location_root` in place.
+        """
         if not location_root:
             return
         with self.connections.exception_handler(f"describe {relation}"):
@@ -69,24 +81,23 @@ class TableFormats(metaclass=AdapterMeta):
 
 
 def table_format(config: Any, default: str) -> str:
-    """The format that a model's table has: its `file_format`, or else the profile's; an empty one is none. `config` has dict's `get`.
+    """Return the format of a model's table: its `file_format`, or `default` if the config is missing or empty.
 
-    Raises CompilationError that lists everything wrong with the configs that depend on it.
+    `config` has dict's `get`. Raises CompilationError that lists all errors in the configs that depend on the format.
     """
-    asked = value_of(config, ("file_format",))
-    chosen = default if asked is None else str(asked).lower()
-    problems = [f"file_format is {asked!r}. Set it to {CHOICES}."] if chosen not in FORMATS else _foreign_properties(config, chosen)
+    file_format = value_of(config, ("file_format",))
+    format_ = default if file_format is None else str(file_format).lower()
+    problems = [f"file_format is {file_format!r}. Set it to {CHOICES}."] if format_ not in FORMATS else _foreign_properties(config, format_)
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
-    if problems:
-        raise CompilationError("The table cannot be built:\n" + "\n".join(f"- {problem}" for problem in problems))
-    return chosen
+    refuse(problems, "The table cannot be built:")
+    return format_
 
 
-def _foreign_properties(config: Any, chosen: str) -> List[str]:
+def _foreign_properties(config: Any, format_: str) -> List[str]:
     names = sorted(str(name) for name in config.get("tblproperties") or {} if str(name).startswith("delta."))
-    if chosen == "delta" or not names:
+    if format_ == "delta" or not names:
         return []
     return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."]

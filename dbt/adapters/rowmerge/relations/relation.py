@@ -1,4 +1,4 @@
-"""Names of tables and views, as dbt passes them around and writes them into SQL."""
+"""Relations: the names of tables and views in dbt and in SQL."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dbt.adapters.base.relation import BaseRelation, Policy
 from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
 from dbt.adapters.spark import SparkRelation
 
-from dbt.adapters.rowmerge.external_sources import read_files_of
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.relations.external_sources import read_files_of
+from dbt.adapters.rowmerge.relations.names import quote
 
 
 def location_of(path: str) -> str:
-    """A folder as the engine tells locations: with its scheme, no slash at the end."""
+    """Return a folder in the engine's form of locations: with a scheme, without a slash at the end."""
     return (path if "://" in path else f"file://{os.path.abspath(os.path.expanduser(path))}").rstrip("/")
 
 
@@ -36,10 +36,9 @@ class RowmergeIncludePolicy(Policy):
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass(frozen=True, eq=False, repr=False)
 class RowmergeRelation(SparkRelation):
-    """A table or a view, or what stands where one could: `query` is then the SQL of a query, and renders as a subquery; `files` is the
-    `read_files(…)` of a source whose rows are in files.
+    """Name a table or a view, or hold SQL that replaces one. Names match without regard to case, as in Spark.
 
-    Names are matched without regard to case, as Spark does.
+    `query` is the SQL of a query, which renders as a subquery. `files` is the `read_files(…)` of a source whose rows are in files.
     """
 
     quote_policy: Policy = field(default_factory=lambda: RowmergeQuotePolicy())
@@ -50,18 +49,18 @@ class RowmergeRelation(SparkRelation):
     require_alias: bool = False
 
     def __post_init__(self) -> None:
-        """dbt-spark refuses a database here; ours is the catalog's name, and never rendered."""
+        """Do nothing: dbt-spark rejects a database here, but ours is the name of the catalog, which is not rendered."""
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
-        """A source with a location is what reads it; everything else is a name."""
+        """Return the relation of a node. The relation of a source with a location reads its files."""
         if relation_config.resource_type == "source" and (files := read_files_of(relation_config)) is not None:
             kwargs = {"files": files, **kwargs}
         return super().create_from(quoting, relation_config, **kwargs)
 
     @property
     def is_read_by_query(self) -> bool:
-        """Whether there is nothing in the warehouse by this name: its columns are those of a query."""
+        """Whether the relation is not in the warehouse, so that its columns come from a query."""
         return self.query is not None or self.files is not None
 
     def render(self) -> str:

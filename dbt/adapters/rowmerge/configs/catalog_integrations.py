@@ -8,7 +8,7 @@ from typing import Any, Optional
 from dbt.adapters.catalogs import CatalogIntegration, InvalidCatalogIntegrationConfigError
 from dbt.adapters.contracts.relation import RelationConfig
 
-from dbt.adapters.rowmerge.table_format import CHOICES, FORMATS
+from dbt.adapters.rowmerge.configs.table_format import CHOICES, FORMATS
 
 _PROPERTIES = ("location_root",)
 

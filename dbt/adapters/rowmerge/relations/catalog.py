@@ -1,4 +1,4 @@
-"""What `dbt docs generate` shows of tables and views, from the engine's descriptions."""
+"""The rows of `dbt docs generate` for tables and views, from the engine's descriptions."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _COLUMNS = {
 
 
 def catalog_rows(descriptions: Iterable[Any], database: str | None = None) -> agate.Table:
-    """The table that dbt builds catalog.json from: one row a column, from the engine's RelationDescriptions."""
+    """Return the table from which dbt builds catalog.json. Each row describes a column of one of the engine's RelationDescriptions."""
     rows = [{"table_database": database, **row} for description in descriptions for row in _rows(description)]
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
 
 
 def catalog_table(description: Any, database: str | None = None) -> CatalogTable:
-    """One relation as dbt's own CatalogTable."""
+    """Return a RelationDescription of the engine as dbt's CatalogTable."""
     relation = description.relation
     return CatalogTable(
         metadata=TableMetadata(
@@ -84,9 +84,9 @@ def _rows(description: Any) -> list[dict[str, Any]]:
 
 
 def _stats(description: Any) -> dict[str, str | float]:
-    """The facts that the relation has; a view has none."""
+    """Return the statistics of a relation by their keys; a view has none."""
     modified = description.modified and datetime.fromtimestamp(description.modified / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-    facts = {
+    statistics = {
         "format": description.relation.format,
         "location": description.location,
         "partition_columns": ", ".join(field.told for field in description.partitioning),
@@ -97,4 +97,4 @@ def _stats(description: Any) -> dict[str, str | float]:
         "num_deleted_rows": description.deleted,
         "last_modified": modified,
     }
-    return {key: value for key, value in facts.items() if value not in (None, "")}
+    return {key: value for key, value in statistics.items() if value not in (None, "")}

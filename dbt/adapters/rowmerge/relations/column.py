@@ -1,4 +1,4 @@
-"""A column, with the questions that dbt and packages ask about its type."""
+"""A column, and the properties of its type that dbt and packages use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 
-from dbt.adapters.rowmerge.names import quote
+from dbt.adapters.rowmerge.relations.names import quote
 
 _INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
 _FLOATS = ("float", "real", "double")
@@ -27,16 +27,16 @@ _ALIASES = {
     "timestamp with time zone": "timestamp",
     "timestamp without time zone": "timestamp_ntz",
 }
-"""Types that Spark SQL does not know by these names, as contracts and seeds of other warehouses have them."""
+"""Names of types that other warehouses use in contracts and seeds, with the names of Spark SQL."""
 
 
 @dataclass
 class RowmergeColumn(SparkColumn):
-    """`dtype` is the type as Spark SQL writes it: `decimal(10,2)`, `array<string>`."""
+    """Describe a column. `dtype` is its type in Spark SQL: `decimal(10,2)`, `array<string>`."""
 
     @classmethod
     def translate_type(cls, dtype: str) -> str:
-        """The type as Spark SQL names it; whatever is no other warehouse's name stays."""
+        """Return the name of a type in Spark SQL. Names that other warehouses do not use stay as they are."""
         return _ALIASES.get(dtype.strip().lower(), dtype)
 
     @property
@@ -56,12 +56,12 @@ class RowmergeColumn(SparkColumn):
         return self._base_type() in ("decimal", "dec", "numeric")
 
     def string_size(self) -> int:
-        """The length of a varchar or char; 256, as dbt has it, for a string without one."""
+        """Return the length of a varchar or char, or dbt's default of 256 for a string without a length."""
         _, bracket, size = self.dtype.partition("(")
         return int(size.rstrip(")")) if bracket and self.is_string() else super().string_size()
 
     def can_expand_to(self, other_column: Column) -> bool:
-        """Strings with and without a length hold one another as far as schema changes go."""
+        """Return whether both columns are strings: for schema changes, a string's length makes no difference."""
         return self.is_string() and other_column.is_string()
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Turns a seed's rows, as dbt read them from the CSV file, into an Arrow table."""
+"""Convert a seed's rows, as dbt reads them from the CSV file, to an Arrow table."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str)
 
 
 def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
-    """The seed as Arrow, every column of one of the types that a CSV file can be guessed to hold.
+    """Return a seed as an Arrow table. `types` are the types that dbt infers from CSV files, one for each column.
 
-    `zone` is the zone of timestamps that name none. Raises DbtRuntimeError for a value that its column cannot hold.
+    `zone` applies to timestamps without a zone. Raises DbtRuntimeError for a value that its column cannot hold.
     """
     names, columns = [str(name) for name in rows.column_names], []
     for index, (name, type_) in enumerate(zip(names, types, strict=True)):
@@ -53,11 +53,11 @@ def _converter(type_: str, zone: tzinfo) -> Callable[[Any], Any]:
         case "double":
             return float
         case "timestamp":
-            return lambda value: _moment(value, zone)
+            return lambda value: _in_utc(value, zone)
         case "string":
             return str
     return lambda value: value
 
 
-def _moment(value: datetime, zone: tzinfo) -> datetime:
+def _in_utc(value: datetime, zone: tzinfo) -> datetime:
     return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)

@@ -1,4 +1,4 @@
-"""Frames of other libraries as Spark DataFrames, by way of Arrow."""
+"""Convert the frames of other libraries to Spark DataFrames by way of Arrow."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pyarrow as pa
 
 
 def spark_frame(returned: Any, spark: Any) -> Any:
-    """A Spark DataFrame (classic or Connect), pandas-on-Spark or pandas DataFrame, Polars DataFrame or LazyFrame, Arrow table, batch or
-    reader, or anything else with an Arrow stream (DuckDB's relations, …) as a Spark DataFrame; None for what is none of them."""
+    """Return the value of a Python model as a Spark DataFrame; None if the value is not a frame.
+
+    Frames are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, Polars DataFrames and LazyFrames, Arrow tables,
+    batches and readers, and objects with an Arrow stream, such as DuckDB's relations.
+    """
     if hasattr(returned, "createOrReplaceTempView") and hasattr(returned, "schema"):
         return returned
     if hasattr(returned, "to_spark"):
@@ -27,19 +30,19 @@ def spark_frame(returned: Any, spark: Any) -> Any:
         returned = pa.RecordBatchReader.from_stream(returned).read_all()
     if not isinstance(returned, pa.Table):
         return None
-    return spark.createDataFrame(returned.cast(pa.schema([field.with_type(_plain(field.type)) for field in returned.schema])))
+    return spark.createDataFrame(returned.cast(pa.schema([field.with_type(_spark_type(field.type)) for field in returned.schema])))
 
 
-def _plain(type_: pa.DataType) -> pa.DataType:
-    """The type that Spark knows for one that it does not: dictionaries by their values, views as strings, unsigned integers wider."""
+def _spark_type(type_: pa.DataType) -> pa.DataType:
+    """Return a type that Spark supports: of a dictionary the type of its values, strings for views, and wider signed integers."""
     if pa.types.is_dictionary(type_):
-        return _plain(type_.value_type)
+        return _spark_type(type_.value_type)
     if pa.types.is_struct(type_):
-        return pa.struct([field.with_type(_plain(field.type)) for field in type_])
+        return pa.struct([field.with_type(_spark_type(field.type)) for field in type_])
     if pa.types.is_map(type_):
-        return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
+        return pa.map_(_spark_type(type_.key_type), _spark_type(type_.item_type))
     if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_) or pa.types.is_list_view(type_):
-        return pa.list_(type_.value_field.with_type(_plain(type_.value_type)))
+        return pa.list_(type_.value_field.with_type(_spark_type(type_.value_type)))
     if pa.types.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
     if pa.types.is_date64(type_):

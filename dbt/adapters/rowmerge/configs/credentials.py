@@ -12,7 +12,8 @@ from urllib.parse import quote
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.rowmerge.table_format import CHOICES, FORMATS
+from dbt.adapters.rowmerge.configs.table_format import CHOICES, FORMATS
+from dbt.adapters.rowmerge.relations.names import as_text
 
 CATALOGS = ("rowmerge", "spark_catalog")
 """What the engine lets stand before `schema.table` besides the name of a configured catalog."""
@@ -174,11 +175,6 @@ def _check_method(data: Any) -> None:
 def _is_harmless(name: str, text: str) -> bool:
     """Whether a setting of a catalog may be shown: others may be secrets, and an address may hold one."""
     return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
-
-
-def as_text(value: Any) -> str:
-    """A value out of YAML as Spark, table properties and object stores take it: `true`, `8`."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _unknown_key(key: str, known: list[str]) -> str:

@@ -6,21 +6,29 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-# What may be a name, and is no expression and no quoted name.
+# Matches names without quotes; expressions and quoted names do not match.
 PLAIN = re.compile(r"[^`().+*/|]+")
 
 
 def quote(name: str) -> str:
-    """A SQL identifier that means exactly this name."""
+    """Return the SQL identifier of a name."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quote_column(name: str, columns: Collection[str]) -> str:
-    """A column's name quoted, and what is none as it is written: quoted already, or a field of a struct. No columns: they are not known."""
+    """Quote a column's name. Return other text unchanged: it is quoted already, or names a field of a struct.
+
+    If `columns` is empty, each text that may be a name is taken for a column.
+    """
     is_column = name.lower() in {column.lower() for column in columns} if columns else PLAIN.fullmatch(name)
     return quote(name) if is_column else name
 
 
 def literal(text: Any) -> str:
-    """A SQL string that means exactly this text."""
+    """Return the SQL string literal of a text."""
     return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def as_text(value: Any) -> str:
+    """Return a value from YAML as Spark, table properties and object stores expect it: `true`, `8`."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
