@@ -15,7 +15,7 @@ from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowChanges, Timings
-from rowmerge.execution.row_change import Planned
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import (
     SOURCE,

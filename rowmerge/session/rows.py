@@ -11,8 +11,9 @@ from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Mer
 from rowmerge.errors import TableError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
-from rowmerge.execution.row_change import Planned, change_rows
+from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.sides import apart_from, side_of
