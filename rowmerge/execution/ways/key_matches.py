@@ -16,13 +16,22 @@ from rowmerge.spark.source import Source
 from rowmerge.spark.written import Written
 
 INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
-UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does or matches are not one-to-one"
+UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
+
+
+def why_keys_do_not_find_rows(request: Request) -> Reason | None:
+    """Return why target rows must be found by a scan, or None if a lookup of the source's keys finds all that the statement needs."""
+    if request.change_rows_location is not None:
+        return Reason("the change data feed needs all columns of changed rows")
+    if request.plan.of(Match.NOT_MATCHED_BY_SOURCE):
+        return Reason("a clause changes target rows without a match")
+    return None if request.key_pairs else Reason("the ON condition compares no column with the source")
 
 
 def why_rows_are_needed(request: Request) -> Reason | None:
     """Return why the statement needs more of the matching target rows than their positions, or None if positions suffice."""
-    if request.change_rows_location is not None:
-        return Reason("the change data feed needs all columns of changed rows")
+    if (reason := why_keys_do_not_find_rows(request)) is not None:
+        return reason
     if request.lineage is not None:
         return Reason("updated rows keep their row ids")
     if request.plan.on is None or not request.plan.on.keys_alone:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmerge.commands.rows import Match
+from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import TargetRows, write_join
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
@@ -13,14 +13,10 @@ from rowmerge.spark.source import LOOKED_UP_KEYS
 
 
 def applies(request: Request) -> Reason | None:
-    if request.change_rows_location is not None:
-        return Reason("the change data feed needs all columns of changed rows")
-    if request.plan.of(Match.NOT_MATCHED_BY_SOURCE):
-        return Reason("a clause changes target rows without a match")
+    if (reason := why_keys_do_not_find_rows(request)) is not None:
+        return reason
     if request.plan.source_rows is SourceRows.ALL:
         return Reason("the statement inserts every source row")
-    if not request.key_pairs:
-        return Reason("the ON condition compares no column with the source")
     if request.needed_columns is None:
         return Reason("a subquery or an ambiguous name hides which columns the statement needs")
     return None
@@ -55,6 +51,6 @@ WAY = Way(
     "lookup",
     applies,
     run,
-    unless=f"at most {FEW_KEYS} source rows need columns beside the keys, more than {FOUND_ROWS:,} target rows have a key, "
-    "or Arrow cannot compare the keys as Spark does",
+    unless=f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {FOUND_ROWS:,} target rows have a "
+    "key, or Arrow cannot compare the keys as Spark does",
 )

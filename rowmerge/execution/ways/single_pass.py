@@ -20,7 +20,7 @@ def applies(request: Request) -> Reason | None:
     if source.is_kept or source.was_streamed:
         return Reason("an earlier attempt evaluated the source")
     if is_made_of_few_bytes(source.frame):
-        return Reason(f"the files that the source reads have at most {FEW_BYTES // 1024 // 1024} MiB")
+        return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
     if source.is_broadcastable(live_rows(request.files.candidates)):
         return Reason("a source of as many rows as the target can be broadcast")
     return None

@@ -38,7 +38,7 @@ def applies(request: Request) -> Reason | None:
         return Reason("Spark does not run in local mode")
     if is_made_of_few_bytes(source.frame):
         # The driver writes few rows itself, without Python on an executor.
-        return Reason(f"the files that the source reads have at most {FEW_BYTES // 1024 // 1024} MiB")
+        return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
     return None
 
 
