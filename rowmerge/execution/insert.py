@@ -14,7 +14,7 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import (
@@ -197,7 +197,7 @@ def _insert(
                 raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
             rows = rows_for(snapshot)
             if not wanted(snapshot, rows):
-                return Attempt(snapshot, None, RowChanges())
+                return Attempt(snapshot, None, RowCounts())
             plan = rows.plan(snapshot)
             table_after = snapshot if plan.new_schema is None else snapshot.evolved(plan.new_schema)
         with timings.measure("spark"):
@@ -206,11 +206,11 @@ def _insert(
         if rows.reads_table:
             reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything)
         files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
-        changes = _changes(written.files, written.inserted, removed)
+        counts = _counts(written.files, written.inserted, removed)
         definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
-        metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
+        metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": counts.bytes_added}
         change = Change("WRITE", {"mode": mode, "partitionBy": partition_by(snapshot.partitioning)}, metrics, files, reads, definition)
-        return Attempt(snapshot, change, changes, files.added)
+        return Attempt(snapshot, change, counts, files.added)
 
     return commit_with_retry(table, attempt, timings, options)
 
@@ -223,11 +223,11 @@ def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[pa.Table | None
     return leaving, Reads(frozenset(leaving["path"].to_pylist()), mask)
 
 
-def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None) -> RowChanges:
+def _counts(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None) -> RowCounts:
     deleted = 0
     if removed is not None:
         deleted = live_rows(removed)
-    return RowChanges(
+    return RowCounts(
         inserted=inserted,
         deleted=deleted,
         files_added=len(files),

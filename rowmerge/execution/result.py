@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class RowChanges:
+class RowCounts:
     """Rows and files of one command. `files_marked` got a deletion vector; `bytes_added` are the new data files'."""
 
     inserted: int = 0
@@ -51,7 +51,7 @@ class ChangeResult:
     """
 
     version: int
-    changes: RowChanges
+    counts: RowCounts
     timings: Timings
     attempts: int = 1
     rebases: int = 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowmerge.errors import RowsMustStay
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.file_changes import file_changes
-from rowmerge.execution.metrics import row_changes, row_metrics
+from rowmerge.execution.metrics import row_counts, row_metrics
 from rowmerge.execution.result import ChangeResult, Timings
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.request import Planned, Request
@@ -47,7 +47,7 @@ def _attempt(request: Request, result: WayResult, timings: Timings) -> Attempt:
     plan, source = request.plan, result.source
     with discard_on_error(result.written), timings.measure("spark"):
         files, copied = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
-    counts = row_changes(result.written, files, result.files.whole)
+    counts = row_counts(result.written, files, result.files.whole)
     source_rows = 0 if source is None else source.rows
     change = Change(
         plan.operation,

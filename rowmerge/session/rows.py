@@ -45,7 +45,7 @@ class RowStatements:
         """The counts and what was done. Raises what planning, Spark and the commit raise; then nothing was written."""
         operation = type(command).__name__.upper()
         result = self._run(command, options)
-        return StatementResult.of(answers.row_counts(self.spark, operation, result.changes), operation, result)
+        return StatementResult.of(answers.row_counts(self.spark, operation, result.counts), operation, result)
 
     def table(self, command: RowCommand) -> Table:
         """The table that a command changes. Raises TableNotFound, TableError for a view."""

@@ -9,7 +9,7 @@ import pytest
 
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import Change, Reads, TableDefinition
@@ -38,7 +38,7 @@ def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Cal
             turns[0] += 1
             committed(lake.commit("UPDATE", deleted={path: known | Positions([row])}, reads=Reads()))
         change = Change("DELETE", files=FileChanges(deleted={path: known | Positions([row])}), reads=Reads(frozenset({path})))
-        return Attempt(snapshot, change, RowChanges(deleted=1))
+        return Attempt(snapshot, change, RowCounts(deleted=1))
 
     return commit_with_retry(lake.table, attempt, Timings(), options)
 
@@ -84,7 +84,7 @@ def test_a_changed_definition_is_planned_for_again(tmp_path: Path) -> None:
         snapshot = lake.table.snapshot()
         if others:
             committed(lake.table.commit(snapshot, others.pop()))
-        return Attempt(snapshot, Change("WRITE", files=FileChanges((lake.file([50]),))), RowChanges(inserted=1))
+        return Attempt(snapshot, Change("WRITE", files=FileChanges((lake.file([50]),))), RowCounts(inserted=1))
 
     result = commit_with_retry(lake.table, attempt, Timings())
     assert (result.attempts, result.version) == (2, 2)
