@@ -21,13 +21,13 @@ from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 
-try:
+try:  # The names in release 0.1.0 come first: an editable installation adds modules of the present code to the package of a checkout.
+    from rowmerge.changes.commit import Attempt, commit_with_retry
+    from rowmerge.changes.result import RowChanges as RowCounts
+    from rowmerge.changes.result import Timings
+except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
     from rowmerge.execution.result import RowCounts, Timings
-except ModuleNotFoundError:  # the names in release 0.1.0
-    from rowmerge.changes.commit import Attempt, commit_with_retry  # type: ignore[import-not-found, no-redef]
-    from rowmerge.changes.result import RowChanges as RowCounts  # type: ignore[import-not-found, no-redef]
-    from rowmerge.changes.result import Timings  # type: ignore[no-redef]
 
 COMMIT = "7d3484c"
 """The commit of release 0.1.0."""
