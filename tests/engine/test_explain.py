@@ -252,8 +252,9 @@ def test_explain_prints_the_way_of_a_large_source(
 
 
 def test_keys_that_stand_twice_make_the_next_way_run(
-    session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch
+    session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG", logger=selection.__name__)
     monkeypatch.setattr(write_first, "is_made_of_few_bytes", lambda _: False)
     session.sql("insert into w values (4, 4)")
     assert [line.split(",")[0] for line in _ways(explain(session, UPSERT)) if "not " not in line[:8]] == [
@@ -264,3 +265,5 @@ def test_keys_that_stand_twice_make_the_next_way_run(
     ]
     changes = session.execute(UPSERT).changes
     assert (changes.inserted, changes.updated, ways_run) == (10, 51, ["write_first", "by_keys", "lookup"])
+    inexact = "Arrow cannot tell all matches by the keys, or they are not one-to-one"
+    assert caplog.messages == [f"MERGE of default.w does not run as {way}: {inexact}." for way in ("write_first", "by_keys")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,11 +17,10 @@ from rowmerge.execution.ways.key_matches import (
     why_rows_are_needed,
 )
 from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.row_writing import deciding_rows
+from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
 from rowmerge.execution.ways.way import NotApplicable, Way, WayResult
 from rowmerge.plan.needed_columns import values_of_all
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.added_files import files_minded
 from rowmerge.spark.joins import unmatched_rows
 from rowmerge.spark.key_lookup import KeyMatches
 from rowmerge.spark.outcomes import met_or_new_rows, rows_either_way
@@ -50,8 +48,7 @@ def run(request: Request) -> WayResult | NotApplicable:
         written = _change_matches(request, matches, source)
     else:
         written = _delete_or_keep_matches(request, matches, source)
-    matching = partial(files_minded, request.spark, request.snapshot, request.plan, source)
-    return WayResult(written, files, source, deciding_rows(request, written, files), matching)
+    return WayResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
 
 
 def _preparation(request: Request) -> Prepare | None:

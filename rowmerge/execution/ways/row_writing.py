@@ -27,6 +27,7 @@ from rowmerge.spark.source_writing import few_files_of, write_source_rows
 from rowmerge.spark.write import write_outcomes
 from rowmerge.spark.written import Written, discard, discard_on_error
 from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import FileMask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,27 +60,30 @@ def write_join(request: Request, files: TargetFiles, source: Source, target: Tar
 
     Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and what Spark raises. Nothing is left behind when it raises.
     """
-    plan, join = request.plan, target.join
+    plan, has_files = request.plan, files.to_read.num_rows > 0
     # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
-    check_visibility(plan, target.frame, source)
-    rows = joined_rows(plan, join, target.frame, source)
-    has_change_rows = request.change_rows_location is not None
-    outcomes = merge_outcomes(plan, join, rows, before=has_change_rows, lineage=request.lineage is not None)
-    written, has_files = Written(), files.to_read.num_rows > 0
+    outcomes = _join_outcomes(request, source, target)
+    written = Written()
     if has_files and (source.rows or plan.of(Match.NOT_MATCHED_BY_SOURCE)):
         written = write_changed_rows(request, outcomes, files.to_read, source, target)
     with discard_on_error(written):
-        if plan.source_rows is SourceRows.ALL or join.leaves_unmatched or not has_files:
+        if plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not has_files:
             add_new_rows(request, written, source)
         source = source.counted()
         if written.repeated and not plan.duplicates_allowed:
             raise MultipleSourceRowsMatch(plan.table, _repeated_keys(request, files, source), written.repeated)
-    # A source that was not kept cannot be asked again which rows of concurrent commits it matches.
-    matching = everything if source.counting is not None else partial(files_minded, request.spark, request.snapshot, plan, source)
     # A matched row that stays keeps its source row from being inserted. Without ordinals, the join does not report such rows.
     may_stay = has_files and plan.source_rows is SourceRows.UNMATCHED and all(clause.condition for clause in plan.of(Match.MATCHED))
-    rows_read = None if may_stay and not join.ordinals else deciding_rows(request, written, files)
-    return WayResult(written, files, source, rows_read, matching)
+    rows_read = None if may_stay and not target.join.ordinals else deciding_rows(request, written, files)
+    return WayResult(written, files, source, rows_read, matching_files(request, source))
+
+
+def _join_outcomes(request: Request, source: Source, target: TargetRows) -> DataFrame:
+    plan = request.plan
+    check_visibility(plan, target.frame, source)
+    rows = joined_rows(plan, target.join, target.frame, source)
+    has_change_rows, has_lineage = request.change_rows_location is not None, request.lineage is not None
+    return merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
 
 
 def write_changed_rows(
@@ -120,10 +124,8 @@ def add_new_rows(request: Request, written: Written, source: Source) -> None:
     if request.plan.source_rows is SourceRows.NONE:
         return
     matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.sources
-    with discard_on_error(written):
-        rows = unmatched_rows(request.plan, source, matched)
-        if len(matched) == source.rows:
-            return
+    rows = unmatched_rows(request.plan, source, matched)
+    if len(matched) < source.rows:
         changes_to = request.change_rows_location if written.touched else None
         written.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, changes_to=changes_to))
 
@@ -137,6 +139,13 @@ def deciding_rows(request: Request, written: Written, files: TargetFiles) -> dic
         return {}
     spelled_paths = {path: spark_path(path) for path in files.to_read["path"].to_pylist()}
     return {path: written.reads[spelled] for path, spelled in spelled_paths.items() if spelled in written.reads}
+
+
+def matching_files(request: Request, source: Source | None) -> FileMask:
+    """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
+    if source is not None and source.counting is not None:
+        return everything  # a source that was not kept cannot be asked again which rows it matches
+    return partial(files_minded, request.spark, request.snapshot, request.plan, source)
 
 
 def _repeated_keys(request: Request, files: TargetFiles, source: Source) -> list[str]:

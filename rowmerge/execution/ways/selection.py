@@ -5,9 +5,13 @@ To add a way, write its module and put its `WAY` into `WAYS`.
 
 from __future__ import annotations
 
+import logging
+
 from rowmerge.execution.ways import by_keys, join, lookup, single_pass, target_only, write_first
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.way import Way, WayResult
+
+logger = logging.getLogger(__name__)
 
 WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_pass.WAY, lookup.WAY, join.WAY)
 """The last one applies to every statement."""
@@ -22,6 +26,7 @@ def execute(request: Request) -> WayResult:
             result = way.run(request)
         if isinstance(result, WayResult):
             return result
+        logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
         result.written.discard()
     raise AssertionError(f"{WAYS[-1].name} applies to every statement")
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.row_writing import add_new_rows, write_changed_rows
+from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
 from rowmerge.execution.ways.way import Reason, Way, WayResult
-from rowmerge.spark.added_files import files_minded
 from rowmerge.spark.outcomes import boolean, outcome_rows
 from rowmerge.spark.scan import read_snapshot
-from rowmerge.spark.written import Written
+from rowmerge.spark.written import Written, discard_on_error
 
 
 def applies(request: Request) -> Reason | None:
@@ -24,9 +22,9 @@ def run(request: Request) -> WayResult:
     source = None if request.planned.source is None else request.source.rows(())
     written = _write_selected_rows(request)
     if source is not None:
-        add_new_rows(request, written, source)
-    matching = partial(files_minded, request.spark, request.snapshot, request.plan, source)
-    return WayResult(written, request.files, source, {}, matching)
+        with discard_on_error(written):
+            add_new_rows(request, written, source)
+    return WayResult(written, request.files, source, {}, matching_files(request, source))
 
 
 def _write_selected_rows(request: Request) -> Written:

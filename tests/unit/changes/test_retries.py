@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +105,11 @@ def test_waits_double_up_to_the_longest_and_are_never_the_same() -> None:
 def test_a_property_that_is_no_number_is_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigurationError, match=r"rowmerge\.commit\.retry\.num-retries is .*whole number"):
         lake_of(tmp_path, num_retries=value)
+
+
+def test_the_time_of_a_nested_stage_counts_once() -> None:
+    timings, begun = Timings(), time.perf_counter()
+    with timings.measure("spark"), timings.measure("plan"):
+        time.sleep(0.05)
+    assert timings.seconds["plan"] >= 0.05
+    assert sum(timings.seconds.values()) <= time.perf_counter() - begun
