@@ -10,9 +10,9 @@ from rowmerge.spark.written import Written
 from rowmerge.table.files import FileChanges, live_rows
 
 
-def row_counts(written: Written, files: FileChanges, whole: pa.Table) -> RowCounts:
-    """What a command did to rows and files. `whole`: files, as rows of `Snapshot.files()`, that left with all their rows, unread."""
-    dropped = live_rows(whole)
+def row_counts(written: Written, files: FileChanges, whole: pa.Table | None = None) -> RowCounts:
+    """Return what a statement did to rows and files. `whole`: the files (rows of `Snapshot.files()`) that it removed unread."""
+    dropped = 0 if whole is None else live_rows(whole)
     return RowCounts(
         inserted=written.inserted,
         updated=written.updated,
@@ -24,8 +24,14 @@ def row_counts(written: Written, files: FileChanges, whole: pa.Table) -> RowCoun
     )
 
 
+def insert_metrics(written: Written) -> dict[str, int]:
+    """Return the metrics of a statement that only adds rows, under Delta's names (DeltaOperations.scala)."""
+    size = sum(file.size for file in written.files)
+    return {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": size}
+
+
 def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:
-    """Delta's names for them (DeltaOperations.scala). `copied`: rows that were written again as they were."""
+    """Return the metrics of a row-level statement, under Delta's names. `copied`: unchanged rows of rewritten files."""
     spark_ms = int(1000 * timings.seconds.get("spark", 0.0))
     if plan.operation == "MERGE":
         return {

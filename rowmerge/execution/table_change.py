@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
 from rowmerge.execution.insert import NewRows, partition_mask
+from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
@@ -56,7 +57,7 @@ def _create(
     change = Change(
         "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
         parameters=_parameters(definition),
-        metrics=_metrics(written, rows),
+        metrics={} if rows is None else insert_metrics(written),
         files=FileChanges(tuple(written.files)),
         transaction=options.transaction,
     )
@@ -69,7 +70,7 @@ def _create(
         raise
     match outcome:
         case Committed(version):
-            return ChangeResult(version, _counts(written), timings)
+            return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
             discard(written.files)
             if not table.exists():
@@ -160,31 +161,15 @@ def _replace(
         change = Change(
             "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
             parameters=_parameters(definition),
-            metrics=_metrics(written, rows),
+            metrics={} if rows is None else insert_metrics(written),
             files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
             reads=Reads(frozenset(listing["path"].to_pylist()), everything) if stale else Reads(),
             definition=replace(definition, schema=shape.schema),
             replace=True,
         )
-        return Attempt(snapshot, change, _counts(written, listing.num_rows), tuple(written.files))
+        return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
 
     return commit_with_retry(table, attempt, timings, replace(options, retries=0) if stale else options)
-
-
-def _counts(written: Written, removed: int = 0) -> RowCounts:
-    return RowCounts(
-        inserted=written.inserted,
-        files_added=len(written.files),
-        files_removed=removed,
-        bytes_added=sum(file.size for file in written.files),
-    )
-
-
-def _metrics(written: Written, rows: NewRows | None) -> dict[str, int]:
-    if rows is None:
-        return {}
-    counts = _counts(written)
-    return {"numFiles": counts.files_added, "numOutputRows": counts.inserted, "numOutputBytes": counts.bytes_added}
 
 
 def _parameters(definition: TableDefinition) -> dict[str, object]:
