@@ -10,7 +10,8 @@ from rowmerge.commands.rows import Insert
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
 from rowmerge.execution.result import ChangeResult
-from rowmerge.execution.row_change import Planned, change_rows
+from rowmerge.execution.row_change import change_rows
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.binding import Binder
 from rowmerge.session.default_values import filled

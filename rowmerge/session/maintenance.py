@@ -12,7 +12,7 @@ from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.execution.restore import restore
-from rowmerge.execution.result import RowChanges
+from rowmerge.execution.result import RowCounts
 from rowmerge.session import answers
 from rowmerge.session.binding import Binder
 from rowmerge.session.procedures import Procedures
@@ -57,7 +57,7 @@ class Maintenance:
         done = table.vacuum(options)
         paths = done.paths if command.dry_run else (table.location,)
         frame = answers.answer(self.spark, {"path": Primitive("string")}, [(path,) for path in paths])
-        changes = None if command.dry_run else RowChanges(files_removed=len(done.paths))
+        changes = None if command.dry_run else RowCounts(files_removed=len(done.paths))
         return StatementResult(frame, "VACUUM", changes, done.version)
 
     def _compact(self, command: Optimize | Reorg) -> StatementResult:

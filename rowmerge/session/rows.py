@@ -11,8 +11,9 @@ from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Mer
 from rowmerge.errors import TableError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
-from rowmerge.execution.row_change import Planned, change_rows
+from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.sides import apart_from, side_of
@@ -44,7 +45,7 @@ class RowStatements:
         """The counts and what was done. Raises what planning, Spark and the commit raise; then nothing was written."""
         operation = type(command).__name__.upper()
         result = self._run(command, options)
-        return StatementResult.of(answers.row_counts(self.spark, operation, result.changes), operation, result)
+        return StatementResult.of(answers.row_counts(self.spark, operation, result.counts), operation, result)
 
     def table(self, command: RowCommand) -> Table:
         """The table that a command changes. Raises TableNotFound, TableError for a view."""

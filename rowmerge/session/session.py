@@ -262,7 +262,7 @@ class Session:
                 result = overwrite(self._binder.table(command.name), rows_for, options, dynamic=False)
             else:
                 raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
-            frame = answers.row_counts(self._spark, "INSERT", result.changes)
+            frame = answers.row_counts(self._spark, "INSERT", result.counts)
         return StatementResult.of(frame, "INSERT", result)
 
     def schemas(self) -> list[str]:

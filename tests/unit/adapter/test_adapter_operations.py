@@ -8,7 +8,7 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.operations import report, schema_and_alias, statement, target_of
-from rowmerge import RowChanges, StatementResult
+from rowmerge import RowCounts, StatementResult
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_name_that_stands_for_no_table_or_for_two_is_an_error():
 
 
 def result(version=None, removed=0):
-    return StatementResult(None, "X", RowChanges(files_removed=removed), version)
+    return StatementResult(None, "X", RowCounts(files_removed=removed), version)
 
 
 def test_what_was_written_together_is_told_in_counts_and_sizes():
