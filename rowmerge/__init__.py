@@ -2,7 +2,7 @@
 
 from rowmerge.catalog import Relation
 from rowmerge.commands.files import TABLE_FORMATS
-from rowmerge.execution.result import RowChanges
+from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.session import Session, connect
@@ -13,7 +13,7 @@ __all__ = [
     "TABLE_FORMATS",
     "Relation",
     "RelationDescription",
-    "RowChanges",
+    "RowCounts",
     "Session",
     "StatementResult",
     "__version__",

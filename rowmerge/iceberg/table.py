@@ -28,6 +28,7 @@ from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.change_feed import Bound, TableChanges
+from rowmerge.table.creation import CreationVersion
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.snapshot import (
     Change,
@@ -59,7 +60,7 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._operations.current() is not None
 
-    def creation_version(self) -> int | None:
+    def creation_version(self) -> CreationVersion | None:
         """Return the number of the first metadata file of a new table, 0 in a catalog, None if the table exists."""
         return self._operations.creation_version()
 
@@ -144,7 +145,7 @@ class IcebergTable:
             parquet=after.parquet,
         )
 
-    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
         if isinstance(change.cloned, IcebergSnapshot):
             metadata = self._cloned_metadata(change.cloned, definition)

@@ -282,7 +282,7 @@ class Session:
                 result = self._replace(table_name, definition, rows, format, options)
             else:
                 result = self._insert(table_name, rows, mode, schema_evolution, options)
-            return StatementResult.of(frames.row_counts(self._spark, "INSERT", result.changes), "INSERT", result)
+            return StatementResult.of(frames.row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
 
     def _replace(
         self, name: TableName, definition: TableDefinition, rows: NewRows, format_: str | None, options: CommitOptions

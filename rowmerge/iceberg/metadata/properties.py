@@ -24,6 +24,7 @@ LEVEL = "write.parquet.compression-level"
 ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
 """Properties that say where files are written; the last two are older spellings of the first."""
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
@@ -55,6 +56,7 @@ def check_properties(asked: Mapping[str, str]) -> None:
     parquet_settings(asked)
     retry_policy(asked)
     evolves(asked)
+    whole_number(asked, PREVIOUS_VERSIONS, 100)
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:

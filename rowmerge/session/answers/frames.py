@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.execution.compaction import Compacted, Sizes
-from rowmerge.execution.result import RowChanges
+from rowmerge.execution.compaction import CompactionStatistics, Sizes
+from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.spark.types import frame_of
 from rowmerge.table.partitioning import IDENTITY, partition_by
@@ -39,7 +39,7 @@ def empty(spark: SparkSession) -> DataFrame:
     return spark.range(0).select()
 
 
-def row_counts(spark: SparkSession, operation: str, changes: RowChanges) -> DataFrame:
+def row_counts(spark: SparkSession, operation: str, changes: RowCounts) -> DataFrame:
     """Return counts of changed rows as Delta does: four for MERGE, fewer for other statements."""
     counts = {
         "MERGE": [
@@ -177,7 +177,7 @@ def history_of(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFram
     return of_rows(spark, columns, rows)
 
 
-def compaction_of(spark: SparkSession, location: str, compacted: Compacted) -> DataFrame:
+def compaction_of(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
     """OPTIMIZE and REORG: the path and Delta's metrics, those of them that have a meaning here."""
     sizes = _struct(min=_LONG, max=_LONG, avg=Primitive("double"), totalFiles=_LONG, totalSize=_LONG)
     vectors = _struct(numDeletionVectorsRemoved=_LONG, numDeletionVectorRowsRemoved=_LONG)
@@ -190,15 +190,15 @@ def compaction_of(spark: SparkSession, location: str, compacted: Compacted) -> D
         "deletionVectorStats": vectors,
     }
     metrics = {
-        "numFilesAdded": len(compacted.added.sizes),
-        "numFilesRemoved": len(compacted.removed.sizes),
-        "filesAdded": _size_metrics(compacted.added),
-        "filesRemoved": _size_metrics(compacted.removed),
-        "partitionsOptimized": compacted.partitions,
-        "numBins": compacted.bins,
-        "totalConsideredFiles": compacted.considered,
-        "totalFilesSkipped": compacted.considered - len(compacted.removed.sizes),
-        "deletionVectorStats": {"numDeletionVectorsRemoved": compacted.vectors, "numDeletionVectorRowsRemoved": compacted.rows},
+        "numFilesAdded": len(statistics.added.sizes),
+        "numFilesRemoved": len(statistics.removed.sizes),
+        "filesAdded": _size_metrics(statistics.added),
+        "filesRemoved": _size_metrics(statistics.removed),
+        "partitionsOptimized": statistics.partitions,
+        "numBins": statistics.bins,
+        "totalConsideredFiles": statistics.considered,
+        "totalFilesSkipped": statistics.considered - len(statistics.removed.sizes),
+        "deletionVectorStats": {"numDeletionVectorsRemoved": statistics.vectors, "numDeletionVectorRowsRemoved": statistics.rows},
     }
     return of_rows(spark, {"path": _STRING, "metrics": _struct(**fields)}, [(location, metrics)])
 

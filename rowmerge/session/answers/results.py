@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rowmerge.execution.result import ChangeResult, RowChanges
+from rowmerge.execution.result import ChangeResult, RowCounts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,7 +24,7 @@ class StatementResult:
 
     frame: DataFrame
     operation: str
-    changes: RowChanges | None = None
+    changes: RowCounts | None = None
     version: int | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     attempts: int = 1
@@ -37,7 +37,7 @@ class StatementResult:
         return cls(
             frame,
             operation,
-            result.changes,
+            result.counts,
             result.version,
             result.timings.seconds,
             attempts=result.attempts,

@@ -10,7 +10,8 @@ from rowmerge.commands.rows import Insert
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
 from rowmerge.execution.result import ChangeResult
-from rowmerge.execution.row_change import Planned, change_rows
+from rowmerge.execution.row_change import change_rows
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target

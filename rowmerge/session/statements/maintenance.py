@@ -12,7 +12,7 @@ from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.execution.restore import restore
-from rowmerge.execution.result import RowChanges
+from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
@@ -57,7 +57,7 @@ class Maintenance:
         vacuumed = table.vacuum(options)
         paths = vacuumed.paths if command.dry_run else (table.location,)
         frame = frames.of_rows(self.context.spark, {"path": Primitive("string")}, [(path,) for path in paths])
-        changes = None if command.dry_run else RowChanges(files_removed=len(vacuumed.paths))
+        changes = None if command.dry_run else RowCounts(files_removed=len(vacuumed.paths))
         return StatementResult(frame, "VACUUM", changes, vacuumed.version)
 
     def _compact(self, command: Optimize | Reorg) -> StatementResult:

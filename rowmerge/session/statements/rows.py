@@ -11,8 +11,9 @@ from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
-from rowmerge.execution.row_change import Planned, change_rows
+from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.sides import apart_from, side_of
@@ -41,7 +42,7 @@ def run_row_command(context: SessionContext, command: RowCommand, options: Commi
     target = context.names.target(command.target)
     operation = type(command).__name__.upper()
     result = _change_target(context, command, target, options)
-    return StatementResult.of(frames.row_counts(context.spark, operation, result.changes), operation, result)
+    return StatementResult.of(frames.row_counts(context.spark, operation, result.counts), operation, result)
 
 
 def _change_target(context: SessionContext, command: RowCommand, target: Target, options: CommitOptions) -> ChangeResult:
