@@ -84,8 +84,7 @@ class Commands:
     def sql(self, text: str) -> list[list[Any]]:
         """Run a statement on a Spark of this process, and return its rows as text."""
         if self._session is None:
-            from rowmerge.session.embedded import start_spark
-            from rowmerge.session.session import Session
+            from rowmerge.session.session import Session, start_spark  # where both sides have them
 
             self._session = Session(self.catalog, start_spark(SPARK), "s", "delta", owns_spark=True)
         return [[str(value) for value in row] for row in self._session.sql(text).collect()]

@@ -8,7 +8,8 @@ from typing import Any, Optional
 from dbt.adapters.catalogs import CatalogIntegration, InvalidCatalogIntegrationConfigError
 from dbt.adapters.contracts.relation import RelationConfig
 
-from dbt.adapters.rowmerge.configs.table_format import CHOICES, FORMATS
+from dbt.adapters.rowmerge.configs.table_format import CHOICES
+from rowmerge import TABLE_FORMATS
 
 _PROPERTIES = ("location_root",)
 
@@ -38,7 +39,7 @@ class WarehouseCatalog(CatalogIntegration):
         properties = dict(getattr(config, "adapter_properties", None) or {})
         problems = [f"There is no property {name}. Remove it, or set location_root." for name in properties if name not in _PROPERTIES]
         self.table_format = _chosen_format(self.table_format)
-        if self.table_format not in (None, *FORMATS):
+        if self.table_format not in (None, *TABLE_FORMATS):
             problems.append(f"table_format is {self.table_format!r}. Set it to {CHOICES}.")
         if str(self.file_format or "parquet").lower() != "parquet":
             problems.append(f"file_format is {self.file_format!r}. Data files are Parquet files; set table_format to {CHOICES}.")

@@ -12,8 +12,9 @@ from urllib.parse import quote
 from dbt.adapters.contracts.connection import Credentials
 from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.rowmerge.configs.table_format import CHOICES, FORMATS
+from dbt.adapters.rowmerge.configs.table_format import CHOICES
 from dbt.adapters.rowmerge.relations.names import as_text
+from rowmerge import TABLE_FORMATS
 
 CATALOGS = ("rowmerge", "spark_catalog")
 """What the engine lets stand before `schema.table` besides the name of a configured catalog."""
@@ -76,7 +77,7 @@ class RowmergeCredentials(Credentials):
         if not data.get("schema"):
             raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
         _check_database(data)
-        if (format_ := data.get("file_format")) is not None and str(format_).lower() not in FORMATS:
+        if (format_ := data.get("file_format")) is not None and str(format_).lower() not in TABLE_FORMATS:
             raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}. Set it to {CHOICES}.")
         if data.get("catalog") and str(format_ or "iceberg").lower() != "iceberg":
             raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}, and a `catalog` holds Iceberg tables. Leave it out.")

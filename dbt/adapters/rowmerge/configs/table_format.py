@@ -12,9 +12,9 @@ from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.configs.model_config import refuse, value_of
 from dbt.adapters.rowmerge.relations.relation import location_of
+from rowmerge import TABLE_FORMATS
 
-FORMATS = ("delta", "iceberg")
-CHOICES = " or ".join(f"`{name}`" for name in FORMATS)
+CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
 
 
 class TableFormats(metaclass=AdapterMeta):
@@ -87,7 +87,9 @@ def table_format(config: Any, default: str) -> str:
     """
     file_format = value_of(config, ("file_format",))
     format_ = default if file_format is None else str(file_format).lower()
-    problems = [f"file_format is {file_format!r}. Set it to {CHOICES}."] if format_ not in FORMATS else _foreign_properties(config, format_)
+    problems = (
+        [f"file_format is {file_format!r}. Set it to {CHOICES}."] if format_ not in TABLE_FORMATS else _foreign_properties(config, format_)
+    )
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
