@@ -500,7 +500,7 @@ class StorageError(RowmergeError):
 
 
 class ConditionalPutsUnsupported(StorageError):
-    """Raised when an object store does not honour conditional puts (`If-None-Match: *`), which every commit needs. Nothing was written.
+    """Raised when an object store does not honour conditional puts (`If-None-Match: *`), which every commit needs. Nothing was committed.
 
     Remedy: Use a store that supports conditional writes, such as Amazon S3, Google Cloud Storage, Azure Blob Storage or Cloudflare R2. Or
     use a disk, or Iceberg tables in a catalog.

@@ -26,16 +26,24 @@ from rowmerge.catalog.layout import (
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
-from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, first_metadata, next_metadata, version_of, view_of
+from rowmerge.catalog.view_dropping import drop_view
+from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, forget_versions, version_after, view_of
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
-from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError, TableNotFound, UnsupportedTableFeature
+from rowmerge.errors import (
+    AlreadyExists,
+    CommitStateUnknown,
+    SchemaNotFound,
+    StorageError,
+    TableError,
+    TableNotFound,
+    UnsupportedTableFeature,
+)
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage, local_path
 from rowmerge.table.commit import put_once
-from rowmerge.table.drop_markers import marked_versions
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.table import Table
 
@@ -231,16 +239,14 @@ class DirectoryCatalog:
             found = look(folder)
             if found is not None and not (or_replace and isinstance(found, ViewFolder)):
                 raise _exists(schema, name)
-            if isinstance(found, ViewFolder):
-                version = found.version + 1
-                content = next_metadata(found.content, version, text, _now())
-            else:
-                # After the last version of an Iceberg table that was dropped in the folder.
-                version = 1 + max(_dropped_versions(folder), default=0)
-                content = first_metadata(folder.location, text, _now())
+            before = (found.version, found.content) if isinstance(found, ViewFolder) else None
+            version, content = version_after(folder, before, text, _now())
             data = json.dumps(content, ensure_ascii=False, indent=2).encode()
             if put_once(folder, file_of(version), data, f"the view {_shown(schema, name)}"):
-                _forget_versions(folder, version - KEPT_VERSIONS)
+                if _is_hidden(folder, _shown(schema, name)):
+                    clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
+                    continue
+                forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation(fold(schema), fold(name), "view", None), content, version, f"{folder.location}/{file_of(version)}")
             if not or_replace:
                 raise _exists(schema, name)
@@ -308,7 +314,7 @@ class DirectoryCatalog:
             folder_of(schema)
             raise SchemaNotFound(fold(schema), self.schemas())
         folder = self._folder(schema, name)
-        finish_drops(folder, _shown(schema, name))
+        finish_drops(folder, _shown(schema, name), clean_up)
         return folder
 
     def _drop(self, relation: Relation) -> None:
@@ -316,16 +322,15 @@ class DirectoryCatalog:
         folder = self._folder(relation.schema, relation.name)
         found = look(folder)
         match found:
-            case ExternalTable(location, format_):
+            case ExternalTable(location, format_) if relation.kind == "table":
                 folder.delete([POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
-            case ViewFolder():
-                # The newest goes last: until then the view is what it was.
-                folder.delete_in_order([file_of(version) for version in _versions(folder)])
-            case DeltaFolder():
+            case ViewFolder() if relation.kind == "view":
+                drop_view(folder, str(relation), found)
+            case DeltaFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)
-            case IcebergFolder():
+            case IcebergFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), METADATA)
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
@@ -377,20 +382,12 @@ def _relation(schema: str, name: str, found: Found) -> Relation:
             return Relation(fold(schema), fold(name), "table", "delta")
 
 
-def _versions(folder: Storage) -> list[int]:
-    """Return the versions of a view in ascending order. A version at which an Iceberg table was dropped is no view's."""
-    last_drop = max(_dropped_versions(folder), default=0)
-    return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None and version > last_drop)
-
-
-def _dropped_versions(folder: Storage) -> list[int]:
-    return marked_versions(folder, "iceberg")
-
-
-def _forget_versions(folder: Storage, last: int) -> None:
-    """Delete a view's metadata files up to and including a version."""
-    if last > 0:
-        clean_up(folder, [[f"{folder.location}/{file_of(version)}" for version in _versions(folder) if version <= last]], Origin.LISTED)
+def _is_hidden(folder: Storage, view: str) -> bool:
+    """Whether a view that was put is not what the catalog opens, because others created or dropped a table. Raises CommitStateUnknown."""
+    try:
+        return not isinstance(look(folder), ViewFolder)
+    except StorageError as failure:
+        raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
 
 
 def _shown(schema: str, name: str) -> str:

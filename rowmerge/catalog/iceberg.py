@@ -15,7 +15,7 @@ from rowmerge.catalog.views import ViewText, first_metadata, view_of
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import AlreadyExists, ConfigurationError, FunctionNotFound, SchemaNotFound, TableError, TableNotFound
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.table import Table
 
@@ -43,7 +43,7 @@ class IcebergCatalog:
         """
         self._warehouse = None if warehouse is None else plain_location(warehouse)
         self._open_storage = open_storage
-        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse))
+        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), self._sync)
         self._spelled: dict[str, str] = {}
         self._tables: dict[tuple[str, str], IcebergTable] = {}
 
@@ -214,6 +214,10 @@ class IcebergCatalog:
         raise FunctionNotFound(_shown(schema, name))
 
     # -------------------------------------------------------------- inside
+
+    def _sync(self, path: str) -> None:
+        path = absolute_location(path)
+        self._open_storage(path).sync([path])
 
     def _namespace(self, schema: str) -> str:
         """As the catalog spells it; in lower case when it has no such namespace."""

@@ -13,12 +13,12 @@ from uuid import uuid4
 
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, version_of
-from rowmerge.delta.maintenance.dropping import has_dropped_table
+from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.errors import ConfigurationError, CorruptLog
-from rowmerge.iceberg.catalogs.operations import DROPPED_TABLE
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
+from rowmerge.table.creation import DROPPED_TABLE
 from rowmerge.table.drop_markers import MARKERS
 from rowmerge.table.metadata_json import parse_object
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.maintenance import dropping as delta
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.catalogs.operations import DROPPED, DirectoryOperations
+from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.at_once import at_once
-from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.change import Unknown
 from rowmerge.table.commit import CommitSteps
@@ -27,15 +29,15 @@ def is_dropped(folder: Storage) -> bool:
 
 
 def drop_table(folder: Storage, table: str, log: str) -> None:
-    """Drop the table that has its log or metadata in `log`. Raises StorageError if it is certainly still there, CommitStateUnknown."""
+    """Drop the table that has its log or metadata in `log`. Raises StorageError, CommitStateUnknown."""
     (delta if log == LOG else iceberg).drop_table(folder, table)
 
 
-def finish_drops(folder: Storage, table: str) -> None:
-    """Delete what dropped tables left in a folder, because a process was killed. Raises StorageError."""
+def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
+    """Delete what dropped tables and views left in a folder, because a process was killed or could not delete it. Raises StorageError."""
     _finish_old_removal(folder, table)
-    delta.finish_drop(folder)
-    iceberg.finish_drop(folder, table)
+    delta.finish_drop(folder, delete)
+    iceberg.finish_drop(folder, table, delete)
 
 
 def _finish_old_removal(folder: Storage, table: str) -> None:
@@ -45,8 +47,8 @@ def _finish_old_removal(folder: Storage, table: str) -> None:
     the version of the drop continues the version numbers, so it has none of these names.
     """
     drops: dict[str, Callable[[], CommitSteps]] = {
-        LOG: partial(delta.Drop, folder, table),
-        METADATA: partial(iceberg.Drop, DirectoryOperations(folder, table), table),
+        LOG: partial(DeltaDrop, folder, table),
+        METADATA: partial(IcebergDrop, DirectoryOperations(folder, table), table),
     }
     for log, read_table in drops.items():
         marker = f"{log}/{DROPPED}"

@@ -12,6 +12,9 @@ from uuid import uuid4
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import CorruptLog, TableError
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
+from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.store import Storage
+from rowmerge.table.drop_markers import marked_versions
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import Struct, schema_from_json, to_json
 
@@ -42,6 +45,30 @@ def version_of(path: str) -> int | None:
     """The version whose metadata file this is, or None."""
     match = re.fullmatch(r"(?:.*/)?metadata/v([1-9][0-9]*)\.metadata\.json", path)
     return int(match[1]) if match else None
+
+
+def versions_of(folder: Storage) -> list[int]:
+    """Return the versions of a view in ascending order. A version at which an Iceberg table was dropped is no view's."""
+    last_drop = _last_drop(folder)
+    return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None and version > last_drop)
+
+
+def version_after(folder: Storage, before: tuple[int, Mapping[str, Any]] | None, text: ViewText, now: int) -> tuple[int, dict[str, Any]]:
+    """Return the next version of a view, and its metadata. `before`: those of the version before, None for a new view."""
+    if before is not None:
+        return before[0] + 1, next_metadata(before[1], before[0] + 1, text, now)
+    return 1 + _last_drop(folder), first_metadata(folder.location, text, now)
+
+
+def _last_drop(folder: Storage) -> int:
+    """Return the version at which an Iceberg table or a view was dropped in the folder last, 0 if none was."""
+    return max(marked_versions(folder, "iceberg"), default=0)
+
+
+def forget_versions(folder: Storage, last: int) -> None:
+    """Delete a view's metadata files up to and including a version."""
+    if last > 0:
+        clean_up(folder, [[f"{folder.location}/{file_of(version)}" for version in versions_of(folder) if version <= last]], Origin.LISTED)
 
 
 def first_metadata(location: str, text: ViewText, now: int) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from rowmerge.delta.commits.commit import Commit, creation, next_commit
+from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import check_state, put_checksum, read_checksum
 from rowmerge.delta.log.history import (
@@ -23,8 +24,7 @@ from rowmerge.delta.log.history import (
 )
 from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.log.versions import read_state
-from rowmerge.delta.maintenance.dropping import FORMAT, is_dropped_at
+from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
 from rowmerge.delta.metadata.actions import Metadata
@@ -33,10 +33,11 @@ from rowmerge.delta.metadata.features import check_readable
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
-from rowmerge.errors import CorruptLog, MetadataChanged, RowmergeError, TableNotFound, VersionNotFound
+from rowmerge.errors import CorruptLog, MetadataChanged, TableNotFound, VersionNotFound
 from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 from rowmerge.table.change import Change, Committed, Conflicted, Outcome
+from rowmerge.table.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
 from rowmerge.table.drop_markers import delete_markers
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.shape import TableDefinition, TableShape
@@ -83,14 +84,11 @@ class DeltaTable:
         """None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
 
     def exists(self) -> bool:
-        return self.creation_version() is None
+        return self._first_version() is None
 
-    def creation_version(self) -> int | None:
+    def creation_version(self) -> CreationVersion | None:
         """Return the version after that of a dropped table, 0 in an empty folder, None if the table exists."""
-        newest = list_newest(self._storage).newest
-        if newest is None:
-            return 0
-        return newest + 1 if is_dropped_at(self._storage, newest) else None
+        return creation_version(self._storage, FORMAT, self._first_version)
 
     def snapshot(self) -> DeltaSnapshot:
         """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
@@ -125,18 +123,26 @@ class DeltaTable:
             protocol, metadata = change(self._name, own.protocol, own.metadata, definition)
         return table_shape(self._name, self.location, protocol, metadata)
 
-    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
 
-        Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError.
+        Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError.
         """
-        newest = list_log(self._storage).newest
+        expected = version or self.creation_version() or FIRST_VERSION
+        newest: int | None
+        calls: list[Callable[[], Any]] = [
+            lambda: list_log(self._storage).newest,
+            partial(conflict_with_other, self._storage, self._name, FORMAT, expected),
+        ]
+        newest, conflict = at_once(calls)
         if newest is not None and not is_dropped_at(self._storage, newest):
             return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
         dropped = -1 if newest is None else newest
-        if version not in (None, dropped + 1):
+        if dropped + 1 != expected.number:
             return Conflicted(MetadataChanged(self._name, dropped, "DROP TABLE", "others created and dropped a table of this name"))
-        outcome = self._run(creation(self._storage, self._name, definition, change, dropped))
+        if conflict is not None:
+            return Conflicted(conflict)
+        outcome = self._run(creation(self._storage, self._name, definition, change, expected))
         if newest is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
@@ -171,14 +177,34 @@ class DeltaTable:
 
     # ------------------------------------------------------------------ inside
 
+    def _first_version(self) -> int | None:
+        newest = list_newest(self._storage).newest
+        if newest is None:
+            return 0
+        return newest + 1 if is_dropped_at(self._storage, newest) else None
+
     def _run(self, commit: Commit) -> Outcome:
         outcome = commit.run()
         if isinstance(outcome, Committed):
             # The next snapshot need not read it. Others' commits between the two are read.
             self._own = {outcome.version: commit.written} if len(commit.written) <= _OWN else {}
-            put_checksum(self._storage, outcome.version, commit.checksum())
-            self._checkpoint(outcome.version, commit.metadata)
+            self._follow_up(commit, outcome.version)
         return outcome
+
+    def _follow_up(self, commit: Commit, version: int) -> None:
+        """Write the checksum of a commit, a checkpoint when it is due, and clean the log.
+
+        The version is committed: whatever is wrong here must not look like a failed commit.
+        """
+        calls: list[Callable[[], object]] = [
+            lambda: put_checksum(self._storage, version, commit.checksum()),
+            lambda: self._checkpoint(version, commit.metadata),
+        ]
+        for call in calls:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - whoever sees an error deletes the files of the commit, or runs it again
+                logger.warning("Version %d of %s is committed, but its log is not in shape: %s", version, self.location, error)
 
     def _without_dropped(self, listing: LogListing) -> LogListing:
         """Return the log of this table, without the version of a table that was dropped in its place."""
@@ -189,18 +215,12 @@ class DeltaTable:
         return replace(listing, commits=commits, checkpoints=tuple(each for each in listing.checkpoints if each.version > oldest))
 
     def _checkpoint(self, version: int, metadata: Metadata) -> None:
-        """Write a checkpoint when it is due, and clean the log.
-
-        The version is committed: whatever is wrong here must not look like a failed commit.
-        """
-        try:
-            if is_due(version, metadata):
-                listing = list_log(self._storage)
-                state = self._snapshot_in(listing, version).state
-                if try_checkpoint(self._storage, state):
-                    clean_log(self._storage, listing, state, time.time_ns() // 1_000_000)
-        except RowmergeError as error:
-            logger.warning("After version %d, the log at %s got no checkpoint or was not cleaned: %s", version, self.location, error)
+        """Write a checkpoint when it is due, and clean the log."""
+        if is_due(version, metadata):
+            listing = list_log(self._storage)
+            state = self._snapshot_in(listing, version).state
+            if try_checkpoint(self._storage, state):
+                clean_log(self._storage, listing, state, time.time_ns() // 1_000_000)
 
     def _version_at(self, listing: LogListing, timestamp: int | None) -> int:
         assert timestamp is not None
@@ -224,7 +244,7 @@ class DeltaTable:
         state = self._read_state(listing, version, before)
         assert state.protocol is not None
         assert state.metadata is not None
-        if state.metadata.is_dropped:
+        if state.metadata.is_dropped and is_dropped_at(self._storage, version):
             if asked is None:
                 raise TableNotFound(self._name)
             raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")

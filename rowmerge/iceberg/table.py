@@ -30,6 +30,7 @@ from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, own_snapshot
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.change import Change, Outcome
+from rowmerge.table.creation import CreationVersion
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.shape import TableDefinition, TableShape
@@ -71,7 +72,7 @@ class IcebergTable:
     def exists(self) -> bool:
         return self._operations.current() is not None
 
-    def creation_version(self) -> int | None:
+    def creation_version(self) -> CreationVersion | None:
         """Return the number of the first metadata file of a new table, 0 in a catalog, None if the table exists."""
         return self._operations.creation_version()
 
@@ -112,7 +113,7 @@ class IcebergTable:
             check_format_version(self._name, metadata.format_version, self._operations.newest_format)
         return table_shape(self._name, metadata, metadata.schema())
 
-    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
         if change.cloned is None:
             metadata = self._new_metadata(definition)

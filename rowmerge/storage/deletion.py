@@ -21,8 +21,8 @@ from rowmerge.storage.store import absolute_location
 
 logger = logging.getLogger(__name__)
 
-_SCHEMES = {"s3a": "s3", "s3n": "s3"}
-"""Hadoop has three names for S3."""
+_SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
+"""Hadoop has three names for S3, and two for Azure."""
 
 
 class Origin(Enum):
@@ -101,6 +101,12 @@ def clean_up(
             _reported_places.add(folder.location)
         if not is_reported:
             logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
+
+
+class Deletion(Protocol):
+    """`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
+
+    def __call__(self, folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, /) -> None: ...
 
 
 def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:

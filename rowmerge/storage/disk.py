@@ -21,6 +21,11 @@ _MOST_FOLDERS = 100_000
 
 _durable_folders: set[tuple[str, int]] = set()
 """Path and inode of the folders whose own names, and those of all folders above them, are durable."""
+_synced_states: dict[str, tuple[int, int]] = {}
+"""Inode and time of modification of folders when their names were synced last, by path.
+
+A folder that others remove and make again may get the same inode. Then the folder above it has another state.
+"""
 
 
 def is_temporary(path: str) -> bool:
@@ -62,30 +67,39 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, and once per process the folder's own name and those of all folders above it.
+    """Make the names in a folder durable, and the folder's own name and those of all folders above it unless they are durable.
 
     Raises OSError.
     """
     _sync_names(folder)
-    above = []
+    named = []
     for each in (folder, *folder.parents):
-        key = (str(each), each.stat().st_ino)
-        if key in _durable_folders or each.parent == each:
+        key, above = (str(each), each.stat().st_ino), each.parent
+        if above == each or (key in _durable_folders and _synced_states.get(str(above)) == _state(above)):
             break
-        with suppress(PermissionError):  # this user makes no folders there
-            _sync_names(each.parent)
-        above.append(key)
+        _sync_names(above, is_ours=False)
+        named.append(key)
     if len(_durable_folders) > _MOST_FOLDERS:
         _durable_folders.clear()
-    _durable_folders.update(above)
+        _synced_states.clear()
+    _durable_folders.update(named)
 
 
-def _sync_names(folder: Path) -> None:
+def _sync_names(folder: Path, *, is_ours: bool = True) -> None:
+    state = _state(folder)
     try:
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        if error.errno not in _CANNOT_SYNC_FOLDERS:
+        # Without permission to open a folder above, this user makes no folders there.
+        is_other_users = isinstance(error, PermissionError) and not is_ours
+        if error.errno not in _CANNOT_SYNC_FOLDERS and not is_other_users:
             raise
+    _synced_states[str(folder)] = state
+
+
+def _state(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_ino, found.st_mtime_ns
 
 
 def _sync(path: Path, flags: int) -> None:

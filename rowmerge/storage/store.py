@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
 import obstore
@@ -61,21 +61,27 @@ class StoredObject:
     modified: int
 
 
+_LOCAL = re.compile(r"file:(?://(?:localhost)?/|/(?!/))", re.IGNORECASE)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+
+
 def absolute_location(location: str) -> str:
     """A location with its scheme, no percent-encoding and no slash at the end.
 
-    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`.
+    `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`. The root of a disk is `file://`.
     """
-    if re.match(r"^[A-Za-z][A-Za-z0-9+.-]*://", location):
-        return location.rstrip("/")
-    if location.startswith("file:/"):
-        return "file://" + location[len("file:") :].rstrip("/")
+    if local := _LOCAL.match(location):
+        path = location[local.end() :].strip("/")
+        return f"file:///{path}" if path else "file://"
+    if _SCHEME.match(location):
+        scheme, _, rest = location.partition("://")
+        return f"{scheme}://{rest.rstrip('/')}"
     return "file://" + os.path.abspath(os.path.expanduser(location)).rstrip("/")
 
 
 def local_path(location: str) -> Path | None:
     """The path on this machine's disk, or None for a location elsewhere."""
-    return Path(location[len("file://") :]) if location.startswith("file://") else None
+    return Path(location[len("file://") :] or "/") if location.startswith("file://") else None
 
 
 class Storage:
@@ -111,15 +117,25 @@ class Storage:
                 if self._local is not None:
                     self._store = LocalStore(str(self._local), mkdir=True)
                 else:
-                    parts = urlsplit(self.location)
-                    self._store = from_url(f"{parts.scheme}://{parts.netloc}{quote(parts.path)}", **self._options)
+                    # A URL parser would take `#` and `?` for the end of the path, and drop line breaks.
+                    scheme, _, rest = self.location.partition("://")
+                    bucket, slash, path = rest.partition("/")
+                    self._store = from_url(f"{scheme}://{bucket}{slash}{quote(path)}", **self._options)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, _short(error)) from error
         return self._store
 
+    def _passes(self, test: Callable[[Path], bool], path: str = "") -> bool:
+        """Whether a path on a disk passes a test. Raises StorageError for one that is too long, or that nobody may look at."""
+        assert self._local is not None
+        try:
+            return test(self._local / path)
+        except OSError as error:
+            raise StorageError(f"{self.location}/{path}".rstrip("/"), _short(error)) from error
+
     def get(self, path: str) -> bytes:
         """The whole object."""
-        if self._local is not None and not self._local.is_dir():
+        if self._local is not None and not self._passes(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
             return bytes(obstore.get(self._opened, path).bytes())
@@ -130,7 +146,7 @@ class Storage:
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """`length` bytes from `start`."""
-        if self._local is not None and not self._local.is_dir():
+        if self._local is not None and not self._passes(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
             return bytes(obstore.get_range(self._opened, path, start=start, length=length))
@@ -173,7 +189,7 @@ class Storage:
         """
         if self._local is not None:
             return
-        key = (urlsplit(self.location).netloc, repr(sorted(self._options.items())))
+        key = (self.location.partition("://")[2].partition("/")[0], repr(sorted(self._options.items())))
         with _probing:
             if key in _probed_buckets:
                 return
@@ -229,7 +245,10 @@ class Storage:
         """Names (not paths) of the folders directly below a folder, sorted."""
         if self._local is not None:
             folder = self._local / prefix
-            return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
+            try:
+                return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
+            except OSError as error:
+                raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
         try:
             listed = obstore.list_with_delimiter(self._opened, prefix=prefix or None)
         except BaseError as error:
@@ -239,7 +258,7 @@ class Storage:
     def exists(self, path: str) -> bool:
         """Whether there is an object of exactly this path."""
         if self._local is not None:
-            return (self._local / path).is_file()
+            return self._passes(Path.is_file, path)
         try:
             obstore.head(self._opened, path)
         except FileNotFoundError:
@@ -282,7 +301,7 @@ class Storage:
 
     def remove_folders(self) -> None:
         """On a disk, remove the root's empty folders and, when nothing is left in it, the root; object stores have none."""
-        if self._local is None or not self._local.is_dir():
+        if self._local is None or not self._passes(Path.is_dir):
             return
         for folder, _, _ in os.walk(self._local, topdown=False):
             try:

@@ -8,10 +8,16 @@ the marker of another drop.
 
 from __future__ import annotations
 
+import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+from rowmerge.errors import StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage, StoredObject
+
+logger = logging.getLogger(__name__)
 
 MARKERS = "_dropped"
 """The folder of the markers, below the table's folder."""
@@ -21,6 +27,16 @@ _NAME = re.compile(rf"{MARKERS}/([a-z]+)-(\d{{20}})")
 def put_marker(storage: Storage, format_: str, version: int) -> None:
     """Mark the version of a table that a drop is about to put. Raises StorageError."""
     storage.put(f"{MARKERS}/{format_}-{version:020d}", b"")
+
+
+@contextmanager
+def after_drop(table: str) -> Iterator[None]:
+    """Let a StorageError of the deletion of files say that their table or view was dropped before."""
+    try:
+        yield
+    except StorageError as error:
+        advice = f"{table} was dropped, but some of its files stay. The next CREATE of the name deletes them once it may."
+        raise StorageError(error.path, error.reason, advice) from error
 
 
 def marked_versions(storage: Storage, format_: str) -> list[int]:
@@ -36,7 +52,12 @@ def delete_marker(storage: Storage, format_: str, version: int) -> None:
 
 def delete_markers(storage: Storage, format_: str, before: int) -> None:
     """Delete the markers of a table format whose versions are lower than `before`. It never raises."""
-    versions = [version for version in marked_versions(storage, format_) if version < before]
+    try:
+        versions = [version for version in marked_versions(storage, format_) if version < before]
+    except StorageError as error:
+        # The table is created: an error here would look like a failed creation. A marker only makes the catalog look once more.
+        logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
+        return
     clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], Origin.LISTED)
     storage.child(MARKERS).remove_folders()
 

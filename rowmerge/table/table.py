@@ -8,6 +8,7 @@ from typing import Protocol
 
 from rowmerge.table.change import Change, Outcome
 from rowmerge.table.change_feed import ChangeFeed
+from rowmerge.table.creation import CreationVersion
 from rowmerge.table.maintenance import TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.shape import TableDefinition, TableShape
 from rowmerge.table.snapshot import Snapshot
@@ -113,17 +114,17 @@ class Table(Protocol):
         `create` and `commit` raise for an invalid definition.
         """
 
-    def creation_version(self) -> int | None:
-        """Return the version that a new table would begin with, None if the table exists. Raises CorruptLog, StorageError.
+    def creation_version(self) -> CreationVersion | None:
+        """Return what `create` compares, None if the table exists. Read it before you write data files.
 
-        Read it before you write data files, and pass it to `create`. In a catalog of Iceberg tables it is 0.
+        Raises AlreadyExists if the folder has a table of another format or a view, CorruptLog, StorageError.
         """
 
-    def create(self, definition: TableDefinition, change: Change, version: int | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of a table that does not exist. Return Conflicted if others created the table first.
 
         `version`: what `creation_version` returned before the data files of `change` were written. If others have created and dropped a
-        table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None skips this check.
+        table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None: there are no data files.
         """
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:

@@ -20,11 +20,11 @@ import pyarrow.parquet as pq
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.delta.commits import commit as delta_commit
-from rowmerge.delta.maintenance import dropping as delta_dropping
+from rowmerge.delta.commits import drop as delta_drop
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations
-from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
+from rowmerge.iceberg.commits import drop as iceberg_drop
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.change import Change, Committed, Outcome, Reads, Unknown
@@ -164,7 +164,7 @@ class _Worker:
         self.sending = Lock()
         self.storage = _storage_of(self)(task.warehouse, task.options)
         self.catalog = DirectoryCatalog(self.storage)
-        for drop in (delta_dropping.Drop, iceberg_dropping.Drop):
+        for drop in (delta_drop.Drop, iceberg_drop.Drop):
             _report_target(drop, self)
 
     def send(self, message: object) -> None:
@@ -353,7 +353,7 @@ def _report_target(drop: Any, worker: _Worker) -> None:
     put = drop.put
 
     def reported(self: Any) -> Any:
-        dropped = self._dropped_id if hasattr(self, "_dropped_id") else self._dropped_uuid
+        dropped = self.dropped_id if hasattr(self, "dropped_id") else self.dropped_uuid
         worker.send(Target(None if dropped is None else str(dropped)))
         return put(self)
 
@@ -363,7 +363,7 @@ def _report_target(drop: Any, worker: _Worker) -> None:
 def _leave_out(check: str | None) -> None:
     """Leave out one check of the engine."""
     if check == "identity of a drop":
-        for drop, name in ((delta_dropping.Drop, "_dropped_id"), (iceberg_dropping.Drop, "_dropped_uuid")):
+        for drop, name in ((delta_drop.Drop, "dropped_id"), (iceberg_drop.Drop, "dropped_uuid")):
             follow = drop.follow
 
             def unchecked(self: Any, follow: Any = follow, name: str = name) -> Any:

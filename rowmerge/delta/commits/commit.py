@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.commits.concurrent_commits import winner_of
 from rowmerge.delta.commits.conflicts import Ours, find_conflict
+from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileWriter
 from rowmerge.delta.commits.restore import restored_table
 from rowmerge.delta.files.statistics import clustering_columns
@@ -35,11 +37,13 @@ from rowmerge.delta.metadata.properties import (
 )
 from rowmerge.delta.metadata.row_tracking import gives_ids, keeps_ids, with_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
-from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, StorageError, UnsupportedTableFeature
+from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
+from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.change import Change, Outcome, Unknown
 from rowmerge.table.commit import Existing, commit, put_settled
+from rowmerge.table.creation import FIRST_VERSION, CreationVersion, conflict_after_put
 from rowmerge.table.files import Positions
 from rowmerge.table.shape import TableDefinition
 from rowmerge.version import __version__
@@ -52,7 +56,7 @@ _CLEANED = "the log was cleaned or the table was dropped since"
 class Commit:
     """One change on its way into a table's log.
 
-    `base` is None for the commit that creates the table. `dropped` is then the version of a table that was dropped in the folder, else -1.
+    `base` is None for the commit that creates the table. `expected` is then what the creation expects of the folder.
     """
 
     storage: Storage
@@ -62,13 +66,13 @@ class Commit:
     protocol: Protocol
     metadata: Metadata
     now: int
-    dropped: int = -1
+    expected: CreationVersion = FIRST_VERSION
     transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     written: bytes = b""
     """What was put last: after Committed, the commit."""
 
     def __post_init__(self) -> None:
-        self._state = replace(empty_state(), version=self.dropped) if self.base is None else self.base.state
+        self._state = replace(empty_state(), version=self.expected.number - 1) if self.base is None else self.base.state
         self._writer = FileWriter(self.storage, self.base, self.metadata, self._state.domains, self.change, self.now)
         self._deleted = dict(self.change.files.deleted)
         self._fixed: list[Action] | None = None
@@ -106,7 +110,9 @@ class Commit:
         if isinstance(put, Existing):
             self._winner = Document(f"{self.storage.location}/{path}", put.data)
             return Put.EXISTED
-        return self._continued() if put is Put.CREATED else put
+        if put is not Put.CREATED:
+            return put
+        return self._continued() if self.base is not None else self._verify_only_table()
 
     def follow(self) -> int | CommitConflict:
         version, document = self.version, self._winner
@@ -157,8 +163,23 @@ class Commit:
             if listing.newest == version:
                 return self._withdrawn("the table was dropped, and another one was created in its folder")
             return Unknown("another table was created in the folder, and others have committed to it")
-        except (StorageError, CorruptLog) as failure:
+        except RowmergeError as failure:
             return Unknown(failure.message)
+
+    def _verify_only_table(self) -> Put | Unknown | CommitConflict:
+        """Say whether the new table is the only one in its folder. Drop it if it is not, as `rowmerge.table.creation` explains."""
+        put: Put | Unknown | CommitConflict
+        conflict: CommitConflict | Unknown | None
+        calls: list[Callable[[], Any]] = [
+            self._continued,
+            partial(conflict_after_put, self.storage, self.table, FORMAT, self.expected),
+        ]
+        put, conflict = at_once(calls)
+        if put is not Put.CREATED or conflict is None:
+            return put
+        if isinstance(conflict, Unknown):
+            return conflict
+        return withdraw_creation(self.storage, self.table, self.metadata.id) or conflict
 
     def _is_included(self, state: State) -> bool | None:
         """Whether a checkpoint that is not older than this commit contains it, None if nothing tells.
@@ -291,8 +312,8 @@ class Commit:
         return max(self.now, (in_commit_timestamp(self.storage, state.version, info) or -1) + 1)
 
 
-def creation(storage: Storage, table: str, definition: TableDefinition, change: Change, dropped: int = -1) -> Commit:
-    """The first commit of a table, after the version at which another table was dropped in its folder (-1: none was).
+def creation(storage: Storage, table: str, definition: TableDefinition, change: Change, version: CreationVersion) -> Commit:
+    """The first commit of a table, at the version with which it begins.
 
     Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
@@ -302,10 +323,10 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
     else:
         source = own_snapshot(change.cloned)
         protocol, metadata = cloned_table(table, (source.protocol, source.metadata), None, definition, now)
-    if dropped >= 0 and is_on(metadata, IN_COMMIT_TIMESTAMPS):
+    if version.number and is_on(metadata, IN_COMMIT_TIMESTAMPS):
         # The version of the drop has no in-commit timestamp. So the log says from which version on there are some.
-        metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(dropped + 1, now)})
-    return Commit(storage, table, None, change, protocol, metadata, now, dropped)
+        metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(version.number, now)})
+    return Commit(storage, table, None, change, protocol, metadata, now, version)
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:

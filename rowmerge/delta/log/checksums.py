@@ -197,11 +197,12 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
     """Whether the checksum names another transaction than the commit of the version.
 
-    A writer that was slow can put it after another engine deleted the log and created a table in its place.
+    A writer that was slow can put it after another engine deleted the log and created a table in its place. Some engines give their
+    transactions no id.
     """
     try:
         commit_info = state.commit_info or read_commit_info(storage, state.version)
     except RowmergeError:
         return False
-    ids = checksum.get("txnId"), commit_info.get("txnId")
-    return None not in ids and ids[0] != ids[1]
+    id_ = checksum.get("txnId")
+    return bool(commit_info) and id_ is not None and id_ != commit_info.get("txnId")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from rowmerge.delta.files.columns import ADD, REMOVE, TEXT_MAP, file_schema, partition_type, rows_of, tombstone_schema
-from rowmerge.delta.metadata.actions import DROPPED, Action, Metadata, check_action
+from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, check_action
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata_json import check_texts, decode_json, parse_object
 
@@ -55,10 +55,15 @@ def other_actions(document: Document) -> list[Action]:
 
 
 def is_drop(document: Document) -> bool:
-    """Whether a commit drops the table. Raises CorruptLog."""
+    """Whether a commit drops the table. Raises CorruptLog.
+
+    Another engine that writes to a dropped table makes it a table again, and may keep its properties.
+    """
     if f'"{DROPPED}"'.encode() not in document.data:
         return False
-    return any(Metadata.of(fields).is_dropped for action in other_actions(document) if (fields := action.get("metaData")))
+    actions = other_actions(document)
+    is_marked = any(Metadata.of(fields).is_dropped for action in actions if (fields := action.get("metaData")))
+    return is_marked and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
 
 
 def cdc_actions(document: Document) -> list[Action]:

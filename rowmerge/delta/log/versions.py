@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
-from rowmerge.delta.log.log_files import LogListing, commit_path, needed_commits, read_documents, usable_checkpoints
-from rowmerge.delta.log.ndjson import Document
+from rowmerge.delta.log.log_files import LogListing, commit_path, list_newest, needed_commits, read_documents, usable_checkpoints
+from rowmerge.delta.log.ndjson import Document, is_drop
 from rowmerge.delta.log.replay import State, advance, empty_state
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
@@ -50,3 +50,18 @@ def _from_checkpoint(storage: Storage, listing: LogListing, version: int) -> Sta
     for skipped in unreadable:
         logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, skipped.message)
     return state
+
+
+def is_dropped_at(storage: Storage, version: int) -> bool:
+    """Whether a version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
+    try:
+        return is_drop(read_documents(storage, [commit_path(version)])[0])
+    except CorruptLog:
+        # A version that only a checkpoint has: its commit was cleaned up. That of a drop stays.
+        return False
+
+
+def has_dropped_table(storage: Storage) -> bool:
+    """Whether the newest version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
+    newest = list_newest(storage).newest
+    return newest is not None and is_dropped_at(storage, newest)

@@ -28,6 +28,7 @@ from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.change import Change, Committed, Outcome, Unknown
 from rowmerge.table.drop_markers import has_markers
+from rowmerge.table.inner_tables import inner_tables
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 
 _COLLECTED = ("_change_data", "_delta_index")
@@ -204,16 +205,16 @@ def _collectable(found: Sequence[StoredObject], old: Sequence[StoredObject], sna
 
     Temporary files in the log are, which a killed process leaves.
     """
-    inner = {o.path.split(f"/{LOG}/", 1)[0] + "/" for o in found if f"/{LOG}/" in o.path}
+    inner = inner_tables(found)
     if has_markers(list(found), "iceberg"):
         # The last metadata of an Iceberg table that was dropped here.
-        inner.add("metadata/")
+        inner += ("metadata/",)
     partition = _partition_prefixes(snapshot)
     checksums = {o.path: o for o in found if o.path.endswith(".crc")}
     for candidate in old:
         hidden = any(_is_hidden(part, partition) for part in candidate.path.split("/"))
         left_by_put = candidate.path.startswith(f"{LOG}/") and is_temporary(candidate.path)
-        if (hidden and not left_by_put) or any(candidate.path.startswith(folder) for folder in inner):
+        if (hidden and not left_by_put) or candidate.path.startswith(inner):
             continue
         yield candidate
         # What Hadoop's local file system writes beside each file goes with it.

@@ -16,8 +16,9 @@ from rowmerge.table.schema import Struct, UnknownType, schema_from_json, to_json
 Action = Mapping[str, Any]
 """One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""
 
+DROP = "DROP TABLE"
 DROPPED = "rowmerge.dropped"
-"""The property of the version that ends the log of a dropped table, until a new table continues it."""
+"""The operation and the property of the version that ends the log of a dropped table, until a new table continues it."""
 _IMPLIED_BY_WRITER = (
     (2, ("appendOnly", "invariants")),
     (3, ("checkConstraints",)),
@@ -131,7 +132,7 @@ class Metadata:
 
     @property
     def is_dropped(self) -> bool:
-        """Whether this is the metadata of a dropped table."""
+        """Whether this is the metadata of a dropped table, or of one that another engine made of it."""
         return self.configuration.get(DROPPED) == "true"
 
     @property

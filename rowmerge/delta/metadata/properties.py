@@ -85,6 +85,8 @@ _NAMES = (
     }
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+_LONGEST = 100_000 * 365 * _UNITS["day"]
+"""So that times may be computed with it in 64 bits."""
 _DEFAULT_RETENTION = "interval 1 week"
 _DEFAULT_LOG_RETENTION = "interval 30 days"
 
@@ -197,13 +199,13 @@ def milliseconds_of_hours(hours: float) -> int:
 
 
 def milliseconds(name: str, interval: str) -> int:
-    """A property like `interval 7 days` or `1 week 12 hours`. Raises ConfigurationError."""
+    """A property like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
     words = interval.lower().split()
     words = words[1:] if words[:1] == ["interval"] else words
     parts = [(count, unit.removesuffix("s")) for count, unit in zip(words[::2], words[1::2], strict=False)]
     if not words or len(words) % 2 or not all(re.fullmatch(r"\d{1,18}", count) and unit in _UNITS for count, unit in parts):
         raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
-    return sum(int(count) * _UNITS[unit] for count, unit in parts)
+    return min(sum(int(count) * _UNITS[unit] for count, unit in parts), _LONGEST)
 
 
 def _near(name: str) -> str:

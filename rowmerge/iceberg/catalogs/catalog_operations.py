@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from json import JSONDecodeError
 
 from pydantic import ValidationError
@@ -13,12 +13,11 @@ from pyiceberg.exceptions import (
     ForbiddenError,
     NoSuchNamespaceError,
     NoSuchTableError,
-    TableAlreadyExistsError,
     UnauthorizedError,
 )
 from pyiceberg.io import load_file_io
 from pyiceberg.table import StagedTable, Table
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
     AddSchemaUpdate,
@@ -48,11 +47,13 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
+from rowmerge.iceberg.catalogs.commit_status import is_committed
 from rowmerge.iceberg.catalogs.operations import Current
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.change import Unknown
 from rowmerge.table.commit import WAITS
+from rowmerge.table.creation import FIRST_VERSION, CreationVersion
 
 _REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
 """What says that nothing was committed, and that another attempt would end in the same way."""
@@ -60,7 +61,8 @@ _UNREADABLE = (ValidationError, JSONDecodeError)
 """An answer that is none: ValueErrors too, but the commit may have happened."""
 _NOT_FINAL = (408, 409, 419, 425, 429)
 """Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
-_EXPIRED = "the catalog refused it, or gave no answer, and snapshots between its base and the current snapshot have expired since"
+_FOLLOWED = "the catalog refused it, or gave no answer, and what others committed since does not tell whether they followed it"
+_GONE = "the catalog has no such table any more, and others may have renamed it with the commit in it"
 
 
 class CatalogOperations:
@@ -89,15 +91,17 @@ class CatalogOperations:
             self._known = Current(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
         return self._known
 
-    def creation_version(self) -> int | None:
-        return 0 if self.current() is None else None
+    def creation_version(self) -> CreationVersion | None:
+        return FIRST_VERSION if self.current() is None else None
 
-    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
+    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown:
         properties = {**self._client.catalog.properties, **metadata.properties}
         staged = StagedTable(
             self._identifier, metadata, metadata.location, load_file_io(properties, metadata.location), self._client.catalog
         )
-        return self._send(staged, (AssertCreate(),), creating(metadata), lambda newest: newest.table_uuid == metadata.table_uuid)
+        if self._client.load(*self._identifier) is not None:
+            return Put.EXISTED
+        return self._send(staged, (AssertCreate(),), creating(metadata), lambda newest: newest.metadata.table_uuid == metadata.table_uuid)
 
     def is_followed(self, base: Current) -> bool:
         """The catalog is asked at the commit alone."""
@@ -109,13 +113,8 @@ class CatalogOperations:
         table = self._client.load(*self._identifier)
         if table is None or _differ(base, table):
             return Put.EXISTED
-
-        def done(newest: TableMetadata) -> bool | None:
-            if any(isinstance(update, AddSnapshotUpdate) for update in updates):
-                return _has_snapshots(newest, base.metadata, updates)
-            return _content(newest) == _content(updated(base.metadata, updates))
-
-        return self._send(table, (*unchanged(base.metadata), *_references(base.metadata, updates)), updates, done)
+        requirements = (*unchanged(base.metadata), *_references(base.metadata, updates))
+        return self._send(table, requirements, updates, lambda newest: is_committed(newest, base, updates))
 
     # ------------------------------------------------------------ inside
 
@@ -124,93 +123,64 @@ class CatalogOperations:
         table: Table,
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
-        done: Callable[[TableMetadata], bool | None],
+        done: Callable[[Current], bool | None],
     ) -> Put | Unknown:
-        """Commit. After a failure that leaves the outcome open the catalog is asked whether it happened, and it is sent again if not.
+        """Commit. After a refusal or a failure, the catalog's current metadata decides, because a proxy may have sent the commit twice.
 
-        `done` says whether metadata contains the commit, None if nobody can tell any more.
-
-        The requirements let it happen once. While they hold, a request without an answer may still arrive, and nobody was first.
+        `done` says whether metadata contains the commit, None if nothing tells.
+        The requirements let it happen once. So the commit is sent again while the metadata fulfils them and does not contain it.
+        Raises CatalogFailed if the catalog refuses the commit for good.
         """
-        reason = ""
+        reason, is_final = "", True
         for wait in (*WAITS, 0):
             try:
                 self._client.catalog.commit_table(table, requirements, updates)
                 return Put.CREATED
-            except (CommitFailedException, TableAlreadyExistsError):
-                if not reason:
-                    return self._refused(done)
             except Exception as error:  # noqa: BLE001 - clients of catalogs raise what they like, and it may have happened
                 failed = self._client.failed(f"committing {'.'.join(self._identifier)}", error)
-                # What a catalog makes of updates that no longer fit is its own affair too.
-                if not reason and _is_final(error) and self._outcome(requirements, done) is None:
-                    raise failed from None
+                is_final = is_final and _is_final(error)
                 reason = reason or failed.message
-            time.sleep(wait)
-            if (outcome := self._outcome(requirements, done)) is not None:
-                return outcome
-        return Unknown(reason)
-
-    def _refused(self, done: Callable[[TableMetadata], bool | None]) -> Put | Unknown:
-        """Say whether a refused commit is in after all, by the catalog's current metadata: a proxy may have sent it twice.
-
-        A catalog that cannot be read leaves the outcome unknown, because the current metadata may name the files of this commit.
-        """
-        reason = ""
-        for wait in (*WAITS, 0):
             try:
                 newest = self.current()
-                is_in = False if newest is None else done(newest.metadata)
-                if is_in is None:
-                    return Unknown(_EXPIRED)
-                return Put.CREATED if is_in else Put.EXISTED
-            except RowmergeError as failure:
-                reason = failure.message
+            except RowmergeError:
+                # The current metadata may refer to the files of this commit.
+                time.sleep(wait)
+                continue
+            if newest is None and not (is_final and isinstance(table, StagedTable)):
+                return Unknown(_GONE)
+            if newest is not None and (outcome := _outcome(newest, requirements, updates, done)) is not None:
+                return outcome
+            if is_final:
+                raise failed from None
             time.sleep(wait)
         return Unknown(reason)
 
-    def _outcome(self, requirements: tuple[TableRequirement, ...], done: Callable[[TableMetadata], bool | None]) -> Put | Unknown | None:
-        """Return CREATED if the commit is in, EXISTED if it is not and cannot come in any more, Unknown if nobody can tell, None if it may
-        still come in."""
-        try:
-            newest = self.current()
-        except RowmergeError:
-            return None
-        metadata = None if newest is None else newest.metadata
-        is_in = False if metadata is None else done(metadata)
-        if is_in is not False:
-            return Put.CREATED if is_in else Unknown(_EXPIRED)
-        try:
-            for requirement in requirements:
-                requirement.validate(metadata)
-        except CommitFailedException:
-            return Put.EXISTED
-        return None
+
+def _outcome(
+    newest: Current,
+    requirements: tuple[TableRequirement, ...],
+    updates: tuple[TableUpdate, ...],
+    done: Callable[[Current], bool | None],
+) -> Put | Unknown | None:
+    """Return CREATED if the commit is in, EXISTED if it is not and cannot come in any more, Unknown if nothing tells, None if it may
+    still come in."""
+    is_in = done(newest)
+    if is_in is not False:
+        return Put.CREATED if is_in else Unknown(_FOLLOWED)
+    try:
+        for requirement in requirements:
+            requirement.validate(newest.metadata)
+        # A commit to another branch takes the sequence number and the row ids of the snapshot.
+        updated(newest.metadata, updates)
+    except (CommitFailedException, LookupError, ValueError):
+        return Put.EXISTED
+    return None
 
 
 def _differ(base: Current, table: Table) -> bool:
     """Whether the catalog has other metadata by now. A catalog may keep no files of it, and then has no names of them."""
     same_file = base.path and base.path == table.metadata_location
     return not same_file and _content(base.metadata) != _content(table.metadata)
-
-
-def _has_snapshots(newest: TableMetadata, base: TableMetadata, updates: Sequence[TableUpdate]) -> bool | None:
-    """Return whether `newest` contains the snapshots that `updates` add to `base`, None if a snapshot after `base` has expired.
-
-    Another writer may have followed them, and have expired them. Then the current snapshot still names their manifests and data files.
-    """
-    if newest.table_uuid != base.table_uuid:
-        return False
-    added = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
-    if any(snapshot.snapshot_id in added or snapshot.parent_snapshot_id in added for snapshot in newest.snapshots):
-        return True
-    older = {snapshot.snapshot_id for snapshot in base.snapshots}
-    present = {snapshot.snapshot_id for snapshot in newest.snapshots}
-    if isinstance(newest, TableMetadataV1) or isinstance(base, TableMetadataV1):
-        # Format version 1 has no sequence numbers.
-        return False if older <= present else None
-    # Each snapshot takes the next sequence number. Parents prove nothing, because pyiceberg's expiry removes them from the next snapshot.
-    return False if newest.last_sequence_number - base.last_sequence_number == len(present - older) else None
 
 
 def _is_final(error: Exception) -> bool:

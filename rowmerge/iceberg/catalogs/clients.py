@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
 from pyiceberg.exceptions import (
     NamespaceAlreadyExistsError,
@@ -21,8 +21,10 @@ from pyiceberg.exceptions import (
     RESTError,
     ViewAlreadyExistsError,
 )
+from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import LongType, NestedField
 from pyiceberg.view.metadata import ViewVersion
 from requests import Response
@@ -45,8 +47,10 @@ class CatalogClient:
     Every method raises CatalogFailed when the catalog refuses or cannot be reached; what it says never holds a secret of the configuration.
     """
 
-    def __init__(self, configuration: Mapping[str, Any]) -> None:
+    def __init__(self, configuration: Mapping[str, Any], sync: Callable[[str], None] = lambda path: None) -> None:
         """`name` in the configuration is under what a SQL catalog keeps its tables, and what pyiceberg's own configuration files know.
+
+        `sync` makes a metadata file durable that pyiceberg writes in this process, by its path, before the catalog names it.
 
         Raises ConfigurationError for a configuration that is no catalog's, CatalogFailed when the catalog cannot be reached."""
         settings = {str(key): _text(value) for key, value in configuration.items()}
@@ -63,6 +67,8 @@ class CatalogClient:
             raise ConfigurationError(f"The catalog {name} cannot be opened: {self._plain(error)}. {advice}") from None
         except Exception as error:  # noqa: BLE001 - clients of catalogs raise what they like
             raise self.failed("opening it", error) from None
+        if isinstance(self._catalog, MetastoreCatalog):
+            _sync_metadata(self._catalog, sync)
 
     @property
     def has_views(self) -> bool:
@@ -291,6 +297,17 @@ def _secrets(configuration: Mapping[str, Any]) -> list[str]:
             found |= {password, unquote(password), urlsplit(text).netloc.rpartition("@")[0]}
     found |= {quote(secret, safe="") for secret in found}
     return sorted((secret for secret in found if secret), key=len, reverse=True)
+
+
+def _sync_metadata(catalog: MetastoreCatalog, sync: Callable[[str], None]) -> None:
+    """Let a catalog that writes metadata files by itself sync each. Otherwise its database may name a file that a power cut took."""
+    write = catalog._write_metadata
+
+    def write_durably(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:
+        write(metadata, io, metadata_path)
+        sync(metadata_path)
+
+    catalog._write_metadata = write_durably  # type: ignore[method-assign]
 
 
 def _text(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.errors import CorruptLog, StorageError, TableNotFound
+from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
 from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, left_the_log, serialized, updated
@@ -21,13 +21,12 @@ from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.change import Unknown
 from rowmerge.table.commit import Existing, put_settled
+from rowmerge.table.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
 from rowmerge.table.drop_markers import delete_markers
 
 FOLDER = "metadata"
 DROPPED = "_dropped.json"
 """rowmerge 0.1.0 deletes the table in whose metadata folder this lies: no commit goes into it any more."""
-DROPPED_TABLE = "rowmerge.dropped"
-"""The property of the version that ends a dropped table, until a new table continues its version numbers."""
 _NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
 _READS = 20
@@ -72,14 +71,13 @@ class TableOperations(Protocol):
     def current(self) -> Current | None:
         """The newest metadata, None when there is no such table. Raises CorruptLog, StorageError."""
 
-    def creation_version(self) -> int | None:
-        """Return the version that a new table would begin with, None if the table exists; 0 where tables have no version numbers."""
+    def creation_version(self) -> CreationVersion | None:
+        """See `Table.creation_version`."""
 
-    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
-        """Create the table with its snapshots. Return EXISTED if the table exists.
+    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+        """Create the table with its snapshots. Return EXISTED if the table exists, or if others have dropped one since `version` was read.
 
-        `version`: what `creation_version` returned before files were written. Return EXISTED also if others have dropped a table since.
-        Raises StorageError if the table was certainly not created.
+        Return the conflict with a table of another format, which may leave the new table there. Raises StorageError if it is not there.
         """
 
     def is_followed(self, base: Current) -> bool:
@@ -126,26 +124,35 @@ class DirectoryOperations:
             self._known = self._read_newest()
         return self._known
 
-    def creation_version(self) -> int | None:
-        return _version_after(self.newest())
+    def creation_version(self) -> CreationVersion | None:
+        return creation_version(self._storage, "iceberg", lambda: _version_after(self.newest()))
 
-    def create(self, metadata: TableMetadata, version: int | None = None) -> Put | Unknown:
-        newest = self._read_newest()
-        first = _version_after(newest)
-        if first is None or version not in (None, first):
+    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+        expected = version or self.creation_version()
+        calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self._storage, self._table, "iceberg", expected)]
+        newest, conflict = at_once(calls)
+        if expected is None or expected.number != _version_after(newest):
             return Put.EXISTED
-        put = self.put_first(newest, first, metadata)
-        if put is Put.CREATED and first > 1:
-            delete_markers(self._storage, "iceberg", first)
+        if (put := conflict or self.put_first(newest, expected.number, metadata, expected)) is Put.CREATED and expected.number > 1:
+            delete_markers(self._storage, "iceberg", expected.number)
         return put
 
-    def put_first(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+    def put_first(
+        self, base: Current | None, version: int, metadata: TableMetadata, expected: CreationVersion | None = None
+    ) -> Put | Unknown | CommitConflict:
         """Put the first version of a new table, or the version that ends a dropped one, after `base` (None: the version before is unknown).
 
         Raises StorageError when it certainly was not put, TableNotFound for a first version where rowmerge 0.1.0 drops a table.
         """
         put = self._put(version, metadata)
-        if put is Put.CREATED and (put := self._verified(base, version, metadata)) is Put.CREATED:
+        if put is Put.CREATED:
+            checks: list[Callable[[], Any]] = [
+                partial(self._verified, base, version, metadata),
+                partial(conflict_after_put, self._storage, self._table, "iceberg", expected),
+            ]
+            put, conflict = at_once(checks)
+            put = conflict or put if put is Put.CREATED else put
+        if put is Put.CREATED:
             self._hint.advance(version)
         return put
 

@@ -19,9 +19,10 @@ from pyiceberg.table.update import (
 )
 
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
-from rowmerge.iceberg.catalogs.operations import Current, TableOperations
+from rowmerge.iceberg.catalogs.operations import Current, DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.concurrent_commits import winners
 from rowmerge.iceberg.commits.conflicts import Ours, find_conflict
+from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
 from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
@@ -35,6 +36,7 @@ from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put
 from rowmerge.table.change import Change, Outcome, Unknown
 from rowmerge.table.commit import commit
+from rowmerge.table.creation import CreationVersion
 from rowmerge.table.files import Positions
 from rowmerge.table.shape import TableDefinition
 
@@ -72,7 +74,7 @@ class Commit:
             return self.snapshot_id
         return 0 if self.change.replace else self._id(self._head.metadata) or 0
 
-    def put(self) -> Put | Unknown:
+    def put(self) -> Put | Unknown | CommitConflict:
         steps: list[Callable[[], Any]] = [
             partial(self._snapshot_updates, self._head, self._live),
             partial(self.operations.is_followed, self._head),
@@ -227,12 +229,15 @@ class Creation(Commit):
     `version_before_writing`: see `TableOperations.create`.
     """
 
-    version_before_writing: int | None = None
+    version_before_writing: CreationVersion | None = None
 
-    def put(self) -> Put | Unknown:
+    def put(self) -> Put | Unknown | CommitConflict:
         metadata = self.base.metadata
         updates = self._snapshot_updates(self.base.current, self._live)
-        return self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
+        put = self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
+        if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
+            return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
+        return put
 
     def follow(self) -> CommitConflict | None:
         newest = self.operations.current()
@@ -247,7 +252,9 @@ class Creation(Commit):
         return LiveFiles(self.operations.storage)
 
 
-def creation(operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: int | None = None) -> Outcome:
+def creation(
+    operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: CreationVersion | None = None
+) -> Outcome:
     """Create a table, with its rows if there are any. `version`: see `TableOperations.create`.
 
     Raises StorageError when certainly nothing was created.

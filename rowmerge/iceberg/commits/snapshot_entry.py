@@ -65,7 +65,7 @@ def summary_of(change: Change, made: Produced, parent: IcebergVersion | None) ->
         before = parent.summary.additional_properties
     for total, plus, minus in _TOTALS:
         number = before.get(total, "0" if parent is None else "unknown")
-        if re.fullmatch(r"\d{1,18}", number):
+        if re.fullmatch(r"\d{1,18}", str(number)):  # some writers put a number there
             told[total] = str(max(0, int(number) + counts[plus] - counts[minus]))
     told |= {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
     if change.parameters:

@@ -6,29 +6,22 @@ See `rowmerge.table.drop_markers` for why that version stays.
 from __future__ import annotations
 
 import re
-import time
-import uuid
-from dataclasses import dataclass
-from typing import Any
 
-from pyiceberg.schema import Schema
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.types import BooleanType, NestedField
-
-from rowmerge.errors import CommitConflict, CommitStateUnknown, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.operations import DROPPED_TABLE, FOLDER, Current, DirectoryOperations, is_dropped
+from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
+from rowmerge.iceberg.catalogs.operations import FOLDER, DirectoryOperations, is_dropped
 from rowmerge.iceberg.catalogs.version_hint import HINT
+from rowmerge.iceberg.commits.drop import FORMAT, Drop
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
-from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.change import Unknown
 from rowmerge.table.commit import commit
-from rowmerge.table.drop_markers import MARKERS, marked_versions, put_marker
+from rowmerge.table.creation import has_other_table
+from rowmerge.table.drop_markers import MARKERS, after_drop, marked_versions
 from rowmerge.table.files import FileChanges
+from rowmerge.table.inner_tables import inner_tables
 
-FORMAT = "iceberg"
-OPERATION = "DROP TABLE"
 _LOG = "_delta_log"
 _VERSION = re.compile(rf"{FOLDER}/v(\d+)\.")
 
@@ -37,17 +30,18 @@ def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its metadata cannot be read, and delete its files.
 
     If others drop the table first, it does nothing to a table that they create in its place.
-    Raises StorageError if the table is certainly still there, CommitStateUnknown.
+    Raises StorageError if the table is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     outcome = commit(Drop(DirectoryOperations(storage, table), table), storage, FileChanges())
     if isinstance(outcome, Unknown):
         raise CommitStateUnknown(
             f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
         )
-    finish_drop(storage, table)
+    with after_drop(table):
+        finish_drop(storage, table, delete_files)
 
 
-def finish_drop(storage: Storage, table: str) -> None:
+def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """Delete what a dropped table left in the folder, if the newest version is that of a drop.
 
     Others may create a table meanwhile. All of its files are younger than the version of the drop, as `Table.create` verifies, so none of
@@ -60,84 +54,18 @@ def finish_drop(storage: Storage, table: str) -> None:
     objects = storage.list()
     versions = {version: each for each in objects if (version := _version(each)) is not None}
     newest = max(versions, default=None)
-    # Views have versions in the same folder. The name of a view that replaces a dropped table is not marked.
-    if newest in marked_versions(storage, FORMAT) and (last := operations.read(newest)) is not None and is_dropped(last.metadata):
-        _delete_older(storage, operations, objects, newest, versions[newest].modified)
+    if newest is not None and newest in marked_versions(storage, FORMAT) and _is_drop(operations, newest):
+        paths = _older(storage, operations, objects, newest, versions[newest].modified)
+        delete(storage, paths, Origin.LISTED)
 
 
-@dataclass
-class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
-
-    operations: DirectoryOperations
-    table: str
-
-    def __post_init__(self) -> None:
-        self._read()
-        self._dropped_uuid = self._uuid
-        self._metadata = _dropped_metadata(self.operations.storage.location)
-
-    @property
-    def version(self) -> int:
-        return self._newest + 1
-
-    def put(self) -> Put | Unknown | CommitConflict:
-        if self._base is not None and is_dropped(self._base.metadata):
-            return self._superseded()
-        put_marker(self.operations.storage, FORMAT, self.version)
-        return self.operations.put_first(self._base, self.version, self._metadata)
-
-    def follow(self) -> int | CommitConflict:
-        self._read()
-        if self._dropped_uuid is not None and self._uuid is not None and self._uuid != self._dropped_uuid:
-            return self._superseded()
-        return 0
-
-    def discard(self) -> None:
-        """Do nothing: a drop writes no files but its version."""
-
-    def discard_superseded(self) -> None:
-        """Do nothing, like `discard`."""
-
-    # ------------------------------------------------------------------ inside
-
-    @property
-    def _uuid(self) -> uuid.UUID | None:
-        return None if self._base is None else self._base.metadata.table_uuid
-
-    def _read(self) -> None:
-        self._base: Current | None
-        try:
-            self._base = self.operations.newest()
-        except (CorruptLog, UnsupportedTableFeature):
-            # A table that cannot be read is dropped all the same. Its files are deleted by their age.
-            self._base = None
-        version = None if self._base is None else self._base.version
-        self._newest = version or self.operations.highest_version() or 0
-
-    def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
-
-
-def _dropped_metadata(location: str) -> TableMetadata:
-    now = time.time_ns() // 1_000_000
-    # Some readers do not open a table without columns.
-    schema = Schema(NestedField(1, "dropped", BooleanType(), required=False), schema_id=0)
-    fields: dict[str, Any] = {
-        "location": location,
-        "table_uuid": uuid.uuid4(),
-        "last_updated_ms": now,
-        "last_column_id": 1,
-        "schemas": [schema],
-        "current_schema_id": 0,
-        "partition_specs": [{"spec-id": 0, "fields": []}],
-        "default_spec_id": 0,
-        "last_partition_id": 999,
-        "sort_orders": [{"order-id": 0, "fields": []}],
-        "default_sort_order_id": 0,
-        "properties": {DROPPED_TABLE: "true"},
-    }
-    return TableMetadataV2(**fields)
+def _is_drop(operations: DirectoryOperations, version: int) -> bool:
+    """Whether a version is that of a drop. A marked version may be a view that was faster than the drop, or a table."""
+    try:
+        last = operations.read(version)
+    except (CorruptLog, UnsupportedTableFeature):
+        return False
+    return last is not None and is_dropped(last.metadata)
 
 
 def _version(file: StoredObject) -> int | None:
@@ -145,17 +73,22 @@ def _version(file: StoredObject) -> int | None:
     return int(match[1]) if match else None
 
 
-def _delete_older(storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int) -> None:
-    """Delete the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs."""
+def _older(
+    storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int
+) -> list[list[str]]:
+    """Return the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
+
+    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
+    """
     needed = _needed(storage, operations, version - 1)
-    controls = (f"{_LOG}/", f"{MARKERS}/", HINT)
+    controls = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
     others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
     paths = {each.path: f"{storage.location}/{each.path}" for each in others}
-    groups = [[paths[each.path] for each in others if each.modified < dropped_at or file_key(paths[each.path]) in needed]]
+    oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
+    groups = [[paths[each.path] for each in others if each.modified < oldest or file_key(paths[each.path]) in needed]]
     # The oldest metadata goes first, as `DirectoryOperations` relies on.
     metadata = sorted((number, each.path) for each in objects if (number := _version(each)) is not None and number < version)
-    groups += [[f"{storage.location}/{path}"] for _, path in metadata]
-    delete_files(storage, groups, Origin.LISTED)
+    return [*groups, *([f"{storage.location}/{path}"] for _, path in metadata)]
 
 
 def _needed(storage: Storage, operations: DirectoryOperations, version: int) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -14,10 +14,9 @@ from rowmerge.iceberg.catalogs.version_hint import HINT
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
+from rowmerge.table.inner_tables import inner_tables
 
 _NUMBERED = re.compile(rf"{FOLDER}/v(\d+)\.")
-_METADATA = re.compile(rf"(.*/){FOLDER}/[^/]*\.metadata\.json(\.gz)?$")
-_LOG = "/_delta_log/"
 
 
 def orphans(location: str, current: Current, needed: Collection[str], found: Sequence[StoredObject], before: int) -> list[str]:
@@ -29,7 +28,7 @@ def orphans(location: str, current: Current, needed: Collection[str], found: Seq
     """
     kept = {file_key(path) for path in (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log)) if path}
     inside, elsewhere = _divided(location, {*needed, *kept})
-    inner = tuple(_inner_tables(found))
+    inner = inner_tables(found)
     prefixes = _partition_prefixes(current.metadata)
     checksums = {o.path for o in found if o.path.endswith(".crc")}
     going: list[str] = []
@@ -78,15 +77,6 @@ def _really_inside(location: str, path: str) -> str | None:
         return None
     real = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
     return None if real.startswith("..") else real
-
-
-def _inner_tables(found: Sequence[StoredObject]) -> Iterator[str]:
-    """The folders of other tables below this one's."""
-    for candidate in found:
-        if match := _METADATA.match(candidate.path):
-            yield match[1]
-        elif _LOG in f"/{candidate.path}":
-            yield candidate.path.split("_delta_log/", 1)[0] or "_delta_log/"
 
 
 def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ LEVEL = "write.parquet.compression-level"
 ROW_GROUP_SIZE = "write.parquet.row-group-size-bytes"
 DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
+PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
 """Properties that say where files are written; the last two are older spellings of the first."""
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
@@ -115,6 +116,7 @@ def check_properties(asked: Mapping[str, str]) -> None:
     if asked.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
         raise ConfigurationError(f"The table property {FORMAT_VERSION} is {asked[FORMAT_VERSION]!r}. Set it to 2.")
     IcebergSettings(asked).check()
+    whole_number(asked, PREVIOUS_VERSIONS, 100)
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:

@@ -12,6 +12,8 @@ from pyiceberg.table.update import TableUpdate, UpgradeFormatVersionUpdate, upda
 from pyiceberg.typedef import IcebergBaseModel
 
 from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.metadata.properties import PREVIOUS_VERSIONS
+from rowmerge.table.settings import whole_number
 
 INITIAL_DEFAULTS = 3
 """The format version from which on columns have defaults."""
@@ -42,14 +44,18 @@ class _Shared(list[T]):
 def updated(base: TableMetadata, updates: Sequence[TableUpdate], *, location: str | None = None) -> TableMetadata:
     """The metadata with these updates; `location`: the absolute path of the file of `base`, which its log is to name.
 
-    Raises ValueError for an update that does not fit.
+    Raises ValueError for an update that does not fit, ConfigurationError for a property of another engine that says how long the log is.
     """
     upgrades = [update for update in updates if _is_upgrade(update)]
     others = tuple(update for update in updates if not _is_upgrade(update))
     if upgrades and base.format_version < ROW_LINEAGE:
         base = _upgraded(base)
     shared = base.model_copy(update={name: _Shared(getattr(base, name)) for name in _PAST})
-    return update_table_metadata(shared, others, metadata_location=location) if others or not upgrades else base
+    try:
+        return update_table_metadata(shared, others, metadata_location=location) if others or not upgrades else base
+    except ValueError:
+        whole_number(base.properties, PREVIOUS_VERSIONS, 100)
+        raise
 
 
 def next_row_id(metadata: TableMetadata) -> int | None:

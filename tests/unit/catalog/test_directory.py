@@ -228,7 +228,9 @@ def test_a_nasty_name_stays_in_the_warehouse_and_comes_back(catalog: DirectoryCa
     assert [p for p in warehouse.parent.rglob("*.metadata.json") if warehouse not in p.parents] == []
     assert len(list(warehouse.iterdir())) == 1
     catalog.drop_schema(name, cascade=True)
-    assert list(warehouse.iterdir()) == []
+    assert catalog.schemas() == ["default"]
+    left = {path.name for path in warehouse.rglob("*") if path.is_file()}
+    assert left == {"v2.metadata.json", "iceberg-00000000000000000002"}, "what a dropped view keeps"
 
 
 # ------------------------------------------------------------------ tables

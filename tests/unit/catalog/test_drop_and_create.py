@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import deltalake
 import pyarrow as pa
@@ -16,7 +16,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.delta.maintenance import dropping as delta_dropping
-from rowmerge.errors import MetadataChanged, TableNotFound, VersionNotFound
+from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, VersionNotFound
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
@@ -277,6 +277,40 @@ def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(tmp_path:
     warehouse.drop()
     assert warehouse.ids() is None
     warehouse.create([7])
+    warehouse.assert_ids([7])
+
+
+@pytest.mark.parametrize("mode", ["overwrite", "append"])
+def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(tmp_path: Path, mode: Literal["overwrite", "append"]) -> None:
+    """Engines that know nothing of drops keep the properties of the table."""
+    warehouse = Warehouse(tmp_path, "delta")
+    warehouse.create([1])
+    warehouse.drop()
+    theirs = pa.table({"id": [7, 8], "name": ["a", "b"]})
+    schema_mode = "overwrite" if mode == "overwrite" else "merge"
+    deltalake.write_deltalake(str(warehouse.table_folder), theirs, mode=mode, schema_mode=schema_mode)
+    warehouse.assert_ids([7, 8])
+    assert isinstance(warehouse.create([9]), Conflicted)
+    warehouse.drop()
+    assert warehouse.ids() is None
+    warehouse.create([11])
+    warehouse.assert_ids([11])
+
+
+def test_markers_that_cannot_be_deleted_do_not_make_a_creation_look_failed(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever takes a creation for failed deletes the files of the table."""
+    listed, versions = Storage.list, {"delta": "_delta_log/*3.json", "iceberg": "metadata/v4.*"}
+
+    def list_(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        if prefix == "_dropped" and list(warehouse.table_folder.glob(versions[warehouse.format])):
+            raise StorageError(f"{storage.location}/{prefix}", "too many requests")
+        return listed(storage, prefix, after=after)
+
+    warehouse.create([1])
+    warehouse.drop()
+    with monkeypatch.context() as patched:
+        patched.setattr(Storage, "list", list_)
+        assert isinstance(warehouse.create([7]), Committed)
     warehouse.assert_ids([7])
 
 

@@ -92,6 +92,13 @@ def test_the_source_of_a_shallow_clone_stays(catalog: IcebergCatalog, theirs: Ca
     assert theirs.load_table("s.source").scan().to_arrow().equals(ROWS)
 
 
+@pytest.mark.parametrize("value", ["false", " False "])
+def test_a_table_whose_files_may_belong_to_others_keeps_them(catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, value: str) -> None:
+    table(theirs, tmp_path, **{"gc.enabled": value})
+    left = dropped(catalog, tmp_path)
+    assert {Path(name).suffix for name in left} == {".parquet", ".avro", ".json"}
+
+
 @pytest.mark.parametrize("name", ["write.data.path", "write.object-storage.path", "write.folder-storage.path"])
 def test_in_the_locations_of_its_properties_only_its_own_files_go(
     catalog: IcebergCatalog, theirs: Catalog, tmp_path: Path, name: str

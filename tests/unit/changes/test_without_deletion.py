@@ -16,15 +16,16 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowChanges, Timings
+from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.spark import written as written_files
 from rowmerge.spark.few_rows import sink_here
 from rowmerge.spark.sink import INSERT, OutcomeColumns
 from rowmerge.spark.write import write_spec
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads
+from rowmerge.table.drop_markers import MARKERS
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -117,7 +118,7 @@ def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], t
             change = Change("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
             committed(other.commit(other.snapshot(), change))
         change = Change("MERGE", files=FileChanges(made[-1], old), reads=Reads(frozenset(old)))
-        return Attempt(snapshot, change, RowChanges(), made[-1])
+        return Attempt(snapshot, change, RowCounts(), made[-1])
 
     with caplog.at_level(logging.WARNING):
         result = commit_with_retry(table, attempt, Timings())
@@ -205,11 +206,44 @@ def test_vacuum_reports_that_it_could_not_delete(opened: Callable[[], Table], tm
         opened().vacuum(NOW)
 
 
-def test_drop_reports_that_it_could_not_delete(tmp_path: Path) -> None:
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_drop_reports_that_it_could_not_delete(tmp_path: Path, format_: str) -> None:
     catalog = DirectoryCatalog(Undeletable(str(tmp_path)))
-    create(catalog.table_at("default", "t", "delta"), [])
-    with pytest.raises(StorageError, match=DENIED):
-        catalog.drop_table("default", "t")
+    for _ in range(2):
+        table = catalog.table_at("default", "t", format_)
+        create(table, [1])
+        assert ids(table) == [1], "files that a drop could not delete do not stop the next table"
+        with pytest.raises(StorageError, match=rf"{DENIED}.* default.t was dropped, but some of its files stay"):
+            catalog.drop_table("default", "t")
+        assert catalog.relation("default", "t") is None
+
+
+def test_drop_of_a_view_reports_that_it_could_not_delete(tmp_path: Path) -> None:
+    catalog = DirectoryCatalog(Undeletable(str(tmp_path)))
+    columns = Struct((Field("id", Primitive("long")),))
+    for _ in range(2):
+        catalog.put_view("default", "v", "select 1 as id", default_schema="default", columns=columns)
+        with pytest.raises(StorageError, match=rf"{DENIED}.* default.v was dropped, but some of its files stay"):
+            catalog.drop_view("default", "v")
+        assert catalog.relation("default", "v") is None
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_creation_that_cannot_list_the_markers_of_a_drop_is_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    catalog = DirectoryCatalog(Storage(str(tmp_path)))
+    create(catalog.table_at("default", "t", format_), [1])
+    catalog.drop_table("default", "t")
+    table, list_all = catalog.table_at("default", "t", format_), Storage.list
+
+    def failing(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+        if prefix == MARKERS:
+            raise StorageError(storage.location, "503")
+        return list_all(storage, prefix, after=after)
+
+    monkeypatch.setattr(Storage, "list", failing)
+    create(table, [])
 
 
 def test_a_warehouse_opens_and_views_are_replaced(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.maintenance.dropping import Drop, drop_table
+from rowmerge.delta.commits.drop import Drop
+from rowmerge.delta.maintenance.dropping import drop_table
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import (
     ChecksumMismatch,

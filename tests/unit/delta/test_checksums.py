@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import deltalake
+import pyarrow as pa
 import pytest
 
 from rowmerge.delta import DeltaTable
@@ -431,6 +434,17 @@ def test_a_checksum_of_another_commit_is_not_compared(lake: Lake, caplog: pytest
     with caplog.at_level(logging.WARNING):
         assert Lake(lake.folder).ids() == [2, 11, 12]
     assert "was written for another commit" in warnings(caplog)[0]
+
+
+def test_a_checksum_of_a_table_that_was_here_before_is_not_compared_with_the_commit_of_delta_rs(tmp_path: Path) -> None:
+    """Commits of delta-rs have no id."""
+    lake = Lake(tmp_path / "t")
+    committed(lake.create(lake.file([1]), lake.file([2])))
+    checksum = (lake.folder / checksum_path(0)).read_bytes()
+    shutil.rmtree(lake.folder)
+    deltalake.write_deltalake(str(lake.folder), pa.table({"id": [7], "name": ["a"]}))
+    (lake.folder / checksum_path(0)).write_bytes(checksum)
+    assert Lake(lake.folder).ids() == [7]
 
 
 def test_a_commit_is_verified_without_checksums(lake: Lake) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowmerge.delta import DeltaTable
+from rowmerge.delta import DeltaTable, table
 from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import MetadataChanged, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
@@ -365,3 +365,35 @@ def test_a_put_that_failed_when_another_had_won_goes_on_behind(lake: Lake) -> No
     failing(lake)
     assert lake.append([6], base=base) == Committed(2)
     assert lake.ids() == [1, 2, 3, 5, 6]
+
+
+# ------------------------------------------------------------------ what comes after a commit
+
+ODD_PROPERTIES = [
+    {"delta.setTransactionRetentionDuration": "interval 1 month"},
+    {"delta.deletedFileRetentionDuration": "interval 999999999999999999 weeks"},
+    {"delta.logRetentionDuration": "interval 999999999999999999 weeks"},
+    {"delta.checkpointInterval": "x"},
+]
+
+
+@pytest.mark.parametrize("properties", ODD_PROPERTIES, ids=lambda properties: next(iter(properties)))
+def test_a_property_of_another_engine_does_not_make_a_commit_look_failed(lake: Lake, properties: dict[str, str]) -> None:
+    """Whoever takes it for failed runs it again."""
+    metadata = lake.table.snapshot().metadata.action()["metaData"]
+    metadata["configuration"] = {"delta.checkpointInterval": "1"} | properties
+    (lake.folder / commit_path(1)).write_text(f'{{"commitInfo":{{}}}}\n{json.dumps({"metaData": metadata})}\n')
+    assert lake.append([4]) == Committed(2)
+    assert Lake(lake.folder).ids() == [1, 2, 3, 4]
+
+
+def test_an_error_of_any_kind_after_a_commit_does_not_make_it_look_failed(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def no_more_threads(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(table, "put_checksum", no_more_threads)
+    assert lake.append([4]) == Committed(1)
+    assert Lake(lake.folder).ids() == [1, 2, 3, 4]
+    assert f"Version 1 of file://{lake.folder} is committed" in caplog.text

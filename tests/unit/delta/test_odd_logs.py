@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, checkpoint_path, commit_path
-from rowmerge.errors import CorruptLog, UnsupportedTableFeature
+from rowmerge.errors import CorruptLog, StorageError, UnsupportedTableFeature
 from rowmerge.table.schema import to_json
 from tests.unit.delta.small_tables import ID_NAME, Lake, committed
 
@@ -304,6 +304,14 @@ def test_a_faulty_log_is_an_error_that_names_the_file(copied_table: Path, case: 
     with pytest.raises(CorruptLog) as raised:
         Lake(copied_table).ids()
     assert raised.value.path.rpartition("/")[2] == name
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "a/" * 3000 + "a"], ids=["a name", "a path"])
+def test_a_deletion_vector_whose_path_is_too_long_is_an_error_that_names_the_path(copied_table: Path, name: str) -> None:
+    of_the_table(deletionVector={**VECTOR, "pathOrInlineDv": f"file:///{name}/x.bin"})(copied_table)
+    with pytest.raises(StorageError, match="[Nn]ame too long") as raised:
+        Lake(copied_table).ids()
+    assert raised.value.path.startswith(f"file:///{name}")
 
 
 @pytest.mark.parametrize("case", UNSUPPORTED)

@@ -21,7 +21,8 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, MetadataChanged, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.maintenance.dropping import Drop, drop_table
+from rowmerge.iceberg.commits.drop import Drop
+from rowmerge.iceberg.maintenance.dropping import drop_table
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.iceberg.metadata.updates import next_row_id

@@ -15,15 +15,17 @@ from typing import Any
 import fastavro
 import pytest
 
-from rowmerge.errors import CorruptLog, RowmergeError
+from rowmerge.errors import ConfigurationError, CorruptLog, RowmergeError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
+from rowmerge.table.shape import TableDefinition
 from tests.golden.iceberg.tables import NAMES, copied
 from tests.support.suites import examples
-from tests.unit.delta.small_tables import live_rows
+from tests.unit.delta.small_tables import committed, live_rows
 from tests.unit.iceberg.lake import Lake
 
 IDS = [1, 2, 3, 5]
@@ -369,8 +371,8 @@ _HEADER = {
 def test_a_summary_that_others_filled_with_anything_is_read_and_followed(folder: Path) -> None:
     path = metadata_file(folder)
     content = json.loads(path.read_text())
-    odd = {"total-records": "many", "rowmerge.parameters": "{", "rowmerge.metrics": "[1]", "rowmerge.transaction.application": "a"}
-    content["snapshots"][-1]["summary"] |= odd
+    odd = {"total-records": "many", "total-data-files": 2, "rowmerge.parameters": "{", "rowmerge.metrics": "[1]"}
+    content["snapshots"][-1]["summary"] |= {**odd, "rowmerge.transaction.application": "a"}
     path.write_text(json.dumps(content))
     lake = Lake(folder)
     assert lake.table.history()[0].parameters == {}
@@ -378,3 +380,17 @@ def test_a_summary_that_others_filled_with_anything_is_read_and_followed(folder:
     lake.append([6])
     assert lake.ids() == [*IDS, 6]
     assert "total-records" not in json.loads((folder / "metadata" / "v5.metadata.json").read_text())["snapshots"][-1]["summary"]
+
+
+def test_a_length_of_the_log_that_is_no_number_is_an_error_that_names_the_property_and_can_be_corrected(folder: Path) -> None:
+    name, path = "write.metadata.previous-versions-max", metadata_file(folder)
+    content = json.loads(path.read_text())
+    content["properties"][name] = "ten"
+    path.write_text(json.dumps(content))
+    lake = Lake(folder)
+    with pytest.raises(ConfigurationError, match=f"{name} is 'ten'"):
+        lake.append([6])
+    properties = {**lake.table.snapshot().settings.properties, name: "10"}
+    committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))))
+    lake.append([6])
+    assert lake.ids() == [*IDS, 6]

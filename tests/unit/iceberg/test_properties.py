@@ -47,6 +47,7 @@ def test_parquet_is_written_as_the_table_says(properties: dict[str, str], settin
         ("write.parquet.compression-level", "23", "Set it to one of 1 to 22"),
         ("write.parquet.compression-level", "high", "Set it to a whole number"),
         ("write.parquet.row-group-size-bytes", "0", "Set it to a number of bytes"),
+        ("write.metadata.previous-versions-max", "ten", "Set it to a whole number"),
     ],
 )
 def test_values_that_would_fail_later_are_refused(name: str, value: str, told: str) -> None:

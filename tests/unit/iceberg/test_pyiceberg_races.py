@@ -34,14 +34,14 @@ def configuration(folder: Path) -> dict[str, Any]:
     return {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/w"}
 
 
-def lake_in_catalog(folder: Path, catalog: Mapping[str, Any] | None = None) -> Lake:
-    """The table s.t of a catalog: the SQL one without another."""
+def lake_in_catalog(folder: Path, catalog: Mapping[str, Any] | None = None, name: str = "t") -> Lake:
+    """The table s.t of a catalog, or another of `s`: the SQL one without another."""
     lake = Lake(folder / "t")
     client = CatalogClient(catalog or configuration(folder))
     if "s" not in client.namespaces():
         client.create_namespace("s", {})
-    operations = CatalogOperations(client, "s", "t", lake.storage)
-    lake.operations, lake.table = operations, IcebergTable(operations, "s.t")  # type: ignore[assignment]
+    operations = CatalogOperations(client, "s", name, lake.storage)
+    lake.operations, lake.table = operations, IcebergTable(operations, f"s.{name}")  # type: ignore[assignment]
     return lake
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.transforms import IdentityTransform
 
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
@@ -17,74 +16,29 @@ from rowmerge.table.files import FileChanges
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
-from tests.rest_catalog import Answer, serving
+from tests.rest_catalog import Answer
 from tests.unit.changes.operations import written
 from tests.unit.iceberg.lake import Lake
 from tests.unit.iceberg.races import conflict, deleting
-from tests.unit.iceberg.test_pyiceberg_races import configuration, lake_in_catalog, rows
-
-CUT = None
-COMMIT = "POST /v1/namespaces/s/tables/t"
-Act = Callable[[Callable[[], Answer]], Answer | None]
-
-
-class Server:
-    """What its catalog answers to requests that commit: the next of `acts` each, and the catalog itself when there are none left."""
-
-    def __init__(self) -> None:
-        self.acts: list[Act] = []
-        self.loads: list[Act] = []
-        self.uri = ""
-
-    def __call__(self, request: str, answer: Callable[[], Answer]) -> Answer | None:
-        if request == COMMIT and self.acts:
-            return self.acts.pop(0)(answer)
-        if request == COMMIT.replace("POST", "GET") and self.loads and not self.acts:
-            return self.loads.pop(0)(answer)
-        return answer()
-
-    @property
-    def theirs(self) -> Catalog:
-        return load_catalog("theirs", type="rest", uri=self.uri)
-
-
-def failing(status: int | None, *, happened: bool = False, meanwhile: Callable[[], object] = lambda: None) -> Act:
-    """No answer, or a wrong one, after the commit or without it; others may do something before it is told."""
-
-    def act(answer: Callable[[], Answer]) -> Answer | None:
-        if happened:
-            assert answer()[0] == 200
-        meanwhile()
-        return CUT if status is None else (status, {"error": {"message": "told by the test", "type": "Failure", "code": status}})
-
-    return act
+from tests.unit.iceberg.rest_faults import CUT, Server, failing, files_of, serving_faults, set_property
+from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog, rows
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(catalog_operations, "WAITS", (0.01, 0.01))
-    server = Server()
-    with serving(configuration(tmp_path), server) as server.uri:
+    with serving_faults(tmp_path) as server:
         yield server
 
 
 @pytest.fixture
 def lake(server: Server, tmp_path: Path) -> Lake:
     """Two files: the ids 0 to 9 and 10 to 19."""
-    made = lake_in_catalog(tmp_path, {"type": "rest", "uri": server.uri})
+    made = server.lake()
     made.create()
     made.append(range(10))
     made.append(range(10, 20))
     return made
-
-
-def files_of(lake: Lake) -> set[str]:
-    return {path for path in lake.on_disk() if not path.endswith(".json")}
-
-
-def set_property(server: Server, **values: str) -> None:
-    with server.theirs.load_table("s.t").transaction() as transaction:
-        transaction.set_properties(values)
 
 
 OLD = list(range(20))
@@ -189,7 +143,7 @@ def test_a_refusal_is_none_of_others_and_leaves_nothing(server: Server, lake: La
     assert lake.on_disk() == before and lake.ids() == OLD
 
 
-def test_a_conflict_that_is_none_is_planned_on_the_same_version(server: Server, lake: Lake) -> None:
+def test_a_commit_is_sent_again_after_a_conflict_that_is_none(server: Server, lake: Lake) -> None:
     base = lake.table.snapshot()
     server.acts = [failing(409), failing(409, happened=True)]
     assert isinstance(lake.table.commit(base, deleting(lake, base, 3)), Committed)
@@ -228,8 +182,7 @@ def test_files_of_a_commit_stay_if_others_followed_it_and_expired_its_snapshot(
     outcome = lake.table.commit(base, deleting(lake, base, 3))
     assert isinstance(outcome, Unknown)
     assert before < files_of(lake)
-    new_reader = lake_in_catalog(lake.folder.parent, {"type": "rest", "uri": server.uri})
-    assert new_reader.ids() == [*WITHOUT_3, *range(100, 100 + appends)]
+    assert server.lake().ids() == [*WITHOUT_3, *range(100, 100 + appends)]
 
 
 @pytest.mark.parametrize("status", [409, 500, CUT])

@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
+from sqlalchemy.orm import Session
 
+from rowmerge.catalog.iceberg import IcebergCatalog
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
@@ -130,6 +133,34 @@ def test_a_folder_that_is_made_again_is_synced_again(calls: DiskCalls, tmp_path:
     storage.put("t/one", b"1")
     os.close(held)
     assert len(calls.syncs(tmp_path / "s")) == 2
+
+
+def test_a_folder_that_is_made_again_with_the_same_inode_is_synced_again(calls: DiskCalls, tmp_path: Path) -> None:
+    storage = storage_of(tmp_path / "s")
+    storage.put("t/one", b"1")
+    inode = (tmp_path / "s/t").stat().st_ino
+    time.sleep(0.01)  # the clock of a file system is coarse
+    # Another process drops the table, and creates it again.
+    (tmp_path / "s/t/one").unlink()
+    (tmp_path / "s/t").rmdir()
+    for number in range(50):
+        (tmp_path / str(number)).mkdir()
+        if (tmp_path / str(number)).stat().st_ino == inode:
+            (tmp_path / str(number)).rename(tmp_path / "s/t")
+            break
+    else:
+        pytest.skip("this file system uses no inode again")
+    storage.put("t/one", b"1")
+    assert len(calls.syncs(tmp_path / "s")) == 2
+
+
+def test_a_folder_is_not_synced_again_for_files_beside_it(calls: DiskCalls, tmp_path: Path) -> None:
+    table = opened(tmp_path / "t", "delta")
+    create(table)
+    add(table, range(3))
+    calls.events.clear()
+    add(table, range(3))
+    assert [len(calls.syncs(folder)) for folder in (tmp_path, tmp_path / "t", tmp_path / "t/_delta_log")] == [0, 1, 1]
 
 
 @pytest.mark.parametrize("durability", list(Durability))
@@ -311,4 +342,32 @@ def test_the_memory_of_synced_folders_is_bounded(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(disk, "_MOST_FOLDERS", 3)
     for number in range(20):
         storage_of(tmp_path / str(number)).put("a", b"")
-    assert len(disk._durable_folders) < 20
+    assert len(disk._durable_folders) < 20 and len(disk._synced_states) < 20
+
+
+# ------------------------------------------------------------------ catalogs
+
+
+@pytest.mark.parametrize("spelled", ["{}", "file://{}"])
+@pytest.mark.parametrize("durability", list(Durability))
+def test_a_catalog_names_metadata_that_is_synced(
+    calls: DiskCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: Durability, spelled: str
+) -> None:
+    """Whether a database of the catalog survives a power cut, it decides itself."""
+    properties = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
+    catalog = IcebergCatalog(properties, spelled.format(tmp_path / "w"), partial(Storage, durability=durability))
+    catalog.create_schema("s")
+    synced: list[bool] = []
+    commit = Session.commit
+
+    def recorded_commit(session: Session) -> None:
+        newest = max((tmp_path / "w/s/t/metadata").glob("*.metadata.json"), key=lambda path: path.name)
+        folders = [tmp_path / "w/s/t/metadata", tmp_path / "w/s/t", tmp_path / "w/s", tmp_path / "w"]
+        synced.append(all(calls.syncs(path) for path in (newest, *folders)))
+        commit(session)
+
+    monkeypatch.setattr(Session, "commit", recorded_commit)
+    table = catalog.table_at("s", "t", "iceberg")
+    create(table)
+    add(table, range(3))
+    assert len(synced) == 2 and set(synced) == {durability is Durability.FULL}

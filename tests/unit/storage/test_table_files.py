@@ -133,6 +133,25 @@ def test_the_location_of_a_table_is_not_decoded(tmp_path: Path) -> None:
     assert (tmp_path / "ware house/a").exists() and not (tmp_path / "ware%20house/a").exists()
 
 
+@pytest.mark.parametrize("spelled", ["{0}", "file:{0}", "file://{0}", "file:///{0}", "file://localhost{0}", "FILE://{0}/", "{0}//"])
+def test_a_folder_of_a_disk_is_the_same_however_its_location_is_spelled(tmp_path: Path, spelled: str) -> None:
+    storage = Storage(spelled.format(tmp_path))
+    assert storage.location == f"file://{tmp_path}"
+    storage.put("a", b"1")
+    assert (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("root", ["/", "file:///", "file:/", "file://localhost/"])
+def test_the_root_of_a_disk_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root: str) -> None:
+    named, here = tmp_path / "named", tmp_path / "here"
+    for path in (named, here / named.relative_to("/")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    monkeypatch.chdir(here)
+    delete_files(Storage(str(tmp_path / "t")), [[f"file://{named}"]], Origin.NAMED, locations=[root])
+    assert not named.exists() and (here / named.relative_to("/")).exists()
+
+
 @pytest.mark.parametrize("origin", [Origin.LISTED, Origin.WRITTEN])
 def test_names_of_listed_and_of_written_files_are_not_decoded(tmp_path: Path, origin: Origin) -> None:
     names = ["x=..%2F..%2Fetc", "%2e%2e", "a%2520b"]
@@ -167,6 +186,13 @@ def test_a_live_object_is_not_deleted(live: str) -> None:
             Storage(f"{bucket.location}/w/t", bucket.options), [["s3://lake/w/t/c", "s3://lake/w/t/a b"]], Origin.NAMED, live=[live]
         )
     assert len(bucket.objects) == 2 and not bucket.requests
+
+
+@pytest.mark.parametrize("origin", list(Origin))
+def test_a_live_object_is_not_deleted_under_another_scheme_of_azure(origin: Origin) -> None:
+    place = "c@account.dfs.core.windows.net/t"
+    with pytest.raises(LiveFileProtected):
+        delete_files(Storage(f"abfss://{place}"), [[f"abfss://{place}/data/a"]], origin, live=[f"abfs://{place}/data/a"])
 
 
 def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptureFixture) -> None:

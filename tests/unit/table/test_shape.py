@@ -8,7 +8,7 @@ import pytest
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import ChangesNotRecorded, PlanError, RowmergeError
-from rowmerge.session.format_features import branch_of, branches_of, change_feed_of
+from rowmerge.session.names.format_features import branch_of, branches_of, change_feed_of
 from rowmerge.storage.store import Storage
 from rowmerge.table.change import Change, Committed
 from rowmerge.table.partitioning import identities

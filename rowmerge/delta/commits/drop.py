@@ -1,0 +1,136 @@
+"""Commit the version that drops a Delta table. Its log stays, as `rowmerge.table.drop_markers` explains."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+
+from rowmerge.delta.commits.file_changes import FileWriter
+from rowmerge.delta.log.checkpoint_reading import read_checkpoint
+from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
+from rowmerge.delta.log.replay import State
+from rowmerge.delta.log.versions import is_dropped_at, read_state
+from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, Protocol, serialize
+from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
+from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Change, Unknown
+from rowmerge.table.commit import Existing, commit, put_settled
+from rowmerge.table.drop_markers import delete_marker, put_marker
+from rowmerge.table.files import FileChanges
+from rowmerge.version import __version__
+
+FORMAT = "delta"
+_COLUMN = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullable":true,"metadata":{}}]}'
+"""The schema of a dropped table. Some readers do not open a table without columns."""
+
+
+def withdraw_creation(storage: Storage, table: str, id_: str) -> Unknown | None:
+    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
+
+    Its first version alone cannot be deleted, because others may have committed after it.
+    """
+    try:
+        drop = Drop(storage, table)
+        outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == id_ else None
+    except RowmergeError as failure:
+        return Unknown(failure.message)
+    return outcome if isinstance(outcome, Unknown) else None
+
+
+@dataclass
+class Drop:
+    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
+
+    storage: Storage
+    table: str
+    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    def __post_init__(self) -> None:
+        self._newest = -1
+        self._state: State | None = None
+        self._read()
+        self.dropped_id = self._id
+
+    @property
+    def version(self) -> int:
+        return self._newest + 1
+
+    def put(self) -> Put | Unknown | CommitConflict:
+        # Another engine may have committed to the dropped table. Then it is dropped again.
+        if self._state is not None and is_dropped_at(self.storage, self._newest):
+            return self._superseded()
+        put_marker(self.storage, FORMAT, self.version)
+        put = put_settled(self.storage, commit_path(self.version), serialize(self._actions()))
+        if isinstance(put, Existing):
+            return Put.EXISTED
+        return self._continued() if put is Put.CREATED else put
+
+    def follow(self) -> int | CommitConflict:
+        self._read()
+        if self.dropped_id is not None and self._id is not None and self._id != self.dropped_id:
+            return self._superseded()
+        return 0
+
+    def discard(self) -> None:
+        """Do nothing: a drop writes no files but its commit."""
+
+    def discard_superseded(self) -> None:
+        """Do nothing, like `discard`."""
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _id(self) -> str | None:
+        return None if self._state is None or self._state.metadata is None else self._state.metadata.id
+
+    def _read(self) -> None:
+        listing = list_log(self.storage)
+        # Also the version of a checkpoint that lacks parts: its number was used.
+        self._newest = max((v for each in listing.files if (v := version_of_file(each.path)) is not None), default=-1)
+        try:
+            self._state = None if listing.newest is None else read_state(self.storage, listing, listing.newest)
+        except CorruptLog:
+            # A log that cannot be read is dropped all the same. Its files are deleted by their age.
+            self._state = None
+
+    def _superseded(self) -> CommitConflict:
+        return MetadataChanged(self.table, self._newest, DROP, "the table is gone")
+
+    def _continued(self) -> Put | Unknown | CommitConflict:
+        """Say whether the commit that was put drops the table. Its name may have been freed by a cleanup, as `Commit` explains."""
+        try:
+            listing = list_log(self.storage, since=self.version)
+            newer = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
+            if not newer:
+                return Put.CREATED
+            metadata = read_checkpoint(self.storage, newer[0]).metadata
+        except (StorageError, CorruptLog) as failure:
+            return Unknown(failure.message)
+        if metadata is None or metadata.id == self.id:
+            return Put.CREATED
+        # Its number had been freed, so its file lies below a checkpoint, and its marker says nothing.
+        clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
+        delete_marker(self.storage, FORMAT, self.version)
+        return Put.EXISTED if metadata.id == self.dropped_id else self._superseded()
+
+    def _actions(self) -> list[Action]:
+        now = time.time_ns() // 1_000_000
+        metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
+        info = {
+            "timestamp": now,
+            "operation": DROP,
+            "operationParameters": {},
+            "isolationLevel": "Serializable",
+            "isBlindAppend": False,
+            "engineInfo": f"rowmerge/{__version__}",
+            "txnId": self.id,
+        }
+        actions: list[Action] = [{"commitInfo": info}, Protocol(1, 2).action(), metadata.action()]
+        if self._state is None:
+            return actions
+        domains = self._state.domains.items()
+        actions += [{"domainMetadata": {"domain": name, "configuration": text, "removed": True}} for name, text in domains]
+        writer = FileWriter(self.storage, None, metadata, {}, Change(DROP, replace=True), now)
+        return [*actions, *writer.replacement_of(self._state)]

@@ -1,0 +1,119 @@
+"""Put the version that drops an Iceberg table in a folder. It stays, as `rowmerge.table.drop_markers` explains."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
+from pyiceberg.types import BooleanType, NestedField
+
+from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
+from rowmerge.iceberg.catalogs.operations import FOLDER, Current, DirectoryOperations, is_dropped
+from rowmerge.iceberg.metadata.updates import serialized
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.change import Unknown
+from rowmerge.table.commit import Existing, commit, put_settled
+from rowmerge.table.creation import DROPPED_TABLE
+from rowmerge.table.drop_markers import put_marker
+from rowmerge.table.files import FileChanges
+
+FORMAT = "iceberg"
+OPERATION = "DROP TABLE"
+
+
+def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
+    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
+    put_marker(storage, FORMAT, version)
+    return put_settled(storage, f"{FOLDER}/v{version}.metadata.json", serialized(_dropped_metadata(storage.location)))
+
+
+def withdraw_creation(operations: DirectoryOperations, table: str, id_: uuid.UUID) -> Unknown | None:
+    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
+
+    Its first version alone cannot be deleted, because others may have committed after it.
+    """
+    try:
+        drop = Drop(operations, table)
+        outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == id_ else None
+    except RowmergeError as failure:
+        return Unknown(failure.message)
+    return outcome if isinstance(outcome, Unknown) else None
+
+
+@dataclass
+class Drop:
+    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
+
+    operations: DirectoryOperations
+    table: str
+
+    def __post_init__(self) -> None:
+        self._read()
+        self.dropped_uuid = self._uuid
+        self._metadata = _dropped_metadata(self.operations.storage.location)
+
+    @property
+    def version(self) -> int:
+        return self._newest + 1
+
+    def put(self) -> Put | Unknown | CommitConflict:
+        if self._base is not None and is_dropped(self._base.metadata):
+            return self._superseded()
+        put_marker(self.operations.storage, FORMAT, self.version)
+        return self.operations.put_first(self._base, self.version, self._metadata)
+
+    def follow(self) -> int | CommitConflict:
+        self._read()
+        if self.dropped_uuid is not None and self._uuid is not None and self._uuid != self.dropped_uuid:
+            return self._superseded()
+        return 0
+
+    def discard(self) -> None:
+        """Do nothing: a drop writes no files but its version."""
+
+    def discard_superseded(self) -> None:
+        """Do nothing, like `discard`."""
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _uuid(self) -> uuid.UUID | None:
+        return None if self._base is None else self._base.metadata.table_uuid
+
+    def _read(self) -> None:
+        self._base: Current | None
+        try:
+            self._base = self.operations.newest()
+        except (CorruptLog, UnsupportedTableFeature):
+            # A table that cannot be read is dropped all the same. Its files are deleted by their age.
+            self._base = None
+        version = None if self._base is None else self._base.version
+        self._newest = version or self.operations.highest_version() or 0
+
+    def _superseded(self) -> CommitConflict:
+        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
+
+
+def _dropped_metadata(location: str) -> TableMetadata:
+    now = time.time_ns() // 1_000_000
+    # Some readers do not open a table without columns.
+    schema = Schema(NestedField(1, "dropped", BooleanType(), required=False), schema_id=0)
+    fields: dict[str, Any] = {
+        "location": location,
+        "table_uuid": uuid.uuid4(),
+        "last_updated_ms": now,
+        "last_column_id": 1,
+        "schemas": [schema],
+        "current_schema_id": 0,
+        "partition_specs": [{"spec-id": 0, "fields": []}],
+        "default_spec_id": 0,
+        "last_partition_id": 999,
+        "sort_orders": [{"order-id": 0, "fields": []}],
+        "default_sort_order_id": 0,
+        "properties": {DROPPED_TABLE: "true"},
+    }
+    return TableMetadataV2(**fields)

@@ -1,0 +1,62 @@
+"""A table or view in a folder below a table's folder loses no file to statements on the outer table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rowmerge.catalog.removal import LOG, METADATA, drop_table
+from rowmerge.delta import DeltaTable
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
+from rowmerge.table.files import FileChanges
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.table import Table
+from tests.unit.changes.operations import NOW, append, rows, written
+from tests.unit.delta.small_tables import ID_NAME, committed
+
+OUTER = pytest.mark.parametrize("outer", ["delta", "iceberg"])
+INNER = pytest.mark.parametrize("inner", ["delta", "iceberg"])
+
+
+def table_at(folder: Path, format_: str) -> Table:
+    storage = Storage(str(folder))
+    return DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+
+
+def create(folder: Path, format_: str) -> Table:
+    table = table_at(folder, format_)
+    committed(table.create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE")))
+    snapshot = table.snapshot()
+    committed(table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, [1, 2, 3])))))
+    return table
+
+
+def files(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@OUTER
+@INNER
+@pytest.mark.parametrize("below", ["inner", "a/b"])
+@pytest.mark.parametrize("statement", ["vacuum", "drop"])
+def test_a_table_below_another_one_stays(tmp_path: Path, outer: str, inner: str, below: str, statement: str) -> None:
+    table = create(tmp_path / "t", outer)
+    append(create(tmp_path / "t" / below, inner))
+    orphan = tmp_path / "t/data/orphan.parquet"
+    orphan.parent.mkdir(exist_ok=True)
+    orphan.touch()
+    for path in files(tmp_path):
+        os.utime(path, (0, 0))
+    before = files(tmp_path / "t" / below)
+    if statement == "vacuum":
+        table.vacuum(NOW)
+        assert len(rows(table_at(tmp_path / "t", outer))) == 3
+    else:
+        drop_table(Storage(str(tmp_path / "t")), "s.t", LOG if outer == "delta" else METADATA)
+    assert before <= files(tmp_path / "t" / below)
+    assert len(rows(table_at(tmp_path / "t" / below, inner))) == 5
+    assert not orphan.exists(), "the outer table's own file is deleted"

@@ -1,0 +1,363 @@
+"""A folder is one name: a creation that was acknowledged is what the catalog opens, whatever is created and dropped in other formats."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.delta.maintenance import dropping as delta_dropping
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, MetadataChanged, RowmergeError
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.table_change import create_table
+from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
+from rowmerge.spark.written import Written
+from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.shape import TableDefinition, TableShape
+from tests.faulty_s3 import FaultyS3, needs_moto
+from tests.unit.catalog.test_drop_and_create import FORMATS, Act, Killed, Warehouse
+from tests.unit.changes.operations import written_for
+from tests.unit.delta.small_tables import ID_NAME, committed
+
+MOST_CALLS = 80
+"""More storage calls than one creation makes."""
+COLUMNS = Struct((Field("a", Primitive("long")),))
+MIXED = [("delta", "iceberg"), ("iceberg", "delta"), ("delta", "view"), ("view", "delta"), ("iceberg", "view"), ("view", "iceberg")]
+TABLES = MIXED[:2]
+mixed = pytest.mark.parametrize("order", MIXED, ids="-".join)
+tables = pytest.mark.parametrize("order", TABLES, ids="-".join)
+
+
+@dataclass
+class Rows:
+    """Rows of a CREATE TABLE AS SELECT. Others act right after their file is written."""
+
+    ids: Sequence[int]
+    act: Act = lambda: None
+    reads_table: bool = False
+
+    def write(self, shape: TableShape) -> Written:
+        files = written_for(shape, self.ids) if self.ids else ()
+        self.act()
+        return Written(list(files), inserted=len(self.ids))
+
+
+@dataclass
+class Calls:
+    """Counts the storage calls of one process, and lets others act right before one of them."""
+
+    act: Act
+    number: int
+    count: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def before(self) -> None:
+        with self.lock:
+            self.count += 1
+            is_due = self.count == self.number
+        if is_due:
+            self.act()
+
+
+def counted(calls: Calls, distant: bool = False) -> type[Storage]:
+    class Counted(Storage):
+        is_distant = distant  # type: ignore[assignment]
+
+        def child(self, path: str) -> Storage:
+            return Counted(f"{self.location}/{path}", self._options)
+
+        def at(self, location: str) -> Storage:
+            return Counted(location, self._options)
+
+        def get(self, path: str) -> bytes:
+            calls.before()
+            return Storage.get(self, path)
+
+        def put(self, path: str, data: bytes) -> None:
+            calls.before()
+            Storage.put(self, path, data)
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            calls.before()
+            return Storage.put_if_absent(self, path, data)
+
+        def folders(self, prefix: str = "") -> list[str]:
+            calls.before()
+            return Storage.folders(self, prefix)
+
+        def exists(self, path: str) -> bool:
+            calls.before()
+            return Storage.exists(self, path)
+
+        def delete(self, paths: Sequence[str]) -> None:
+            calls.before()
+            Storage.delete(self, paths)
+
+        def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
+            calls.before()
+            return Storage.list(self, prefix, after=after)
+
+    return Counted
+
+
+def create(kind: str, catalog: DirectoryCatalog, ids: Sequence[int], act: Act = lambda: None) -> None:
+    """Create a table with rows, or a view."""
+    if kind == "view":
+        catalog.put_view("default", "t", f"SELECT {ids}", default_schema="default", columns=COLUMNS)
+    else:
+        table, definition = catalog.table_at("default", "t", kind), TableDefinition(ID_NAME, (), {}, None)
+        create_table(table, "t", definition, cast(NewRows, Rows(ids, act)), or_replace=False)
+
+
+def drop(kind: str, catalog: DirectoryCatalog) -> None:
+    (catalog.drop_view if kind == "view" else catalog.drop_table)("default", "t")
+
+
+@dataclass
+class Creation:
+    """One statement that creates a table or a view."""
+
+    kind: str
+    folder: Path | str
+    ids: Sequence[int]
+    storage: type[Storage] = Storage
+    options: dict[str, Any] | None = None
+    is_acknowledged: bool = False
+
+    def catalog(self) -> DirectoryCatalog:
+        return DirectoryCatalog(self.storage(str(self.folder), self.options))
+
+    def run(self) -> None:
+        try:
+            create(self.kind, self.catalog(), self.ids)
+        except CommitStateUnknown:
+            raise
+        except RowmergeError:
+            return
+        self.is_acknowledged = True
+
+
+def around_put(before: Act = lambda: None, after: Act = lambda: None) -> type[Storage]:
+    """Storage that lets others act before and after the first put of a table's or a view's version."""
+    has_begun: list[bool] = []
+
+    class AroundPut(Storage):
+        def child(self, path: str) -> Storage:
+            return AroundPut(f"{self.location}/{path}", self._options)
+
+        def put_if_absent(self, path: str, data: bytes) -> Put:
+            if has_begun or not path.startswith(("_delta_log/", "metadata/v")):
+                return Storage.put_if_absent(self, path, data)
+            has_begun.append(True)
+            before()
+            put = Storage.put_if_absent(self, path, data)
+            after()
+            return put
+
+    return AroundPut
+
+
+def assert_one_stands(*creations: Creation) -> None:
+    """The catalog opens the creation that was acknowledged. Two were not."""
+    acknowledged = [(each.kind, each.ids) for each in creations if each.is_acknowledged]
+    assert len(acknowledged) <= 1
+    assert_opens(Path(creations[0].folder), *(acknowledged or [(None, [])])[0])
+
+
+def assert_opens(folder: Path, kind: str | None, ids: Sequence[int]) -> None:
+    """The catalog opens a table with these rows, or this view, or nothing. After nothing, the name is free."""
+    catalog = DirectoryCatalog(Storage(str(folder)))
+    relation = catalog.relation("default", "t")
+    if kind is None:
+        assert relation is None
+        for other in ("iceberg", "view", "delta"):
+            create(other, catalog, [7])
+            assert_opens(folder, other, [7])
+            time.sleep(0.002)
+            drop(other, catalog)
+    elif kind == "view":
+        assert catalog.view("default", "t").sql == f"SELECT {ids}"
+    else:
+        assert relation is not None
+        assert relation.format == kind
+        Warehouse(folder, kind).assert_ids(ids)
+
+
+# ------------------------------------------------------------------ two creations
+
+
+@pytest.mark.parametrize("distant", [False, True], ids=["local", "distant"])
+@mixed
+def test_an_acknowledged_creation_is_what_the_catalog_opens_whenever_another_kind_is_created(
+    order: tuple[str, str], distant: bool, tmp_path: Path
+) -> None:
+    for number in range(1, MOST_CALLS):
+        folder = tmp_path / str(number)
+        second = Creation(order[1], folder, [2])
+        calls = Calls(second.run, number)
+        first = Creation(order[0], folder, [1], counted(calls, distant))
+        first.run()
+        assert_one_stands(first, second)
+        if calls.count < number:
+            return
+    raise AssertionError("more calls than expected")
+
+
+@mixed
+def test_two_creations_of_different_kinds_that_overlap_are_not_both_acknowledged(order: tuple[str, str], tmp_path: Path) -> None:
+    """The first creation stops right before its put. The second begins, and stops at any of its calls until the first has ended."""
+    for number in range(1, MOST_CALLS):
+        if not is_second_stopped(order, tmp_path / str(number), number):
+            return
+    raise AssertionError("more calls than expected")
+
+
+def is_second_stopped(order: tuple[str, str], folder: Path, number: int) -> bool:
+    """Let two creations overlap. Returns whether the second had so many calls."""
+    stopped, ended = threading.Event(), threading.Event()
+
+    def stop() -> None:
+        stopped.set()
+        assert ended.wait(20)
+
+    calls = Calls(stop, number)
+    second = Creation(order[1], folder, [2], counted(calls))
+
+    def run_second() -> None:
+        second.run()
+        stopped.set()
+
+    thread = threading.Thread(target=run_second)
+
+    def begin() -> None:
+        thread.start()
+        assert stopped.wait(20)
+
+    first = Creation(order[0], folder, [1], around_put(before=begin))
+    first.run()
+    ended.set()
+    thread.join()
+    assert_one_stands(first, second)
+    return calls.count >= number
+
+
+@tables
+def test_a_creation_that_finds_a_table_of_another_format_names_it(order: tuple[str, str], tmp_path: Path) -> None:
+    catalog, second = DirectoryCatalog(Storage(str(tmp_path))), Creation(order[1], tmp_path, [2])
+    name = {"delta": "a Delta table", "iceberg": "an Iceberg table"}[order[1]]
+    with pytest.raises(MetadataChanged, match=name):
+        create(order[0], catalog, [1], second.run)
+    assert_opens(tmp_path, order[1], [2])
+    assert len(list((tmp_path / "default" / "t").rglob("part*.parquet"))) == 1
+    with pytest.raises(AlreadyExists, match=name):
+        create(order[0], catalog, [1])
+
+
+@tables
+def test_rows_that_others_append_to_a_withdrawn_table_hide_no_acknowledged_table(order: tuple[str, str], tmp_path: Path) -> None:
+    own, second = Warehouse(tmp_path, order[0]), Creation(order[1], tmp_path, [2])
+
+    def append() -> None:
+        # Beside a Delta table, the catalog does not open an Iceberg table.
+        if order[0] == "delta":
+            committed(own.append([5]))
+
+    first = Creation(order[0], tmp_path, [1], around_put(second.run, append))
+    first.run()
+    assert second.is_acknowledged
+    assert_one_stands(first, second)
+
+
+# ------------------------------------------------------------------ a creation, and a drop of another format
+
+
+@mixed
+def test_a_creation_keeps_its_rows_whenever_others_create_and_drop_another_kind(order: tuple[str, str], tmp_path: Path) -> None:
+    for number in range(1, MOST_CALLS):
+        folder = tmp_path / str(number)
+        calls = Calls(partial(create_and_drop, order[1], folder), number)
+        first = Creation(order[0], folder, [1], counted(calls))
+        first.run()
+        assert_opens(folder, *((order[0], [1]) if first.is_acknowledged else (None, [])))
+        if calls.count < number:
+            return
+    raise AssertionError("more calls than expected")
+
+
+def create_and_drop(kind: str, folder: Path) -> None:
+    creation = Creation(kind, folder, [2])
+    time.sleep(0.003)
+    creation.run()
+    if creation.is_acknowledged:
+        time.sleep(0.003)
+        drop(kind, creation.catalog())
+
+
+@pytest.mark.parametrize("earlier_tables", [0, 1])
+@tables
+def test_a_statement_that_creates_a_table_stops_if_others_have_dropped_one_of_another_format_since_it_began(
+    order: tuple[str, str], earlier_tables: int, tmp_path: Path
+) -> None:
+    catalog = DirectoryCatalog(Storage(str(tmp_path)))
+    for _ in range(earlier_tables):
+        create_and_drop(order[1], tmp_path)
+    with pytest.raises(MetadataChanged, match="dropped"):
+        create(order[0], catalog, [1], partial(create_and_drop, order[1], tmp_path))
+    assert_opens(tmp_path, None, [])
+    create(order[0], catalog, [1])
+    assert_opens(tmp_path, order[0], [1])
+
+
+# ------------------------------------------------------------------ two tables in a folder
+
+
+def killed() -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize("dropped", FORMATS)
+def test_a_drop_deletes_no_file_of_a_table_of_another_format(dropped: str, tmp_path: Path) -> None:
+    """The creation of a Delta table was killed right after its put, and an Iceberg table was created right before the put."""
+    iceberg = Creation("iceberg", tmp_path, [2])
+    with suppress(Killed):
+        Creation("delta", tmp_path, [1], around_put(iceberg.run, killed)).run()
+    assert iceberg.is_acknowledged
+    assert_opens(tmp_path, "delta", [1])
+    time.sleep(0.005)
+    folder = tmp_path / "default" / "t"
+    (delta_dropping if dropped == "delta" else iceberg_dropping).drop_table(Storage(str(folder)), "t")
+    rest, ids = ("iceberg", [2]) if dropped == "delta" else ("delta", [1])
+    assert_opens(tmp_path, rest, ids)
+    assert len(list(folder.rglob("part*.parquet"))) == 1
+    committed(Warehouse(tmp_path, rest).append([8]))
+    time.sleep(0.005)
+    drop(rest, iceberg.catalog())
+    assert_opens(tmp_path, None, [])
+
+
+# ------------------------------------------------------------------ an object store
+
+
+@needs_moto
+@pytest.mark.parametrize("moment", ["before", "after"])
+@mixed
+def test_on_an_object_store_one_of_two_creations_is_withdrawn(order: tuple[str, str], moment: str, s3: FaultyS3) -> None:
+    """The second creation begins and ends right before the first is put, or right after it."""
+    location = f"{s3.location}/{uuid.uuid4()}"
+    second = Creation(order[1], location, [], options=s3.options())
+    first = Creation(order[0], location, [], around_put(**{moment: second.run}), s3.options())
+    first.run()
+    acknowledged = [creation.kind for creation in (first, second) if creation.is_acknowledged]
+    assert len(acknowledged) <= 1
+    relation = second.catalog().relation("default", "t")
+    assert ([] if relation is None else [relation.format or "view"]) == acknowledged

@@ -1,0 +1,179 @@
+"""After a refusal or a failure of a REST catalog, the metadata decides whether a commit that adds no snapshot is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.update import SetSnapshotRefUpdate
+
+from rowmerge.errors import CommitStateUnknown
+from rowmerge.iceberg.catalogs import catalog_operations
+from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.maintenance import ExpiryOptions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.table import SnapshotReference
+from tests.unit.delta.small_tables import ID_NAME, live_rows
+from tests.unit.iceberg.lake import Lake
+from tests.unit.iceberg.rest_faults import CUT, Server, append, expire, failing, serving_faults, set_property, theirs
+
+OLD = list(range(20))
+FAULTS = pytest.mark.parametrize("status", [409, 500, CUT])
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.setattr(catalog_operations, "WAITS", (0.01, 0.01))
+    with serving_faults(tmp_path) as server:
+        yield server
+
+
+@pytest.fixture
+def lake(server: Server) -> Lake:
+    """Two files: the ids 0 to 9 and 10 to 19."""
+    made = server.lake()
+    made.create()
+    made.append(range(10))
+    made.append(range(10, 20))
+    return made
+
+
+def restore_of(lake: Lake, snapshot_id: int) -> Callable[[], Outcome]:
+    base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=snapshot_id)
+    reads = Reads(frozenset(lake.paths), lambda listing: pa.array([True] * listing.num_rows))
+    return lambda: lake.table.commit(base, Change("RESTORE", reads=reads, restored=wanted))
+
+
+def set_main(server: Server, snapshot_id: int) -> None:
+    with theirs(server).transaction() as transaction:
+        update = SetSnapshotRefUpdate(
+            ref_name="main",
+            type=SnapshotRefType.BRANCH,
+            snapshot_id=snapshot_id,
+            max_ref_age_ms=None,
+            max_snapshot_age_ms=None,
+            min_snapshots_to_keep=None,
+        )
+        transaction._apply((update,), ())
+
+
+@FAULTS
+def test_a_restore_that_others_followed_is_committed(server: Server, lake: Lake, status: int | None) -> None:
+    restore = restore_of(lake, lake.snapshots[0])
+    server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30, 31))]
+    assert isinstance(restore(), Committed)
+    assert server.lake().ids() == [*range(10), 30, 31]
+
+
+@FAULTS
+def test_a_restore_that_others_restored_back_is_committed(server: Server, lake: Lake, status: int | None) -> None:
+    restore, newest = restore_of(lake, lake.snapshots[0]), lake.snapshots[-1]
+    server.acts = [failing(status, happened=True, meanwhile=lambda: set_main(server, newest))]
+    assert isinstance(restore(), Committed)
+    assert server.lake().ids() == OLD
+
+
+@FAULTS
+def test_a_restore_that_lost_to_appends_is_a_conflict(server: Server, lake: Lake, status: int | None) -> None:
+    restore = restore_of(lake, lake.snapshots[0])
+    server.acts = [failing(status, meanwhile=lambda: append(server, 30, 31))]
+    assert isinstance(restore(), Conflicted)
+    assert server.lake().ids() == [*OLD, 30, 31]
+
+
+@FAULTS
+def test_a_restore_is_unknown_if_others_expired_the_log_of_its_base(server: Server, lake: Lake, status: int | None) -> None:
+    restored, replaced = lake.snapshots
+    restore = restore_of(lake, restored)
+    server.acts = [failing(status, happened=True, meanwhile=lambda: expire(append(server, 30), replaced))]
+    assert isinstance(restore(), Unknown)
+    assert server.lake().ids() == [*range(10), 30]
+
+
+@FAULTS
+@pytest.mark.parametrize("base", ["older", "none"])
+def test_a_branch_that_others_wrote_to_after_it_was_set_is_set(server: Server, lake: Lake, status: int | None, base: str) -> None:
+    oldest = lake.snapshots[0]
+    if base == "older":
+        lake.table.branches.set(SnapshotReference("side", False, oldest), create=True, replace=False, if_not_exists=False)
+    server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30, branch="side"))]
+    lake.table.branches.set(SnapshotReference("side", tag=False), create=True, replace=base == "older", if_not_exists=False)
+    assert sorted(live_rows(server.lake().table.branches.snapshot("side"))["id"].to_pylist()) == [*OLD, 30]
+
+
+@FAULTS
+def test_a_branch_that_others_set_elsewhere_is_unknown(server: Server, lake: Lake, status: int | None) -> None:
+    def follow() -> None:
+        append(server, 30, branch="side")
+        table = theirs(server)
+        expire(append(server, 31, branch="side"), table.metadata.refs["side"].snapshot_id)
+
+    server.acts = [failing(status, happened=True, meanwhile=follow)]
+    with pytest.raises(CommitStateUnknown):
+        lake.table.branches.set(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
+
+
+def replace_without_rows(lake: Lake) -> Outcome:
+    definition = TableDefinition(ID_NAME, (), {}, None)
+    return lake.table.commit(lake.table.snapshot(), Change("CREATE OR REPLACE TABLE", definition=definition, replace=True))
+
+
+@FAULTS
+def test_a_replacement_without_rows_is_unknown_if_others_followed_it(server: Server, lake: Lake, status: int | None) -> None:
+    server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30))]
+    assert isinstance(replace_without_rows(lake), Unknown)
+    assert server.lake().ids() == [30]
+
+
+@FAULTS
+def test_a_replacement_without_rows_that_lost_to_appends_comes_after_them(server: Server, lake: Lake, status: int | None) -> None:
+    server.acts = [failing(status, meanwhile=lambda: append(server, 30, 31))]
+    assert isinstance(replace_without_rows(lake), Committed)
+    assert server.lake().ids() == []
+
+
+# ------------------------------------------------------------ definitions
+
+
+def with_column(lake: Lake) -> Outcome:
+    base = lake.table.snapshot()
+    columns = Struct((*base.schema.fields, Field("n", Primitive("long"))))
+    return lake.table.commit(base, Change("ADD COLUMNS", definition=TableDefinition(schema=columns)))
+
+
+def with_property(lake: Lake) -> Outcome:
+    return lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"ours": "1"})))
+
+
+def with_fewer_snapshots(lake: Lake) -> Outcome:
+    lake.table.maintenance.expire(ExpiryOptions(snapshot_ids=(lake.snapshots[0],)))
+    return Committed(0, 0)
+
+
+def another_column(server: Server) -> None:
+    theirs(server).update_schema().rename_column("name", "title").commit()
+
+
+@FAULTS
+@pytest.mark.parametrize("change", [with_column, with_property, with_fewer_snapshots])
+def test_a_definition_that_others_followed_is_committed(
+    server: Server, lake: Lake, status: int | None, change: Callable[[Lake], Outcome]
+) -> None:
+    def follow() -> None:
+        set_property(server, owner="them")
+        append(server, 30)
+
+    server.acts = [failing(status, happened=True, meanwhile=follow)]
+    assert isinstance(change(lake), Committed)
+    assert server.lake().ids() == [*OLD, 30]
+
+
+@FAULTS
+def test_a_definition_that_lost_to_another_is_a_conflict(server: Server, lake: Lake, status: int | None) -> None:
+    server.acts = [failing(status, meanwhile=lambda: another_column(server))]
+    assert isinstance(with_column(lake), Conflicted)
+    assert server.lake().table.snapshot().schema.names == ("id", "title")

@@ -1,0 +1,41 @@
+"""A storage has its root exactly at its location, whatever characters the location has."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from rowmerge.catalog import DirectoryCatalog
+from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change
+from rowmerge.table.shape import TableDefinition
+from tests.faulty_s3 import FaultyS3, needs_moto
+from tests.unit.delta.small_tables import ID_NAME, committed
+
+pytestmark = [needs_moto, pytest.mark.one_of("name", keep=3)]
+
+
+@pytest.mark.parametrize("name", ["a#1", "a?1", "a%231", "a%2F1", "a%2e%2e", "a&b=+c", "a b", "a.", "a~*[1]", "ü", "u\u0308", "a\\b"])
+def test_objects_are_put_at_the_location_and_nowhere_else(s3: FaultyS3, name: str) -> None:
+    root = f"{s3.location}/{uuid.uuid4()}"
+    whole, near = Storage(root, s3.options()), Storage(f"{root}/{name}/t", s3.options())
+    whole.put("a/t/others", b"precious")
+    near.put("ours", b"1")
+    assert {found.path for found in whole.list()} == {"a/t/others", f"{name}/t/ours"}
+    assert [found.path for found in near.list()] == ["ours"] and near.get("ours") == b"1"
+    near.delete(["ours", "others"])
+    assert [found.path for found in whole.list()] == ["a/t/others"]
+
+
+@pytest.mark.parametrize("format_", ["delta", "iceberg"])
+def test_a_drop_in_a_warehouse_with_a_number_sign_deletes_nothing_of_another_folder(s3: FaultyS3, format_: str) -> None:
+    root = f"{s3.location}/{uuid.uuid4()}"
+    others = Storage(root, s3.options())
+    others.put("wh/keep", b"precious")
+    catalog = DirectoryCatalog(Storage(f"{root}/wh#1", s3.options()))
+    for name in ("t", "u"):
+        committed(catalog.table_at("default", name, format_).create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE")))
+    catalog.drop_table("default", "t")
+    assert [relation.name for relation in catalog.relations("default")] == ["u"]
+    assert [found.path for found in others.list("wh")] == ["wh/keep"]
