@@ -14,7 +14,7 @@ from rowmerge.table.files import FileChanges
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
 from tests.rest_catalog import Answer
-from tests.unit.changes.operations import written
+from tests.unit.changes.operations import written, written_for
 from tests.unit.delta.small_tables import ID_NAME, live_rows
 from tests.unit.iceberg.lake import Lake
 from tests.unit.iceberg.races import deleting
@@ -62,7 +62,7 @@ def append_40(lake: Lake) -> Outcome:
 
 def create_with_rows(lake: Lake) -> Outcome:
     definition = TableDefinition(ID_NAME, (), {}, None)
-    files = FileChanges(written(lake.table.shape(definition), [1, 2]))  # type: ignore[arg-type]
+    files = FileChanges(written_for(lake.table.shape(definition), [1, 2]))
     return lake.table.create(definition, Change("CREATE TABLE", files=files))
 
 
