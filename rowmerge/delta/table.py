@@ -139,6 +139,7 @@ class DeltaTable:
             rules_of(self._name, protocol, metadata),
             target_file_size=target_file_size(metadata.configuration),
             parquet=ParquetSettings(codec(metadata.configuration, COMPRESSION)),
+            filesystem_options=self._storage.configuration.filesystem_options(),
         )
 
     def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:

@@ -155,14 +155,14 @@ class RowChange:
             with self.timings.measure("spark"):
                 ran = self._run(rest, source, first)
                 if ran is None:
-                    written.discard()
+                    written.discard(self.snapshot.filesystem_options)
                     return None
                 written = ran
                 source = None if source is None else source.counted()
                 self._check_cardinality(written, rest, source)
                 files, rewritten = file_changes(self.spark, self.snapshot, self.plan, written, rest, whole)
         except BaseException:
-            written.discard()
+            written.discard(self.snapshot.filesystem_options)
             raise
         changes = row_changes(written, files, whole)
         definition = None if self.plan.new_schema is None else TableDefinition(schema=self.table_after.schema)
@@ -319,7 +319,7 @@ class RowChange:
             changes_to = self._changes_to if written.touched else None
             written.add(write_source_rows(rows, source, self.table_after, distribution=self._distribution, changes_to=changes_to))
         except BaseException:
-            written.discard()
+            written.discard(self.snapshot.filesystem_options)
             raise
         return written
 
@@ -358,7 +358,7 @@ class RowChange:
             written.rename(self._paths)
         if not written.touched:
             # Nothing but new rows: the files that come in tell it.
-            discard(written.change_rows)
+            discard(written.change_rows, self.snapshot.filesystem_options)
             written.change_rows = []
         return written
 

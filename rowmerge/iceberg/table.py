@@ -143,6 +143,7 @@ class IcebergTable:
             distribution=after.distribution,
             target_file_size=after.target_file_size,
             parquet=after.parquet,
+            filesystem_options=after.filesystem_options,
         )
 
     def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:

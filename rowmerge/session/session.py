@@ -37,10 +37,13 @@ from rowmerge.session.results import StatementResult
 from rowmerge.session.rows import RowStatements
 from rowmerge.session.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
+from rowmerge.spark.hadoop import set_hadoop_settings
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
 from rowmerge.sql import Statement, parse, references
 from rowmerge.sql import idempotency_key as hinted_key
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.snapshot import Snapshot, TableDefinition
@@ -72,8 +75,9 @@ def connect(
     new tables are put, without it the catalog says where.
     `default_format`: `delta` or `iceberg`; without it Delta, and Iceberg in such a catalog.
     `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
-    unqualified names are looked up. `storage_options` go to obstore. `commit_retries`: how often a statement begins again after it lost a
-    race for a table's next version, 0 for never; without it the tables' properties say.
+    unqualified names are looked up. `storage_options` configure object stores for metadata, for data files and for Spark.
+    `commit_retries`: how often a statement begins again after it lost a race for a table's next version, 0 for never; without it the
+    tables' properties say.
     `durability` says what a commit on a local disk survives: `full` a power cut, `process` the death of the process, which saves the syncs.
     Raises StorageError for a location that is a file or not writable, ConfigurationError for wrong arguments or a missing Java.
     """
@@ -87,12 +91,14 @@ def connect(
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     if durability not in (levels := [level.value for level in Durability]):
         raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
-    open_storage = partial(Storage, options=storage_options, durability=Durability(durability))
+    configuration = StorageConfiguration.parse(storage_options or {})
+    open_storage = partial(Storage, options=configuration, durability=Durability(durability))
     opened = _open(location, catalog, default_format, open_storage)
     if spark is not None:
         check_session(spark)
     owned = spark is None
     by_path, started = TablesByPath(open_storage), spark or start_spark(spark_config)
+    set_hadoop_settings(started, hadoop_settings(configuration))
     return Session(
         opened,
         started,

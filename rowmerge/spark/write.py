@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.parquet.data_files import HeldColumns, WriteSpec
+from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark import sink
@@ -46,6 +47,9 @@ class Writable(Protocol):
 
     @property
     def data_location(self) -> str: ...
+
+    @property
+    def filesystem_options(self) -> Options: ...
 
     @property
     def schema(self) -> Struct: ...
@@ -101,6 +105,7 @@ def write_spec(table: Writable) -> WriteSpec:
         row_group_size=table.parquet.row_group_size or min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
         compression=table.parquet.codec or WriteSpec.compression,
         compression_level=table.parquet.level,
+        filesystem_options=table.filesystem_options,
     )
 
 
@@ -276,10 +281,10 @@ def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> W
             files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
             written.files += [added_file(vars(file)) for file in files]
     except sink.UnreadableFile as error:
-        discard(written.files)
+        discard(written.files, spec.filesystem_options)
         raise unreadable(table, error.path, error.reason) from error
     except BaseException:
-        discard(written.files)
+        discard(written.files, spec.filesystem_options)
         raise
     return written
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
+from rowmerge.storage.configuration import FilesystemOptions
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import EqualityDeletes, FileChanges, FileLayout, Lineage, Positions, RowOrigin
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
@@ -86,6 +87,10 @@ class Snapshot(Protocol):
     @property
     def data_location(self) -> str:
         """The folder under which new data files are written, like `location`."""
+
+    @property
+    def filesystem_options(self) -> FilesystemOptions:
+        """The arguments of Arrow's file systems that read and write the table's data files."""
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -235,6 +240,7 @@ class TableShape:
     distribution: Distribution = Distribution.HASH
     target_file_size: int | None = None
     parquet: ParquetSettings = field(default_factory=ParquetSettings)
+    filesystem_options: FilesystemOptions = field(default_factory=FilesystemOptions)
 
 
 @dataclass(frozen=True)

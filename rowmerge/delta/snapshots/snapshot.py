@@ -22,6 +22,7 @@ from rowmerge.delta.metadata.rules import rules_of
 from rowmerge.delta.metadata.widening import is_wider, widens
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import files_of, has_vectors, list_files
+from rowmerge.storage.configuration import FilesystemOptions
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.codecs import ParquetSettings, codec
 from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
@@ -101,6 +102,10 @@ class DeltaSnapshot:
     @property
     def data_location(self) -> str:
         return self.location
+
+    @property
+    def filesystem_options(self) -> FilesystemOptions:
+        return self._storage.configuration.filesystem_options()
 
     @property
     def partitioning(self) -> tuple[PartitionField, ...]:

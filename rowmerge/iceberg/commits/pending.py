@@ -14,7 +14,7 @@ class PendingFiles(Storage):
     before."""
 
     def __init__(self, storage: Storage) -> None:
-        super().__init__(storage.location, storage._options)
+        super().__init__(storage.location, storage.configuration)
         self._behind = storage
         self._waiting: dict[str, bytes] = {}
         self._lock = Lock()

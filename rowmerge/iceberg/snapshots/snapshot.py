@@ -40,6 +40,7 @@ from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.name_mapping import layouts
+from rowmerge.storage.configuration import FilesystemOptions
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.codecs import ParquetSettings
 from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions, RowOrigin
@@ -99,6 +100,10 @@ class IcebergSnapshot:
     def data_location(self) -> str:
         chosen = self.metadata.properties.get(DATA_PATH)
         return f"{self.location}/data" if chosen is None else absolute_location(chosen)
+
+    @property
+    def filesystem_options(self) -> FilesystemOptions:
+        return self._storage.configuration.filesystem_options()
 
     @property
     def version(self) -> int:
