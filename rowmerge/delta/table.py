@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.commits.commit import Commit, creation, next_commit
 from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
@@ -35,7 +36,6 @@ from rowmerge.delta.metadata.rules import rules_of
 from rowmerge.delta.snapshots.change_feed import ChangeFeed
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CorruptLog, MetadataChanged, PlanError, TableNotFound, VersionNotFound
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 from rowmerge.table.change_feed import Bound, TableChanges
 from rowmerge.table.codecs import ParquetSettings, codec
@@ -153,7 +153,7 @@ class DeltaTable:
             lambda: list_log(self._storage).newest,
             partial(conflict_with_other, self._storage, self._name, FORMAT, expected),
         ]
-        newest, conflict = at_once(calls)
+        newest, conflict = run_concurrently(calls)
         if newest is not None and not is_dropped_at(self._storage, newest):
             return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
         dropped = -1 if newest is None else newest
@@ -298,7 +298,7 @@ class DeltaTable:
             partial(read_state, self._storage, listing, version),
             partial(read_checksum, self._storage, version),
         ]
-        state, checksum = at_once(calls) if self._storage.is_distant else [call() for call in calls]
+        state, checksum = run_concurrently(calls, is_distant=self._storage.is_distant)
         if checksum is not None:
             check_state(self._storage, state, checksum, self._is_mismatch_fatal)
         assert isinstance(state, State)

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, renamed
-from rowmerge.parquet.in_threads import DISTANT, in_threads
 from rowmerge.parquet.lineage import FilesLineage
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
@@ -125,8 +125,8 @@ class PartitionedWriter:
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
-        threads = _NEAR if self._spec.root.startswith("file:") else DISTANT
-        for done in in_threads(RollingFile.close, list(self._open.values()), threads):
+        threads = _NEAR if self._spec.root.startswith("file:") else STORE_THREADS
+        for done in map_in_batches(RollingFile.close, list(self._open.values()), threads):
             self._done += done
         return self._done
 

@@ -20,10 +20,10 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
+from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.data_files import HeldColumns
 from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
-from rowmerge.parquet.in_threads import DISTANT, in_threads
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.plan.needed_columns import needed_columns
 from rowmerge.plan.row_plan import RowPlan, SourceRows
@@ -228,9 +228,9 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
 def _in_each(table: str, files: Sequence[LookedUpFile], find: Callable[[LookedUpFile], Found]) -> Generator[Found, None, None]:
     """What is found in the files, in their order."""
     cores = os.cpu_count() or 1
-    threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, DISTANT)
+    threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, STORE_THREADS)
     try:
-        with closing(in_threads(find, files, threads)) as found:
+        with closing(map_in_batches(find, files, threads)) as found:
             yield from found
     except UnreadableFile as error:
         raise unreadable(table, error.path, error.reason) from error

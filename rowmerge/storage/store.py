@@ -20,8 +20,8 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import ConditionalPutsUnsupported, StorageError
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.disk import sync_file, sync_folder, write_file
 
@@ -234,8 +234,8 @@ class Storage:
         """
         files = [file for path in paths if (file := local_path(path)) is not None] if self._syncs else []
         try:
-            at_once([partial(sync_file, file) for file in files])
-            at_once([partial(sync_folder, folder) for folder in {file.parent for file in files}])
+            run_concurrently([partial(sync_file, file) for file in files])
+            run_concurrently([partial(sync_folder, folder) for folder in {file.parent for file in files}])
         except OSError as error:
             raise StorageError(f"file://{error.filename}", self._reason(error)) from error
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 
 import pyarrow as pa
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns
 from rowmerge.delta.log.replay import State
@@ -33,7 +33,6 @@ from rowmerge.table.schema import DataType, Struct
 from rowmerge.table.snapshot import FileDifference, Snapshot, TableDefinition, WriteMode
 
 CHANGE_ROWS = "_change_data"
-_READERS = 8
 
 
 class DeltaSnapshot:
@@ -206,9 +205,8 @@ class DeltaSnapshot:
         asked = files_of(self.state.files.where(has_vectors), self.location, paths)
         names = absolute_paths(self.location, asked.column("path")).to_pylist()
         descriptors = asked.column("deletionVector").to_pylist()
-        with ThreadPoolExecutor(_READERS) as readers:
-            found = list(readers.map(lambda descriptor: read_vector(self._storage, descriptor), descriptors))
-        return dict(zip(names, found, strict=True))
+        vectors = map_concurrently(lambda descriptor: read_vector(self._storage, descriptor), descriptors)
+        return dict(zip(names, vectors, strict=True))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return ()
