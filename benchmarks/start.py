@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from rowmerge.session.class_archive import CACHE, make_archive
+from rowmerge.session.startup.class_archive import CACHE, make_archive
 
 STARTING = """
 import json, sys, time

@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from rowmerge.errors import RowmergeError
-from rowmerge.session.class_archive import make_archive
+from rowmerge.session.startup.class_archive import make_archive
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Snapshot, Table, TableDefinition, Unknown
 
 
@@ -39,12 +39,12 @@ class Clone:
 
     def _create(self) -> ChangeResult:
         timings = Timings()
-        change, changes = self._change(None)
+        change, counts = self._change(None)
         with timings.measure("commit"):
             outcome = self.table.create(TableDefinition(properties=self.properties), change)
         match outcome:
             case Committed(version):
-                return ChangeResult(version, changes, timings)
+                return ChangeResult(version, counts, timings)
             case Conflicted():
                 raise AlreadyExists(f"The table {self.name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
             case Unknown(reason):
@@ -55,7 +55,7 @@ class Clone:
         snapshot = self.table.snapshot()
         return Attempt(snapshot, *self._change(snapshot))
 
-    def _change(self, replaced: Snapshot | None) -> tuple[Change, RowChanges]:
+    def _change(self, replaced: Snapshot | None) -> tuple[Change, RowCounts]:
         sizes = _sizes(self.source)
         gone = {path: size for path, size in ({} if replaced is None else _sizes(replaced)).items() if path not in sizes}
         # In the order of delta-spark's result; nothing is ever copied.
@@ -75,7 +75,7 @@ class Clone:
             replace=replaced is not None,
             cloned=self.source,
         )
-        return change, RowChanges(files_added=len(sizes), files_removed=len(gone))
+        return change, RowCounts(files_added=len(sizes), files_removed=len(gone))
 
 
 def _sizes(snapshot: Snapshot) -> dict[str, int]:

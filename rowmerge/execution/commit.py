@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.written import discard
 from rowmerge.table.files import AddedFile
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Snapshot, Table, Unknown
@@ -19,7 +19,7 @@ class Attempt:
 
     base: Snapshot
     change: Change | None
-    changes: RowChanges
+    counts: RowCounts
     written: tuple[AddedFile, ...] = ()
 
 
@@ -70,14 +70,14 @@ def replay(table: Table, options: CommitOptions, timings: Timings) -> ChangeResu
     if options.transaction is None or not (snapshot := table.snapshot()).has_transaction(*options.transaction):
         return None
     version = table.version_of_transaction(*options.transaction)
-    return ChangeResult(snapshot.version if version is None else version, RowChanges(), timings, replayed=True)
+    return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
 
 
 def _settled(table: Table, made: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
     """Commit one attempt, if there is anything to commit."""
     change = made.change
     if change is None or (change.changes_nothing and options.transaction is None):
-        return ChangeResult(made.base.version, made.changes, timings)
+        return ChangeResult(made.base.version, made.counts, timings)
     if options.transaction is not None:
         if made.base.has_transaction(*options.transaction):
             discard(made.written, made.base.filesystem_options)
@@ -94,7 +94,7 @@ def _settled(table: Table, made: Attempt, options: CommitOptions, timings: Timin
         raise
     match outcome:
         case Committed(version, rebases):
-            return ChangeResult(version, made.changes, timings, rebases=rebases)
+            return ChangeResult(version, made.counts, timings, rebases=rebases)
         case Conflicted(conflict):
             discard(made.written, made.base.filesystem_options)
             return conflict

@@ -14,7 +14,7 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
 from rowmerge.plan.planner import plan_delete
@@ -23,7 +23,7 @@ from rowmerge.spark.failures import translated
 from rowmerge.spark.scan import deleted_rows, files_where
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.write import Rewrite, rewrite_files, rewrite_in_order
-from rowmerge.table.files import FileChanges, Positions
+from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.snapshot import Change, Reads, Snapshot, Table
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Compacted:
-    """What a compaction did. `considered`: files that it looked at; `vectors` and `rows`: deletion vectors and deleted rows that went."""
+class CompactionStatistics:
+    """What a compaction did. `considered`: number of files to choose from; `vectors`, `rows`: removed deletion vectors and deleted rows."""
 
     considered: int = 0
     bins: int = 0
@@ -63,7 +63,7 @@ class Compacted:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """Delta's names for them in the history (DeltaOperations.scala)."""
+        """The metrics of the table's history, under Delta's names (DeltaOperations.scala)."""
         ordered = sorted(self.added.sizes) or [0]
         quarters = {f"p{25 * n}FileSize": ordered[len(ordered) * n // 4] for n in (1, 2, 3)}
         return {
@@ -93,15 +93,15 @@ class Compaction:
     target: int | None = None
     by_bounds: bool = False
     timings: Timings = field(default_factory=Timings)
-    compacted: Compacted = field(default_factory=Compacted)
+    statistics: CompactionStatistics = field(default_factory=CompactionStatistics)
 
-    def run(self) -> tuple[ChangeResult, Compacted]:
+    def run(self) -> tuple[ChangeResult, CompactionStatistics]:
         """Write and commit; from the beginning when somebody changed the files meanwhile.
 
         Raises CommitConflict, PlanError for a condition on other columns, UnsupportedTableFeature.
         """
         result = commit_with_retry(self.table, self._attempt, self.timings, self.options)
-        return result, self.compacted
+        return result, self.statistics
 
     def _attempt(self) -> Attempt:
         with self.timings.measure("plan"):
@@ -109,44 +109,50 @@ class Compaction:
             snapshot.check_writable()
             if snapshot.rows_stay_for is not None:
                 raise RowsMustStay(snapshot.name, snapshot.rows_stay_for, "rewrite files of")
-            files = self._considered(snapshot)
-            target = self.target or snapshot.target_file_size or WriteSpec.target_file_size
-            bins = self.choose(files, target)
+            files = self._candidates(snapshot)
+            target_size = self.target or snapshot.target_file_size or WriteSpec.target_file_size
+            bins = self.choose(files, target_size)
         if not bins:
-            self.compacted = Compacted(considered=files.num_rows)
-            return Attempt(snapshot, None, RowChanges())
+            self.statistics = CompactionStatistics(considered=files.num_rows)
+            return Attempt(snapshot, None, RowCounts())
+        with self.timings.measure("spark"):
+            added, self.statistics = self._rewrite(snapshot, files, bins, target_size)
+        paths = tuple(path for chosen in bins for path in chosen.paths)
+        change = Change(
+            self.operation,
+            parameters=self._parameters(),
+            metrics=self.statistics.metrics,
+            files=FileChanges(added, paths),
+            reads=Reads(frozenset(paths)),
+            data_change=False,
+        )
+        counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=self.statistics.added.total)
+        return Attempt(snapshot, change, counts, added)
+
+    def _rewrite(
+        self, snapshot: Snapshot, files: pa.Table, bins: Sequence[Bin], target_size: int
+    ) -> tuple[tuple[AddedFile, ...], CompactionStatistics]:
+        """Write the files of each bin together, without deleted rows: in the table's order if it has one."""
         paths = [path for chosen in bins for path in chosen.paths]
         partitions = len({tuple(chosen.partition.values()) for chosen in bins})
-        leaving = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
-        with self.timings.measure("spark"):
-            deleted = deleted_rows(self.spark, snapshot, paths)
-            if snapshot.ordering:
-                parts = Parts(len(bins), partitions)
-                written = rewrite_in_order(self.spark, snapshot, leaving, parts, target_size=target)
-            else:
-                rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
-                written = rewrite_files(self.spark, snapshot, rewrites, target_size=target)
-        self.compacted = Compacted(
+        removed = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
+        deleted = deleted_rows(self.spark, snapshot, paths)
+        if snapshot.ordering:
+            written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)
+        else:
+            rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
+            written = rewrite_files(self.spark, snapshot, rewrites, target_size=target_size)
+        return tuple(written.files), CompactionStatistics(
             considered=files.num_rows,
             bins=len(bins),
             partitions=partitions,
             added=Sizes([file.size for file in written.files]),
-            removed=Sizes(leaving["size"].to_pylist()),
+            removed=Sizes(removed["size"].to_pylist()),
             vectors=len(deleted),
             rows=sum(len(positions) for positions in deleted.values()),
         )
-        change = Change(
-            self.operation,
-            parameters=self._parameters(),
-            metrics=self.compacted.metrics,
-            files=FileChanges(tuple(written.files), tuple(paths)),
-            reads=Reads(frozenset(paths)),
-            data_change=False,
-        )
-        changes = RowChanges(files_added=len(written.files), files_removed=len(paths), bytes_added=self.compacted.added.total)
-        return Attempt(snapshot, change, changes, tuple(written.files))
 
-    def _considered(self, snapshot: Snapshot) -> pa.Table:
+    def _candidates(self, snapshot: Snapshot) -> pa.Table:
         files = snapshot.files()
         if self.condition is None:
             return files
@@ -189,7 +195,7 @@ def optimize(
     wishes: Wishes = _NO_WISHES,
     *,
     by_bounds: bool = False,
-) -> tuple[ChangeResult, Compacted]:
+) -> tuple[ChangeResult, CompactionStatistics]:
     """OPTIMIZE: small files and files with many deleted rows are written together. `by_bounds`: see `Compaction`."""
     snapshot = table.snapshot()
     if snapshot.clustered_by:
@@ -202,6 +208,6 @@ def optimize(
 
 def purge(
     spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = AS_THE_TABLE_SAYS
-) -> tuple[ChangeResult, Compacted]:
+) -> tuple[ChangeResult, CompactionStatistics]:
     """REORG … APPLY (PURGE): every file with deleted rows is written again without them."""
     return Compaction(spark, table, "REORG", bins_to_purge, condition, options).run()

@@ -12,7 +12,9 @@ from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.execution.insert import NewRows, static_mask
-from rowmerge.execution.row_change import Planned
+from rowmerge.execution.result import Timings
+from rowmerge.execution.ways.request import Planned, Request
+from rowmerge.execution.ways.selection import explain_ways
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
 from rowmerge.plan.predicates import understand
@@ -40,24 +42,20 @@ def explained(spark: SparkSession, snapshot: Snapshot, planned: Planned, source:
     """
     plan, reads_table = planned.plan, planned.reads_table
     _check(spark, snapshot, planned)
-    lines = [*str(plan).splitlines(), *_source(source, reads_table)]
-    listing = snapshot.files(plan.bound_columns)
-    considered = listing.filter(plan.files(listing))
-    lines.append(f"  files: {considered.num_rows} of {listing.num_rows} may hold rows to change ({_told(considered)})")
-    lines += [f"    {reason}" for reason in _reasons(snapshot, plan, listing)]
+    request = Request(spark, snapshot, planned, Timings().measure)
+    files = request.files
+    lines = [*str(plan).splitlines(), *_source(source, reads_table), *explain_ways(request)]
+    lines.append(f"  files: {files.candidates.num_rows} of {files.listing.num_rows} may hold rows to change ({_told(files.candidates)})")
+    lines += [f"    {reason}" for reason in _reasons(snapshot, plan, files.listing)]
     keys = plan.on.keys if plan.on is not None else ()
     if keys and not plan.of(Match.NOT_MATCHED_BY_SOURCE):
         lines.append(f"    when it runs, the source's values of {', '.join(f'`{key.column}`' for key in keys)} leave out more files")
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) and plan.on is not None:
         lines.append("    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read")
-    whole = considered.slice(0, 0)
-    if plan.whole_files is not None:
-        whole = considered.filter(plan.whole_files(considered))
-        if whole.num_rows:
-            lines.append(f"  by metadata alone: {whole.num_rows} file(s) leave as a whole, unread ({_told(whole)})")
-    rest = considered.filter(pc.invert(pc.is_in(considered["path"], value_set=whole["path"].combine_chunks())))
-    if rest.num_rows and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
-        lines += _write_mode(snapshot, plan.operation, rest)
+    if files.whole.num_rows:
+        lines.append(f"  by metadata alone: {files.whole.num_rows} file(s) leave as a whole, unread ({_told(files.whole)})")
+    if files.to_read.num_rows and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
+        lines += _write_mode(snapshot, plan.operation, files.to_read)
     return [*lines, *_always(snapshot, plan)]
 
 

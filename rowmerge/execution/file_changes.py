@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
 from rowmerge.errors import RowsMustStay
+from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.plan.bins import bins_to_rewrite
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.row_plan import RowPlan
@@ -21,18 +20,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def file_changes(
-    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: pa.Table, whole: pa.Table
-) -> tuple[FileChanges, int]:
-    """The changes, and the number of rows that were copied by rewriting. `files`: those that were read, `whole`: those that leave unread
-    (rows of `Snapshot.files()`).
+def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
+    """Return the changes of the target's files, and the number of rows that rewriting copied.
 
     Raises RowsMustStay, and what reading deleted rows and rewriting raise.
     """
-    removed: list[str] = whole["path"].to_pylist()
+    removed: list[str] = files.whole["path"].to_pylist()
     marked: dict[str, Positions] = {}
     rewritten: dict[str, Positions] = {}
-    touched = written.touched_files(files)
+    touched = written.touched_files(files.to_read)
     before = deleted_rows(spark, snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
     copied = 0
     for row in touched:

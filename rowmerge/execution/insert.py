@@ -14,8 +14,9 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
-from rowmerge.execution.row_change import Planned
+from rowmerge.execution.metrics import insert_metrics, row_counts
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.conditions import Side
 from rowmerge.plan.planner import (
     SOURCE,
@@ -38,7 +39,7 @@ from rowmerge.spark.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.write import Writable, write_outcomes
 from rowmerge.spark.written import Written
-from rowmerge.table.files import AddedFile, FileChanges, live_rows
+from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.rules import Check
 from rowmerge.table.schema import Struct, arrow_schema, backquote, sql_name
@@ -197,7 +198,7 @@ def _insert(
                 raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
             rows = rows_for(snapshot)
             if not wanted(snapshot, rows):
-                return Attempt(snapshot, None, RowChanges())
+                return Attempt(snapshot, None, RowCounts())
             plan = rows.plan(snapshot)
             table_after = snapshot if plan.new_schema is None else snapshot.evolved(plan.new_schema)
         with timings.measure("spark"):
@@ -206,11 +207,10 @@ def _insert(
         if rows.reads_table:
             reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything)
         files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
-        changes = _changes(written.files, written.inserted, removed)
         definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
-        metrics = {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": changes.bytes_added}
-        change = Change("WRITE", {"mode": mode, "partitionBy": partition_by(snapshot.partitioning)}, metrics, files, reads, definition)
-        return Attempt(snapshot, change, changes, files.added)
+        parameters = {"mode": mode, "partitionBy": partition_by(snapshot.partitioning)}
+        change = Change("WRITE", parameters, insert_metrics(written), files, reads, definition)
+        return Attempt(snapshot, change, row_counts(written, files, removed), files.added)
 
     return commit_with_retry(table, attempt, timings, options)
 
@@ -221,19 +221,6 @@ def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[pa.Table | None
     listing = snapshot.files()
     leaving = listing.filter(mask(listing))
     return leaving, Reads(frozenset(leaving["path"].to_pylist()), mask)
-
-
-def _changes(files: Sequence[AddedFile], inserted: int, removed: pa.Table | None) -> RowChanges:
-    deleted = 0
-    if removed is not None:
-        deleted = live_rows(removed)
-    return RowChanges(
-        inserted=inserted,
-        deleted=deleted,
-        files_added=len(files),
-        files_removed=0 if removed is None else removed.num_rows,
-        bytes_added=sum(file.size for file in files),
-    )
 
 
 def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from rowmerge.execution.result import RowChanges, Timings
+from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.written import Written
 from rowmerge.table.files import FileChanges, live_rows
 
 
-def row_changes(written: Written, files: FileChanges, whole: pa.Table) -> RowChanges:
-    """What a command did to rows and files. `whole`: files, as rows of `Snapshot.files()`, that left with all their rows, unread."""
-    dropped = live_rows(whole)
-    return RowChanges(
+def row_counts(written: Written, files: FileChanges, whole: pa.Table | None = None) -> RowCounts:
+    """Return what a statement did to rows and files. `whole`: the files (rows of `Snapshot.files()`) that it removed unread."""
+    dropped = 0 if whole is None else live_rows(whole)
+    return RowCounts(
         inserted=written.inserted,
         updated=written.updated,
         deleted=written.touched - written.updated + dropped,
@@ -24,34 +24,38 @@ def row_changes(written: Written, files: FileChanges, whole: pa.Table) -> RowCha
     )
 
 
-def row_metrics(
-    plan: RowPlan, changes: RowChanges, files: FileChanges, *, copied: int, source_rows: int, timings: Timings
-) -> dict[str, int]:
-    """Delta's names for them (DeltaOperations.scala). `copied`: rows that were written again as they were."""
+def insert_metrics(written: Written) -> dict[str, int]:
+    """Return the metrics of a statement that only adds rows, under Delta's names (DeltaOperations.scala)."""
+    size = sum(file.size for file in written.files)
+    return {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": size}
+
+
+def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:
+    """Return the metrics of a row-level statement, under Delta's names. `copied`: unchanged rows of rewritten files."""
     spark_ms = int(1000 * timings.seconds.get("spark", 0.0))
     if plan.operation == "MERGE":
         return {
             "numSourceRows": source_rows,
-            "numTargetRowsInserted": changes.inserted,
-            "numTargetRowsUpdated": changes.updated,
-            "numTargetRowsDeleted": changes.deleted,
+            "numTargetRowsInserted": counts.inserted,
+            "numTargetRowsUpdated": counts.updated,
+            "numTargetRowsDeleted": counts.deleted,
             "numTargetRowsCopied": copied,
-            "numOutputRows": changes.inserted + changes.updated + copied,
-            "numTargetFilesAdded": changes.files_added,
-            "numTargetFilesRemoved": changes.files_removed,
+            "numOutputRows": counts.inserted + counts.updated + copied,
+            "numTargetFilesAdded": counts.files_added,
+            "numTargetFilesRemoved": counts.files_removed,
             "numTargetChangeFilesAdded": len(files.change_rows),
-            "numTargetDeletionVectorsAdded": changes.files_marked,
+            "numTargetDeletionVectorsAdded": counts.files_marked,
             "executionTimeMs": spark_ms,
         }
-    rows = {"numUpdatedRows": changes.updated} if plan.clauses[0].effect is Effect.UPDATE else {"numDeletedRows": changes.deleted}
+    rows = {"numUpdatedRows": counts.updated} if plan.clauses[0].effect is Effect.UPDATE else {"numDeletedRows": counts.deleted}
     if plan.operation == "WRITE":
-        rows["numOutputRows"] = changes.inserted
+        rows["numOutputRows"] = counts.inserted
     return {
         **rows,
         "numCopiedRows": copied,
-        "numAddedFiles": changes.files_added,
-        "numRemovedFiles": changes.files_removed,
+        "numAddedFiles": counts.files_added,
+        "numRemovedFiles": counts.files_removed,
         "numAddedChangeFiles": len(files.change_rows),
-        "numDeletionVectorsAdded": changes.files_marked,
+        "numDeletionVectorsAdded": counts.files_marked,
         "executionTimeMs": spark_ms,
     }

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.pruning import everything
 from rowmerge.table.snapshot import Change, Reads, Table
 
@@ -49,7 +49,7 @@ class Restoration:
             reads=Reads(frozenset(snapshot.files()["path"].to_pylist()), everything),
             restored=wanted,
         )
-        return Attempt(snapshot, change, RowChanges(files_added=len(difference.theirs), files_removed=len(difference.mine)))
+        return Attempt(snapshot, change, RowCounts(files_added=len(difference.theirs), files_removed=len(difference.mine)))
 
     def run(self) -> ChangeResult:
         """Commit; from the beginning when the table changes meanwhile.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class RowChanges:
+class RowCounts:
     """Rows and files of one command. `files_marked` got a deletion vector; `bytes_added` are the new data files'."""
 
     inserted: int = 0
@@ -33,12 +33,13 @@ class Timings:
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
-        """Add what the block takes to a stage."""
-        begun = time.perf_counter()
+        """Add the time of the block to a stage, less the time that nested blocks add to other stages."""
+        begun, before = time.perf_counter(), sum(self.seconds.values())
         try:
             yield
         finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begun
+            nested = sum(self.seconds.values()) - before
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begun - nested
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class ChangeResult:
     """
 
     version: int
-    changes: RowChanges
+    counts: RowCounts
     timings: Timings
     attempts: int = 1
     rebases: int = 0

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
 from rowmerge.execution.insert import NewRows, partition_mask
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.metrics import insert_metrics, row_counts
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning import everything
 from rowmerge.spark.written import Written, discard
+from rowmerge.table.creation import CreationVersion
 from rowmerge.table.files import FileChanges, live_rows
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.snapshot import Change, Committed, Conflicted, Reads, Snapshot, Table, TableDefinition, Unknown
@@ -35,14 +37,20 @@ def create_table(
 
     `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `or_replace`.
     """
-    timings = Timings()
     first_version = table.creation_version()
-    if first_version is None:
-        if (replayed := replay(table, options, timings)) is not None:
-            return replayed
-        if not or_replace:
-            raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
-        return _replace(table, definition, rows, base, options)
+    if first_version is not None:
+        return _create(table, name, definition, rows, options, first_version)
+    if (replayed := replay(table, options, Timings())) is not None:
+        return replayed
+    if not or_replace:
+        raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
+    return _replace(table, definition, rows, base, options)
+
+
+def _create(
+    table: Table, name: str, definition: TableDefinition, rows: NewRows | None, options: CommitOptions, first_version: CreationVersion
+) -> ChangeResult:
+    timings = Timings()
     shape = table.shape(definition)
     definition = replace(definition, schema=shape.schema)
     with timings.measure("spark"):
@@ -50,7 +58,7 @@ def create_table(
     change = Change(
         "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
         parameters=_parameters(definition),
-        metrics=_metrics(written, rows),
+        metrics={} if rows is None else insert_metrics(written),
         files=FileChanges(tuple(written.files)),
         transaction=options.transaction,
     )
@@ -63,7 +71,7 @@ def create_table(
         raise
     match outcome:
         case Committed(version):
-            return ChangeResult(version, _changes(written), timings)
+            return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
             discard(written.files, shape.filesystem_options)
             if not table.exists():
@@ -80,7 +88,7 @@ def truncate(
 ) -> ChangeResult:
     """All files leave, or those of a partition (column, value as SQL text), by metadata alone."""
 
-    def change(snapshot: Snapshot) -> tuple[Change, RowChanges]:
+    def change(snapshot: Snapshot) -> tuple[Change, RowCounts]:
         snapshot.check_writable()
         if snapshot.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
@@ -91,10 +99,10 @@ def truncate(
         deleted = live_rows(listing)
         paths = tuple(listing["path"].to_pylist())
         files = FileChanges(removed=paths)
-        changes = RowChanges(deleted=deleted, files_removed=len(paths))
+        counts = RowCounts(deleted=deleted, files_removed=len(paths))
         metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
         parameters = {"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {}
-        return Change("TRUNCATE", parameters, metrics, files, Reads(frozenset(paths), mask)), changes
+        return Change("TRUNCATE", parameters, metrics, files, Reads(frozenset(paths), mask)), counts
 
     return _by_metadata(table, change, options)
 
@@ -113,17 +121,17 @@ def change_definition(
     `reads_rows`: the definition was held against every row, so rows that come in meanwhile are a conflict, and it is made again.
     """
 
-    def change(snapshot: Snapshot) -> tuple[Change, RowChanges] | None:
+    def change(snapshot: Snapshot) -> tuple[Change, RowCounts] | None:
         definition = definition_for(snapshot)
         if definition is None:
             return None
         reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything) if reads_rows else Reads()
-        return Change(operation, parameters=parameters, definition=definition, reads=reads), RowChanges()
+        return Change(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
     return _by_metadata(table, change, options)
 
 
-def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowChanges] | None], options: CommitOptions) -> ChangeResult:
+def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowCounts] | None], options: CommitOptions) -> ChangeResult:
     timings = Timings()
 
     def attempt() -> Attempt:
@@ -131,7 +139,7 @@ def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, Ro
             snapshot = table.snapshot()
             made = change_for(snapshot)
         if made is None:
-            return Attempt(snapshot, None, RowChanges())
+            return Attempt(snapshot, None, RowCounts())
         return Attempt(snapshot, made[0], made[1])
 
     return commit_with_retry(table, attempt, timings, options)
@@ -154,31 +162,15 @@ def _replace(
         change = Change(
             "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
             parameters=_parameters(definition),
-            metrics=_metrics(written, rows),
+            metrics={} if rows is None else insert_metrics(written),
             files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
             reads=Reads(frozenset(listing["path"].to_pylist()), everything) if stale else Reads(),
             definition=replace(definition, schema=shape.schema),
             replace=True,
         )
-        return Attempt(snapshot, change, _changes(written, listing.num_rows), tuple(written.files))
+        return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
 
     return commit_with_retry(table, attempt, timings, replace(options, retries=0) if stale else options)
-
-
-def _changes(written: Written, removed: int = 0) -> RowChanges:
-    return RowChanges(
-        inserted=written.inserted,
-        files_added=len(written.files),
-        files_removed=removed,
-        bytes_added=sum(file.size for file in written.files),
-    )
-
-
-def _metrics(written: Written, rows: NewRows | None) -> dict[str, int]:
-    if rows is None:
-        return {}
-    changes = _changes(written)
-    return {"numFiles": changes.files_added, "numOutputRows": changes.inserted, "numOutputBytes": changes.bytes_added}
 
 
 def _parameters(definition: TableDefinition) -> dict[str, object]:

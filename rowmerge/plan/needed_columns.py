@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rowmerge.commands.rows import Match
 from rowmerge.plan.column_refs import has_query, parse, references
 from rowmerge.plan.conditions import nondeterministic, resolve
-from rowmerge.plan.row_plan import Clause, Effect, RowPlan
+from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
@@ -42,7 +42,16 @@ def is_upsert(plan: RowPlan) -> bool:
     return {*insert.values, *plan.rules.generated} >= set(plan.schema.names) and _is_of_source_alone(plan, insert)
 
 
-def source_tells(plan: RowPlan) -> bool:
+def keys_decide(plan: RowPlan) -> bool:
+    """Return whether the keys are the whole ON condition, and the plan needs no more of a matching target row than its position."""
+    if plan.on is None or not plan.on.keys_alone:
+        return False
+    if plan.duplicates_allowed and plan.source_rows is not SourceRows.UNMATCHED:
+        return not plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    return is_upsert(plan) or source_decides(plan)
+
+
+def source_decides(plan: RowPlan) -> bool:
     """Whether of the target's rows nothing must be known but which of them a source row meets: all that the clauses look at is the
     source's, and an update gives every column a new value."""
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
 from rowmerge.commands.definitions import CreateTable, Query
 from rowmerge.commands.explain import Explain
+from rowmerge.commands.files import TABLE_FORMATS
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, ShowFunctions
 from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
@@ -21,26 +22,30 @@ from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, append, overwrite
-from rowmerge.session import answers
-from rowmerge.session.binding import Binder
-from rowmerge.session.change_arguments import sql_constant
-from rowmerge.session.columns import query_columns
-from rowmerge.session.definitions import Definitions
-from rowmerge.session.description import RelationDescription
-from rowmerge.session.embedded import start_spark
-from rowmerge.session.explanations import Explanations
-from rowmerge.session.functions import FunctionStatements
+from rowmerge.execution.result import ChangeResult
+from rowmerge.session.answers import frames
+from rowmerge.session.answers.description import RelationDescription
+from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.creation import NewTable, TableCreation
+from rowmerge.session.definitions.definitions import Definitions
+from rowmerge.session.definitions.listings import Listings
+from rowmerge.session.definitions.partitioning import partition_field, partitioning
 from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
-from rowmerge.session.maintenance import Maintenance
-from rowmerge.session.partitioning import partition_field, partitioning
-from rowmerge.session.results import StatementResult
-from rowmerge.session.rows import RowStatements
-from rowmerge.session.settings import is_checksum_mismatch_fatal, may_evolve
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.table_changes import sql_constant
+from rowmerge.session.startup.embedded import start_spark
+from rowmerge.session.statements.explanations import explain_lines
+from rowmerge.session.statements.functions import FunctionStatements
+from rowmerge.session.statements.maintenance import Maintenance
+from rowmerge.session.statements.rows import run_row_command
+from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
 from rowmerge.spark.hadoop import set_hadoop_settings
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
-from rowmerge.sql import Statement, parse, references
+from rowmerge.sql import Statement, parse, parse_table_name, references
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
@@ -51,8 +56,6 @@ from rowmerge.table.snapshot import Snapshot, TableDefinition
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORMATS = ("delta", "iceberg")
-"""The formats of tables."""
 Mode = Literal["append", "overwrite", "replace"]
 
 
@@ -68,47 +71,59 @@ def connect(
     commit_retries: int | None = None,
     durability: str = "full",
 ) -> Session:
-    """Open a warehouse: a folder, or a prefix of an object store, with schemas, tables and views in it; it is made when missing.
+    """Open a warehouse: schemas, tables, views and functions in a folder, an object store or an Iceberg catalog.
 
-    `catalog`: the configuration of a catalog of Iceberg tables as pyiceberg takes it (`{"type": "rest", "uri": …}`; also sql, hive, glue).
-    It then says what schemas, tables and views there are, and its `name` may stand before theirs (`lake.db.orders`); `location` is where
-    new tables are put, without it the catalog says where.
-    `default_format`: `delta` or `iceberg`; without it Delta, and Iceberg in such a catalog.
-    `spark` is a session to use (classic or Connect); without one, a Spark starts inside this process with `spark_config`. `schema` is where
-    unqualified names are looked up. `storage_options` configure object stores for metadata, for data files and for Spark.
-    `commit_retries`: how often a statement begins again after it lost a race for a table's next version, 0 for never; without it the
-    tables' properties say.
-    `durability` says what a commit on a local disk survives: `full` a power cut, `process` the death of the process, which saves the syncs.
-    Raises StorageError for a location that is a file or not writable, ConfigurationError for wrong arguments or a missing Java.
+    Args:
+        location: the path or URL of the warehouse folder, which is created if it is missing. With a catalog: the folder of new tables, or
+            None for the folder that the catalog chooses.
+        catalog: the configuration of a catalog of Iceberg tables as pyiceberg takes it: `{"type": "rest", "uri": …}`, also sql, hive and
+            glue. Its `name` may stand before a schema (`lake.db.orders`).
+        spark: a running Spark session, classic or Connect. None: Spark starts inside this process.
+        spark_config: Spark settings of the session that starts.
+        schema: the current schema, in which unqualified names are looked up.
+        default_format: `delta` or `iceberg`, for tables whose statement names no format. None: Delta, or Iceberg in a catalog.
+        storage_options: credentials, endpoints and regions of object stores, for metadata, data files and Spark (docs/profiles.md).
+        commit_retries: how often a statement starts again after it lost a race for a table's next version; 0: never. None: the
+            tables' properties decide.
+        durability: what a commit on a local disk survives: `full` a power cut, `process` the death of the process, without syncs.
+
+    Raises:
+        StorageError: the location is a file or not writable.
+        ConfigurationError: the arguments contradict each other, or Java is missing.
     """
-    if spark is not None and spark_config:
-        raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+    # Over 40 lines: the signature and the documentation of nine public arguments.
     if default_format is None:
         default_format = "delta" if catalog is None else "iceberg"
-    if default_format not in FORMATS:
-        raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(FORMATS)}.")
+    if spark is not None and spark_config:
+        raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
+    _check_settings(default_format, commit_retries, durability)
+    configuration = StorageConfiguration.parse(storage_options or {})
+    open_storage = partial(Storage, options=configuration, durability=Durability(durability))
+    tables = _open(location, catalog, default_format, open_storage)
+    if spark is not None:
+        check_session(spark)
+    running = spark or start_spark(spark_config)
+    set_hadoop_settings(running, hadoop_settings(configuration))
+    return Session(
+        tables,
+        running,
+        schema,
+        default_format,
+        owns_spark=spark is None,
+        commit_retries=commit_retries,
+        by_path=TablesByPath(open_storage),
+        catalog_name=None if catalog is None else catalog.get("name"),
+    )
+
+
+def _check_settings(default_format: str, commit_retries: int | None, durability: str) -> None:
+    """Raises ConfigurationError for an unknown format or level of durability, and for negative retries."""
+    if default_format not in TABLE_FORMATS:
+        raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(TABLE_FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
     if durability not in (levels := [level.value for level in Durability]):
         raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
-    configuration = StorageConfiguration.parse(storage_options or {})
-    open_storage = partial(Storage, options=configuration, durability=Durability(durability))
-    opened = _open(location, catalog, default_format, open_storage)
-    if spark is not None:
-        check_session(spark)
-    owned = spark is None
-    by_path, started = TablesByPath(open_storage), spark or start_spark(spark_config)
-    set_hadoop_settings(started, hadoop_settings(configuration))
-    return Session(
-        opened,
-        started,
-        schema,
-        default_format,
-        owns_spark=owned,
-        commit_retries=commit_retries,
-        by_path=by_path,
-        catalog_name=None if catalog is None else catalog.get("name"),
-    )
 
 
 def _open(
@@ -142,51 +157,59 @@ class Session:
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
+        by_path = by_path or TablesByPath()
         for tables in (catalog, by_path):
             if isinstance(tables, DirectoryCatalog | TablesByPath):
                 tables.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
-        self._binder = Binder(spark, catalog, schema, by_path, catalog_name)
-        self._definitions = Definitions(spark, catalog, self._binder, default_format)
-        self._functions = FunctionStatements(spark, catalog, self._binder)
-        self._rows = RowStatements(spark, self._binder)
-        self._maintenance = Maintenance(spark, self._binder, self._options)
+        self._context = SessionContext.create(spark, catalog, schema, by_path, catalog_name)
+        self._default_format = default_format
 
     @property
     def spark(self) -> SparkSession:
-        """The Spark session underneath."""
+        """The Spark session on which statements run."""
         return self._spark
 
     def sql(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> DataFrame:
-        """Run one statement; its rows. Row-level statements return counts as Delta does. `idempotency_key` as `execute` says."""
+        """Run one statement and return its rows.
+
+        Row-level statements return counts of changed rows, as Delta does. Arguments and errors: as `execute`.
+        """
         return self.execute(text, idempotency_key=idempotency_key).frame
 
     def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
-        """Run one statement; its rows and what it did.
+        """Run one statement. Return its rows, and what it changed.
 
-        `idempotency_key`: a statement that writes rows is done once for each key and table, however often it is run; also written as
-        `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …`. An application's name with a version is done once for each version, which must rise.
-        Raises RowmergeError.
+        Args:
+            text: one statement in Spark's SQL.
+            idempotency_key: a key with which a statement that writes rows runs once per table, however often it is sent. A name with a
+                version runs once per version, and versions must rise. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` means the same.
+
+        Raises:
+            RowmergeError: every error of the engine and of Spark.
         """
         command = parse(text)
-        options = self._options_for(command, text, idempotency_key)
+        options, context = self._options_for(command, text, idempotency_key), self._context
         with translated(text):
             match command:
                 case Query(query):
-                    return StatementResult(self._binder.query(query), _first_word(query))
+                    return StatementResult(StatementScope.of(context).query(query), _first_word(query))
                 case Explain():
-                    told = "\n".join(Explanations(self._spark, self._binder, self._rows).lines(command))
-                    return StatementResult(answers.answer(self._spark, {"plan": Primitive("string")}, [(told,)]), "EXPLAIN")
+                    plan = "\n".join(explain_lines(context, command))
+                    return StatementResult(frames.of_rows(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
-                    return self._rows.run(command, options)
+                    return run_row_command(context, command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
-                    return self._maintenance.run(command)
+                    return Maintenance(context, options).run(command)
                 case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
-                    return self._functions.run(command)
+                    return FunctionStatements(context).run(command)
                 case _:
-                    return self._definitions.run(command, options)
+                    return Definitions(context, self._default_format).run(command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
-        """Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys."""
+        """Return the commit options with the statement's idempotency key.
+
+        Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys.
+        """
         hinted = hinted_key(text)
         if key is not None and hinted is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
@@ -207,15 +230,15 @@ class Session:
         return self._options if key is None else replace(self._options, transaction=transaction_of(key))
 
     def table(self, name: str) -> DataFrame:
-        """The rows of a table's newest version, of a view, or of a temporary view; `name` as in SQL."""
+        """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: as in SQL, quoted where needed."""
         with translated(name):
-            return self._binder.query(f"select * from {name}")
+            return StatementScope.of(self._context).query(f"select * from {name}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
-        """The change rows of a table, both ends included, as `table_changes(…)` in SQL gives them; `name` as in SQL.
+        """Return the change rows of a table between two versions or times, both included, as `table_changes(…)` in SQL does.
 
-        Ends are versions or times (a datetime without a zone is in the session's). Raises TableNotFound, VersionNotFound,
-        ChangesNotRecorded, IncompatibleSchemaChange.
+        `name`: as in SQL. A datetime without a time zone is in the session's. `end` None: the newest version. Raises TableNotFound,
+        VersionNotFound, ChangesNotRecorded, IncompatibleSchemaChange.
         """
         arguments = ", ".join(sql_constant(value) for value in (name, start, end) if value is not None)
         return self.sql(f"select * from table_changes({arguments})")
@@ -234,80 +257,99 @@ class Session:
         schema_evolution: bool | None = None,
         idempotency_key: IdempotencyKey | None = None,
     ) -> StatementResult:
-        """Rows into a table in one commit: `append` (by name), `overwrite` (all rows, the definition stays), `replace` (create or replace).
+        """Write rows to a table in one commit. Columns are matched by name.
 
-        `name` as in SQL; `format` and `partitioned_by` (columns, or transforms as SQL writes them) are of a table that is replaced: without
-        a format it keeps its own, and a new one has the session's.
-        `schema_evolution` says whether columns that the table lacks are added to it; None: as the session's setting
-        `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` say.
-        `idempotency_key` as `execute` says. Raises TableNotFound, UnknownColumn, TypeMismatch, …
+        Args:
+            data: an Arrow table or a Spark DataFrame.
+            name: the table's name as in SQL.
+            mode: `append`, `overwrite` (replace all rows and keep the definition), or `replace` (create the table or replace it).
+            format: the format of a new table in mode `replace`. None: the format of the replaced table, or the session's.
+            partitioned_by: columns or transforms, as SQL writes them, in mode `replace`.
+            comment: the table's comment in mode `replace`; `properties` and `column_comments` likewise.
+            schema_evolution: whether columns that the table lacks are added to it. None: Spark's setting
+                `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` decide.
+            idempotency_key: as `execute` takes it.
+
+        Raises:
+            ConfigurationError: the mode is unknown, or does not take one of the arguments.
+            TableNotFound, UnknownColumn, TypeMismatch: as INSERT.
         """
-        command = parse(f"create table {name} (x int)")
-        assert isinstance(command, CreateTable)
-        options = self._with_key(idempotency_key)
+        # Over 40 lines: the signature and the documentation of ten public arguments.
+        _check_write(mode, format, schema_evolution)
+        table_name, options = parse_table_name(name), self._with_key(idempotency_key)
         with translated(name, name):
-            # What fits into this process fits into one file.
+            # An Arrow table fits into this process, so its rows fit into one file.
             frame = frame_of(self._spark, data).coalesce(1) if isinstance(data, pa.Table) else data
             rows = NewRows(frame, by_name=True)
-
-            def rows_for(snapshot: Snapshot) -> NewRows:
-                return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
-
-            if format is not None and (mode != "replace" or format not in FORMATS):
-                raise ConfigurationError(f"format is {format!r}. Give one of {', '.join(FORMATS)}, and only with mode 'replace'.")
             if mode == "replace":
-                if schema_evolution is not None:
-                    raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
                 columns = _with_comments(query_columns(frame), column_comments or {})
-                fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
-                definition = TableDefinition(columns, fields, dict(properties or {}), comment)
-                result = self._definitions.create(command.name, definition, rows, options, or_replace=True, format_=format)
-            elif mode == "append":
-                result = append(self._binder.table(command.name), rows_for, options)
-            elif mode == "overwrite":
-                result = overwrite(self._binder.table(command.name), rows_for, options, dynamic=False)
+                partition_fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
+                definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
+                result = self._replace(table_name, definition, rows, format, options)
             else:
-                raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
-            frame = answers.row_counts(self._spark, "INSERT", result.changes)
-        return StatementResult.of(frame, "INSERT", result)
+                result = self._insert(table_name, rows, mode, schema_evolution, options)
+            return StatementResult.of(frames.row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
+
+    def _replace(
+        self, name: TableName, definition: TableDefinition, rows: NewRows, format_: str | None, options: CommitOptions
+    ) -> ChangeResult:
+        table = NewTable(self._context.names.place(name), definition, rows, or_replace=True, format=format_)
+        return TableCreation(self._context, self._default_format).create(table, options)
+
+    def _insert(self, name: TableName, rows: NewRows, mode: Mode, schema_evolution: bool | None, options: CommitOptions) -> ChangeResult:
+        def rows_for(snapshot: Snapshot) -> NewRows:
+            return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
+
+        table = self._context.names.table(name)
+        return append(table, rows_for, options) if mode == "append" else overwrite(table, rows_for, options, dynamic=False)
 
     def schemas(self) -> list[str]:
-        """The names of all schemas."""
+        """Return the names of all schemas."""
         return self._catalog.schemas()
 
     def relations(self, schema: str) -> list[Relation]:
-        """The tables and views of a schema; none when it does not exist. Names are plain, unquoted."""
+        """Return the tables and views of a schema, with unquoted names. Return an empty list if the schema does not exist."""
         return self._catalog.relations(schema)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """One table or view, or None."""
+        """Return a table or view, or None if there is none of this name."""
         return self._catalog.relation(schema, name)
 
     def functions(self, schema: str) -> list[str]:
-        """The names of a schema's functions, unquoted; none when it does not exist."""
-        return self._catalog.functions(schema)
+        """Return the unquoted names of a schema's functions. Return an empty list if the schema does not exist."""
+        return self._catalog.functions.names(schema)
 
     def describe(self, schema: str, name: str) -> RelationDescription:
-        """Columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
+        """Return columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
-        return self._definitions.describe(TableName((schema, name)))
+        return Listings(self._context).describe(TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
-        """Columns, size and age of the files that `read_files(…)` reads, or what `describe` tells of the table in its folder.
+        """Return columns, size and age of the files that `read_files(…)` reads, or what `describe` returns for a table at that path.
 
-        `text` is the function as in SQL. Raises FilesNotFound, PlanError for a text that is something else.
+        `text`: the call of the function as in SQL. Raises FilesNotFound, and PlanError for any other text.
         """
-        found = references(f"select * from {text}")
-        if len(found) != 1 or found[0].files is None:
+        files = references(f"select * from {text}")
+        if len(files) != 1 or files[0].files is None:
             raise PlanError(f"{text} is not read_files('…'). Give the function with its arguments, as SQL has it.")
         with translated(text):
-            return self._binder.describe_files(found[0].files)
+            return self._context.files.describe(files[0].files)
 
     def close(self) -> None:
-        """Stop the embedded Spark; a session that was brought along stays."""
+        """Stop Spark if `connect` started it. A Spark session that the caller gave keeps running."""
         if self._owns_spark:
             self._spark.stop()
+
+
+def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None) -> None:
+    """Raises ConfigurationError for an unknown mode, and for arguments that the mode does not take."""
+    if mode not in get_args(Mode):
+        raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
+    if format_ is not None and (mode != "replace" or format_ not in TABLE_FORMATS):
+        raise ConfigurationError(f"format is {format_!r}. Give one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
+    if mode == "replace" and schema_evolution is not None:
+        raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
 
 
 def _first_word(text: str) -> str:

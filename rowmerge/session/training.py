@@ -15,10 +15,10 @@ def train(folder: str, java_options: str) -> None:
 
 def statements() -> list[str]:
     """What is run, in its order."""
-    listed = ["create schema training"]
+    texts = ["create schema training"]
     for format_ in ("delta", "iceberg"):
         table = f"training.{format_}_rows"
-        listed += [
+        texts += [
             f"create table {table} (id bigint, name string, amount decimal(12, 2), at timestamp, day date, price double) using {format_}",
             f"insert into {table} select id, concat('row ', id), cast(id as decimal(12, 2)), timestamp'2020-01-01 00:00:00', "
             f"date_add(date'2020-01-01', cast(id % 30 as int)), id / 7 from range(20000)",
@@ -37,4 +37,4 @@ def statements() -> list[str]:
             f"optimize {table}",
             f"describe table extended {table}",
         ]
-    return listed
+    return texts

@@ -19,14 +19,11 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
-from rowmerge.commands.rows import Match
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.data_files import HeldColumns
 from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
-from rowmerge.plan.needed_columns import needed_columns
-from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.sink import UnreadableFile, opened
@@ -49,11 +46,6 @@ FOUND_BYTES = 256 * 1024 * 1024
 Found = TypeVar("Found")
 
 
-def looks_up_rows(plan: RowPlan) -> bool:
-    """Whether rows with a key of the source are all that a MERGE asks for."""
-    return not plan.of(Match.NOT_MATCHED_BY_SOURCE) and plan.source_rows is not SourceRows.ALL
-
-
 @dataclass(frozen=True)
 class RowsByKeys:
     """Rows of the target with addresses, as `read_snapshot` has them, but with the columns alone that a MERGE needs, and with a short name
@@ -63,30 +55,40 @@ class RowsByKeys:
     paths: Mapping[str, str]
 
 
-def rows_by_keys(
-    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, files: pa.Table, source: Source, *, lineage: bool
-) -> RowsByKeys | None:
-    """The rows of these files (rows of `Snapshot.files()`) that have a key of the source; None where Spark must read the table.
-
-    That is where rows without a key matter too, or a key is none that can be looked up, or columns are needed that Arrow does not bring to
-    Spark as they are. Few keys and other columns are Spark's as well: its reader skips pages. Raises MissingDataFile, UnreadableDataFile.
-    """
-    if not looks_up_rows(plan) or not _is_near(spark, files):
-        return None
-    needed = needed_columns(plan)
-    if needed is None:
-        return None
+def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
+    """Return whether Spark's reader finds the rows of a few keys sooner than a lookup, because the statement needs other columns, too."""
+    if source.rows > FEW_KEYS:
+        return False
     keys = _keys(snapshot, source)
-    if keys is None or (source.rows <= FEW_KEYS and not needed <= set(keys.names)):
+    return keys is None or not needed_columns <= set(keys.names)
+
+
+def rows_by_keys(
+    spark: SparkSession,
+    snapshot: Snapshot,
+    table: str,
+    files: pa.Table,
+    source: Source,
+    *,
+    needed_columns: frozenset[str],
+    lineage: bool,
+) -> RowsByKeys | None:
+    """Return the rows of these files (rows of `Snapshot.files()`) that have a key of the source, or None if Spark must read the files.
+
+    Spark must read them if no key can be looked up, if Arrow does not bring a needed column to Spark unchanged, or if too many rows have a
+    key. `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile.
+    """
+    keys = _keys(snapshot, source) if _is_near(spark, files) else None
+    if keys is None:
         return None
-    fields = Struct(tuple(field for field in snapshot.schema if field.name in needed or field.name in keys.names))
+    fields = Struct(tuple(field for field in snapshot.schema if field.name in needed_columns or field.name in keys.names))
     hidden = snapshot.lineage if lineage else None
     looked_up = _files(spark, snapshot, files, fields, lineage=lineage) if can_be_held(fields) else None
     if looked_up is None:
         return None
     ends = () if hidden is None else (Field(ROW_ID, hidden.row_id.type), Field(CHANGED_IN, hidden.changed_in.type))
     try:
-        rows = look_up(plan.table, looked_up, arrow_schema(bare(Struct((*fields, *ends)))), keys)
+        rows = look_up(table, looked_up, arrow_schema(bare(Struct((*fields, *ends)))), keys)
     except TooManyRows:
         return None
     schema = bare(Struct((*fields, *ends, Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))))
@@ -95,68 +97,68 @@ def rows_by_keys(
 
 
 @dataclass(frozen=True)
-class MetRows:
-    """Which rows of a table and of a source meet.
+class KeyMatches:
+    """Which rows of a table and of a source have equal keys.
 
-    `positions`: of the table's rows, by path as Spark spells it; `sources`: the ordinals of the source rows; `each`: for each path those
-    of the rows at its positions, in their order, where no row meets two.
+    `positions`: of the table's rows, by path as Spark spells it; `sources`: the ordinals of the source rows; `source_of`: by path, the
+    source ordinals of the rows at the path's positions, in their order, if matches are one-to-one.
     """
 
     positions: dict[str, Positions]
     sources: BitMap64 = field(default_factory=BitMap64)
-    each: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    source_of: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
 
 
-def met_rows(
-    spark: SparkSession, snapshot: Snapshot, table: str, files: pa.Table, source: Source, *, one_by_one: bool, told: bool
-) -> MetRows | None:
-    """The rows of these files (rows of `Snapshot.files()`) that have all keys of a source row; None where Spark must say it.
+def find_key_matches(
+    spark: SparkSession, snapshot: Snapshot, table: str, files: pa.Table, source: Source, *, one_to_one: bool, with_sources: bool
+) -> KeyMatches | None:
+    """Return which rows of these files (rows of `Snapshot.files()`) have all keys of a source row, or None if only Spark can tell.
 
-    With `one_by_one` it must also be certain that no row meets two of the source, and none of the source two of them. What the source's
-    rows are is only `told` if asked for. Raises MissingDataFile, UnreadableDataFile.
+    With `one_to_one`, the result is None, too, unless each row matches at most one source row and each source row at most one row.
+    `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _keys(snapshot, source) if _is_near(spark, files) else None
-    if keys is None or not keys.exact or len(keys.columns) < len(source.keys) or (one_by_one and not keys.distinct):
+    if keys is None or not keys.exact or len(keys.columns) < len(source.keys) or (one_to_one and not keys.distinct):
         return None
     fields = Struct(tuple(column for column in snapshot.schema if column.name in keys.names))
     looked_up = _files(spark, snapshot, files, fields, lineage=False)
-    if looked_up is None or (told and source.each is None):
+    if looked_up is None or (with_sources and source.key_ordinals is None):
         return None
-    columns, numbered = arrow_schema(bare(fields)), one_by_one or told
-    positions, met = dict[str, Positions](), dict[str, np.ndarray[Any, Any]]()
-    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys, numbered=numbered))) as found:
-        for file, (rows, numbers) in zip(looked_up, found, strict=True):
+    columns, numbered = arrow_schema(bare(fields)), one_to_one or with_sources
+    positions, key_numbers = dict[str, Positions](), dict[str, np.ndarray[Any, Any]]()
+    with closing(_in_each(table, looked_up, lambda file: _positions_in(file, columns, keys, numbered=numbered))) as matches_by_file:
+        for file, (rows, numbers) in zip(looked_up, matches_by_file, strict=True):
             if rows:
                 positions[spark_path(file.path)] = rows
-                met[spark_path(file.path)] = numbers if one_by_one else np.unique(numbers)
-            if one_by_one and sum(map(len, met.values())) > source.rows:
+                key_numbers[spark_path(file.path)] = numbers if one_to_one else np.unique(numbers)
+            if one_to_one and sum(map(len, key_numbers.values())) > source.rows:
                 return None
-    every = np.concatenate([np.zeros(0, dtype=np.int64), *met.values()])
-    if one_by_one and np.bincount(every, minlength=1).max() > 1:
+    all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *key_numbers.values()])
+    if one_to_one and np.bincount(all_numbers, minlength=1).max() > 1:
         return None
-    return _told(positions, met, every, source, keys, one_by_one=one_by_one) if told else MetRows(positions)
+    return _with_sources(positions, key_numbers, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(positions)
 
 
-def _told(
+def _with_sources(
     positions: dict[str, Positions],
-    met: Mapping[str, np.ndarray[Any, Any]],
-    every: np.ndarray[Any, Any],
+    key_numbers: Mapping[str, np.ndarray[Any, Any]],
     source: Source,
     keys: SourceKeys,
     *,
-    one_by_one: bool,
-) -> MetRows:
-    """What `met` says of the source, whose rows it knows by the numbers of their keys."""
-    assert source.each is not None
-    ordinals, numbers = source.each.to_numpy(), keys.of_source()
-    hit = np.zeros(source.rows + 1, dtype=bool)
-    hit[every] = True
-    sources = BitMap64(ordinals[(numbers >= 0) & hit[numbers]].astype(np.uint64))
-    if not one_by_one:
-        return MetRows(positions, sources)
-    rows = np.full(source.rows + 1, -1, dtype=np.int64)
-    rows[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
-    return MetRows(positions, sources, {path: ordinals[rows[found]] for path, found in met.items()})
+    one_to_one: bool,
+) -> KeyMatches:
+    """Return the matches with the ordinals of their source rows, whose keys have the numbers in `key_numbers`."""
+    assert source.key_ordinals is not None
+    ordinals, numbers = source.key_ordinals.to_numpy(), keys.of_source()
+    is_matched = np.zeros(source.rows + 1, dtype=bool)
+    for matched_numbers in key_numbers.values():
+        is_matched[matched_numbers] = True
+    sources = BitMap64(ordinals[(numbers >= 0) & is_matched[numbers]].astype(np.uint64))
+    if not one_to_one:
+        return KeyMatches(positions, sources)
+    row_of_number = np.full(source.rows + 1, -1, dtype=np.int64)
+    row_of_number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
+    return KeyMatches(positions, sources, {path: ordinals[row_of_number[matched]] for path, matched in key_numbers.items()})
 
 
 def _keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:

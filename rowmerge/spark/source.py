@@ -28,8 +28,8 @@ _TASK_BITS = 33
 """`monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it."""
 LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
 """A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
-MADE_ROWS, MADE_TEXT = 100_000, 500
-"""So many rows at most, with so many bytes of text, are made into rows of the table before it is known which of them are wanted."""
+PREPARED_ROWS, PREPARED_TEXT = 100_000, 500
+"""At most so many source rows, with so many bytes of text each, are made into rows of the table before their matches are known."""
 COLLECTED_KEYS = 1_000_000
 """Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
 MANY_KEYS, LOOKED_UP_KEYS, KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
@@ -43,8 +43,9 @@ FEW_TASKS, ROWS_OF_A_FILE = 4, 50_000
 BROADCAST_BYTES = 64 * 1024 * 1024
 """A source up to this estimated size is broadcast, so that the target is not shuffled."""
 
-Make = Callable[[DataFrame, Sequence[str]], DataFrame]
-"""Rows of a source, under its alias, to what is to be made of them, with the columns of these names, which are its keys, and ORDINAL."""
+Prepare = Callable[[DataFrame, Sequence[str]], DataFrame]
+"""A function from the source's rows, under the source's alias, and the names of their key columns, to rows of the table. The result has
+these key columns and ORDINAL, too."""
 
 _TEXTS = (Primitive("string"), Primitive("binary"))
 _PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string", "binary")
@@ -69,10 +70,12 @@ class SourceKey:
 
 @dataclass(frozen=True)
 class Source:
-    """The materialized rows, with an ordinal that is theirs for good; `ordinals`: the first and the last one. `local`: the same rows, when
-    they are held by the driver. `each`: the ordinals of the rows in the order of `SourceKey.column`, where that is known. `made`: what was
-    to be made of them at once, see `materialize`. `counting`: of rows that are not kept, what will know how many there were when one job
-    has read them; until then `rows` is a guess."""
+    """The rows of a source, each with an ordinal that identifies it in every job.
+
+    `ordinals`: the first and the last ordinal; `local`: the same rows on the driver, if they are few; `key_ordinals`: the ordinals of the
+    rows in the order of `SourceKey.column`, if known; `prepared`: rows of the table that `materialize` made of all source rows, if asked.
+    `counting` yields the exact row count of a source that is not kept once a job has read it; until then `rows` is an estimate.
+    """
 
     frame: DataFrame
     schema: Struct
@@ -80,8 +83,8 @@ class Source:
     keys: tuple[SourceKey, ...]
     ordinals: tuple[int, int] = (0, 0)
     local: pa.Table | None = None
-    each: pa.ChunkedArray | None = None
-    made: pa.Table | None = None
+    key_ordinals: pa.ChunkedArray | None = None
+    prepared: pa.Table | None = None
     counting: Observation | None = None
 
     @property
@@ -135,39 +138,39 @@ class Source:
         return F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED: ordinal_array(ordinals)})))
 
 
-def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, make: Make | None = None) -> Source:
+def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, prepare: Prepare | None = None) -> Source:
     """Evaluate the source once, and tell how many rows and which keys it has: in one job if the rows are few. `most_keys`: of how many rows
     they are wanted if need be, if that is more than COLLECTED_KEYS.
 
     Few rows come to the driver and are a relation of it from then on; others are kept by the executors (localCheckpoint). Either way, what
     runs later reads them, and a nondeterministic source is not asked again.
-    With `make`, what it makes of the rows, their keys and ordinals comes to the driver instead if they are not too many.
+    With `prepare`, the rows of the table that it makes, with their keys and ordinals, come to the driver instead if they are not too many.
     """
     schema = schema_of(frame)
     names = key_names(pairs)
     kept = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counted = Observation()
     observed = kept.observe(counted, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
-    made, local = None, None
-    if make is None or not can_be_held(schema):
+    prepared, local = None, None
+    if prepare is None or not can_be_held(schema):
         known, local = _first_answer(observed, names, schema)
     else:
         try:
-            made = known = make(observed.where(_few_made(schema)).alias(alias), names).toArrow()
+            prepared = known = prepare(observed.where(_few_prepared(schema)).alias(alias), names).toArrow()
         except PySparkException:
-            # What was made of a row may be what no clause would have made of it.
+            # The error may come from a row that no clause would write.
             return materialize(frame, alias, pairs, most_keys=most_keys)
     rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
-    each = None
+    key_ordinals = None
     if known.num_rows < rows or rows > COLLECTED_KEYS:
-        found, each = _keys_of(kept, pairs, rows, most_keys)
+        keys, key_ordinals = _keys_of(kept, pairs, rows, most_keys)
     elif pairs:
-        found, each = known_keys(pairs, _fields(kept, names), known), known[ORDINAL]
+        keys, key_ordinals = known_keys(pairs, _fields(kept, names), known), known[ORDINAL]
     else:
-        found = ()
-    whole = Source(kept.drop(*names), schema, rows, found, ordinals, each=each)
-    if made is not None and made.num_rows == rows:
-        return replace(whole, made=made.drop_columns(names))
+        keys = ()
+    whole = Source(kept.drop(*names), schema, rows, keys, ordinals, key_ordinals=key_ordinals)
+    if prepared is not None and prepared.num_rows == rows:
+        return replace(whole, prepared=prepared.drop_columns(names))
     if local is None or local.num_rows < rows:
         return whole
     return replace(whole, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
@@ -175,34 +178,37 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
 
 @dataclass
 class SourceRowsOnce:
-    """A source that is evaluated when its keys are first asked for, and kept for later attempts. `passed`: it was evaluated without being
-    kept once, and what came of that was thrown away."""
+    """A source that is evaluated when its keys are first needed, and kept for later attempts.
+
+    `was_streamed`: an attempt evaluated the source without keeping it.
+    """
 
     frame: DataFrame
     alias: str
-    passed: bool = False
+    was_streamed: bool = False
     _kept: tuple[tuple[KeyPair, ...], Source] | None = None
 
     @property
     def is_kept(self) -> bool:
-        """Whether its rows are held."""
+        """Whether an attempt evaluated the source and kept its rows."""
         return self._kept is not None
 
-    def passing(self, guess: int) -> Source | None:
-        """The rows for one job that reads them once: nothing is held, and their keys are not known. `guess`: about how many they are; None
-        where so many are broadcast."""
-        if _is_small(guess, schema_of(self.frame)):
-            return None
-        self.passed = True
+    def is_broadcastable(self, rows: int) -> bool:
+        """Return whether so many rows of this source are small enough to send to every executor."""
+        return _is_small(rows, schema_of(self.frame))
+
+    def stream(self, estimated_rows: int) -> Source:
+        """Return the rows for one job that reads them once. Nothing keeps the rows, and their keys are unknown."""
+        self.was_streamed = True
         counting = Observation()
         rows = self.frame.observe(counting, F.count(F.lit(1)).alias("rows")).withColumn(ORDINAL, F.monotonically_increasing_id())
-        return Source(rows, schema_of(self.frame), guess, (), counting=counting)
+        return Source(rows, schema_of(self.frame), estimated_rows, (), counting=counting)
 
-    def rows(self, pairs: tuple[KeyPair, ...], *, most_keys: int = 0, make: Make | None = None) -> Source:
-        """The materialized source with these keys; what is to be made of its rows is made for the first attempt alone."""
+    def rows(self, pairs: tuple[KeyPair, ...], *, most_keys: int = 0, prepare: Prepare | None = None) -> Source:
+        """Return the materialized source with these keys. Only the first call returns prepared rows."""
         if self._kept is None:
-            source = materialize(self.frame, self.alias, pairs, most_keys=most_keys, make=make)
-            self._kept = (pairs, replace(source, made=None))
+            source = materialize(self.frame, self.alias, pairs, most_keys=most_keys, prepare=prepare)
+            self._kept = (pairs, replace(source, prepared=None))
             return source
         if self._kept[0] != pairs:
             self._kept = (pairs, materialize(self._kept[1].frame.drop(ORDINAL), self.alias, pairs, most_keys=most_keys))
@@ -221,9 +227,10 @@ def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tupl
     return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
 
 
-def _few_made(schema: Struct) -> str:
-    """SQL for the rows of which the driver takes what is made of them."""
-    return f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {MADE_ROWS}{_short(schema, MADE_TEXT)}"
+def _few_prepared(schema: Struct) -> str:
+    """SQL for the rows that the driver takes when they are prepared."""
+    among_first = f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {PREPARED_ROWS}"
+    return among_first + _short(schema, PREPARED_TEXT)
 
 
 def _short(schema: Struct, most: int) -> str:

@@ -63,6 +63,7 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: Snapshot) -> Writte
     None where that is no use: keys that cannot be looked up, or too many of them; nothing is left behind then, and the source will be
     evaluated again. What the source's evaluation raises passes through.
     """
+    once.was_streamed = True
     assert plan.on is not None and plan.source is not None
     pairs, names = plan.on.keys, key_names(plan.on.keys)
     frame = with_keys(once.frame, once.alias, pairs)
@@ -132,21 +133,22 @@ def is_made_of_few_bytes(frame: DataFrame) -> bool:
     return True
 
 
-def write_made(source: Source, table: Snapshot, met: BitMap64 | None) -> Written:
-    """Write the rows that were made of a source (see `rows_either_way`), now that it is known which of them `met` a row, by ordinal.
+def write_prepared(source: Source, table: Snapshot, matched: BitMap64 | None) -> Written:
+    """Write the prepared rows of a source (see `rows_either_way`), on the driver. Raises StorageError.
 
-    Its `sources` are the ordinals of those that change the row that they met. None: all of them are new rows. Raises StorageError.
+    `matched`: the ordinals of the source rows that match a target row, or None if every row is new whether it matches or not.
+    `sources` of the result are the ordinals of the source rows that change their match.
     """
-    assert source.made is not None
-    rows = source.made
+    assert source.prepared is not None
+    rows = source.prepared
     names = [output_column(position) for position in range(len(table.schema))]
     columns = sink.OutcomeColumns(ACTION, after=tuple(names))
-    if met is None:
+    if matched is None:
         return sink_here(rows.select([ACTION, *names]), write_spec(table), columns, None)
-    is_met = pc.is_in(rows[ORDINAL], value_set=ordinal_array(met))
-    action = pc.if_else(is_met, rows[IF_MET], rows[IF_NEW])
+    is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))
+    action = pc.if_else(is_matched, rows[IF_MET], rows[IF_NEW])
     acts = pc.not_equal(action, 0)
-    changing = pc.if_else(pc.and_(is_met, acts), rows[ORDINAL], pa.scalar(None, pa.int64()))
+    changing = pc.if_else(pc.and_(is_matched, acts), rows[ORDINAL], pa.scalar(None, pa.int64()))
     wanted = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, changing).filter(acts)
     return sink_here(wanted, write_spec(table), replace(columns, source=ORDINAL), None)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,16 @@ class Written:
     def discard(self, filesystem_options: Options) -> None:
         """Delete all files. A failure leaves them for VACUUM."""
         discard([*self.files, *self.change_rows], filesystem_options)
+
+
+@contextmanager
+def discard_on_error(written: Written, filesystem_options: Options) -> Iterator[None]:
+    """Delete the files of `written` if the block raises, including those that the block adds."""
+    try:
+        yield
+    except BaseException:
+        written.discard(filesystem_options)
+        raise
 
 
 @dataclass(frozen=True)

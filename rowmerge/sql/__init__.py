@@ -1,20 +1,19 @@
 """Text to command, and table names in queries to the snapshots they mean; what is not ours stays as the user wrote it."""
 
-from rowmerge.sql.default_values import Defaults, find_defaults
-from rowmerge.sql.function_calls import Called, call_of, expression_of
-from rowmerge.sql.hints import idempotency_key
-from rowmerge.sql.lexer import split_statements
+from rowmerge.sql.lexing.hints import idempotency_key
+from rowmerge.sql.lexing.lexer import split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
-from rowmerge.sql.table_refs import TableReference, bind, bind_expression, bind_relation, names_of_with, references
+from rowmerge.sql.queries.default_values import Defaults, find_defaults
+from rowmerge.sql.queries.function_calls import CalledFunction, call_of, expression_of
+from rowmerge.sql.queries.table_refs import TableReference, bind, bind_expression, names_of_with, references
 
 __all__ = [
-    "Called",
+    "CalledFunction",
     "Defaults",
     "Statement",
     "TableReference",
     "bind",
     "bind_expression",
-    "bind_relation",
     "call_of",
     "expression_of",
     "find_defaults",

@@ -11,11 +11,11 @@ from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import Unparsable
-from rowmerge.sql import alter, definitions, describe, maintenance, merge, rows
-from rowmerge.sql import procedure_calls as call
-from rowmerge.sql.cursor import Cursor
-from rowmerge.sql.lexer import first_word, tokenize
-from rowmerge.sql.partitioning import partition_field
+from rowmerge.sql.lexing.cursor import Cursor
+from rowmerge.sql.lexing.lexer import first_word, tokenize
+from rowmerge.sql.statements import alter, definitions, describe, maintenance, merge, rows
+from rowmerge.sql.statements import procedure_calls as call
+from rowmerge.sql.statements.partitioning import partition_field
 from rowmerge.table.partitioning import PartitionField
 
 _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand

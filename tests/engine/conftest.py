@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.session.embedded import start_spark
+from rowmerge.session.startup.embedded import start_spark
 from rowmerge.table.schema import backquote
 from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support import suites

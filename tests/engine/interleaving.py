@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.session.results import StatementResult
+from rowmerge.session.answers.results import StatementResult
 from rowmerge.storage.store import Put, Storage
 
 _COMMIT = re.compile(r"_delta_log/\d{20}\.json|metadata/v\d+\.metadata\.json")

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import rowmerge
-from rowmerge.session.class_archive import CACHE, find_archive
+from rowmerge.session.startup.class_archive import CACHE, find_archive
 
 pytestmark = pytest.mark.full_suite("each test starts a JVM of its own; tests/unit/session/test_class_archive.py runs in the gate")
 

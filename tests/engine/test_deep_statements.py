@@ -6,7 +6,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import PlanError, TypeMismatch, UnsupportedStatement
-from rowmerge.sql.relations import DEEPEST
+from rowmerge.sql.queries.relations import DEEPEST
 from rowmerge.table.schema import DEEPEST_TYPE
 
 

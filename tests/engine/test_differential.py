@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
-from rowmerge.execution import by_keys
+from rowmerge.execution.ways import write_first
 from rowmerge.spark import key_lookup
 from rowmerge.spark import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree
@@ -257,8 +257,8 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
             with pytest.MonkeyPatch.context() as patch:
                 for name, value in reader.items():
                     patch.setattr(key_lookup, name, value)
-                patch.setattr(source_module, "MADE_ROWS", made)
-                patch.setattr(by_keys, "is_made_of_few_bytes", lambda _: made > 0)
+                patch.setattr(source_module, "PREPARED_ROWS", made)
+                patch.setattr(write_first, "is_made_of_few_bytes", lambda _: made > 0)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
         found = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from dbt.adapters.rowmerge.credentials import RowmergeCredentials
+from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 from dbt.adapters.rowmerge.sessions import session_for
 from rowmerge.errors import ConfigurationError
 from tests.disk_calls import DiskCalls, assert_durable, named_files

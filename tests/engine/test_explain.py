@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import rowmerge
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn
+from rowmerge.execution.ways import selection, single_pass, write_first
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.way import NotApplicable, Way, WayResult
+from rowmerge.spark import source
 
 CLAUSES = "when matched and s.v > 3 then update set v = s.v when not matched then insert *"
 APPENDED = "  commit: a blind append, which meets no conflict but with changes of the definition"
@@ -30,7 +36,7 @@ def explain(session: rowmerge.Session, statement: str, mode: str = "") -> list[s
 
 def test_explain_tells_what_each_statement_would_do_and_does_nothing(tables: rowmerge.Session) -> None:
     merge = explain(tables, f"merge into t using s on t.id = s.id and t.p = 'b' and t.id > 5 and length(t.p) > 0 {CLAUSES}")
-    assert merge[:11] == [
+    assert [line for line in merge if "way: " not in line and "    not " not in line and "  otherwise: " not in line][:11] == [
         "MERGE default.t",
         "  ON t.id = s.id and t.p = 'b' and t.id > 5 and length(t.p) > 0",
         "    key id = s.id",
@@ -43,16 +49,17 @@ def test_explain_tells_what_each_statement_would_do_and_does_nothing(tables: row
         "    length(t.p) > 0: tells nothing of files",
         "    when it runs, the source's values of `id` leave out more files",
     ]
-    assert merge[11].startswith("  write mode: auto, deletion vectors") and merge[-1] == LAST
+    assert merge[17].startswith("  write mode: auto, deletion vectors") and merge[-1] == LAST
 
     by_source = explain(tables, "merge into t using (select 1 as id) s on t.id = s.id when not matched by source then delete")
     assert "  source: (select 1 as id), not evaluated by EXPLAIN, so its rows are not known" in by_source
     assert "    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read" in by_source
 
     update = explain(tables, "update t set v = v + 1 where id < 3")
-    assert update[:4] == [
+    assert update[:5] == [
         "UPDATE default.t",
         "  SET v = `t`.v + 1 WHERE `t`.id < 3",
+        "  way: target_only",
         "  files: 1 of 3 may hold rows to change (2 row(s))",
         "    `t`.id < 3: 2 left out by statistics",
     ]
@@ -60,6 +67,7 @@ def test_explain_tells_what_each_statement_would_do_and_does_nothing(tables: row
     assert explain(tables, "delete from t where p = 'b'") == [
         "DELETE default.t",
         "  WHERE `t`.p = 'b'",
+        "  way: target_only",
         "  files: 2 of 3 may hold rows to change (2 row(s))",
         "    `t`.p = 'b': 1 left out by partition values",
         "  by metadata alone: 2 file(s) leave as a whole, unread (2 row(s))",
@@ -124,3 +132,138 @@ def test_explain_refuses_what_the_statement_would_refuse(tables: rowmerge.Sessio
     ):
         with pytest.raises(error):
             tables.sql(f"explain {statement}")
+
+
+UPSERT = "merge into w using n on w.id = n.id when matched then update set * when not matched then insert *"
+MIRROR = f"{UPSERT} when not matched by source then delete"
+NO_ON = "    not target_only: the statement has an ON condition"
+NO_MIRROR = "    not single_pass: no clause changes every target row without a match"
+SMALL = "the source reads at most 4 MiB of files"
+READS = "a clause reads or keeps columns of the target"
+KEYS = ", unless Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
+LOOKUP = (
+    ", unless the source has at most 32 rows and columns beside the keys are needed, more than 2,000,000 target rows have a key, "
+    "or Arrow cannot compare the keys as Spark does"
+)
+WAYS = {
+    "update w set v = 1 where id = 3": ["  way: target_only"],
+    "insert into w replace where id = 3 select 3, 1": ["  way: target_only"],
+    UPSERT: [
+        f"  way: by_keys{KEYS}",
+        NO_ON,
+        f"    not write_first: {SMALL}",
+        f"  otherwise: lookup{LOOKUP}",
+        NO_MIRROR,
+        "  otherwise: join",
+    ],
+    "insert into w replace using (id) select * from n": [
+        f"  way: by_keys{KEYS}",
+        NO_ON,
+        f"    not write_first: {SMALL}",
+        "  otherwise: join",
+        NO_MIRROR,
+        "    not lookup: the statement inserts every source row",
+    ],
+    "merge into w using n on w.id = n.id when matched then delete": [
+        f"  way: by_keys{KEYS}",
+        NO_ON,
+        "    not write_first: not every source row becomes a new row",
+        f"  otherwise: lookup{LOOKUP}",
+        NO_MIRROR,
+        "  otherwise: join",
+    ],
+    "merge into w using n on w.id = n.id when matched then update set v = w.v + n.v": [
+        f"  way: lookup{LOOKUP}",
+        NO_ON,
+        f"    not write_first: {READS}",
+        f"    not by_keys: {READS}",
+        NO_MIRROR,
+        "  otherwise: join",
+    ],
+    "merge into w using n on w.id = n.id when matched and w.v in (select v from n) then update set v = 0": [
+        "  way: join",
+        NO_ON,
+        f"    not write_first: {READS}",
+        f"    not by_keys: {READS}",
+        NO_MIRROR,
+        "    not lookup: a subquery or an ambiguous name hides which columns the statement needs",
+    ],
+    "merge into w using n on w.id < n.id and w.v = 7 when matched then delete": [
+        f"  way: lookup{LOOKUP}",
+        NO_ON,
+        "    not write_first: the ON condition is more than a comparison of keys",
+        "    not by_keys: the ON condition is more than a comparison of keys",
+        NO_MIRROR,
+        "  otherwise: join",
+    ],
+    MIRROR: [
+        "  way: join",
+        NO_ON,
+        *(f"    not {way}: a clause changes target rows without a match" for way in ("write_first", "by_keys")),
+        f"    not single_pass: {SMALL}",
+        "    not lookup: a clause changes target rows without a match",
+    ],
+}
+
+
+def _ways(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith(("  way: ", "  otherwise: ", "    not "))]
+
+
+@pytest.fixture
+def ways_run(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the ways that statements run from now on; `w` has 100 rows, `n` has 60 of the same ids."""
+    names: list[str] = []
+
+    def recording(way: Way) -> Way:
+        def run(request: Request) -> WayResult | NotApplicable:
+            names.append(way.name)
+            return way.run(request)
+
+        return replace(way, run=run)
+
+    session.sql("create table w using delta as select id, 0 as v from range(100)")
+    session.sql("create table n using delta as select id, 1 as v from range(0, 120, 2)")
+    monkeypatch.setattr(selection, "WAYS", tuple(map(recording, selection.WAYS)))
+    return names
+
+
+@pytest.mark.parametrize("statement", WAYS)
+def test_explain_prints_the_way_that_runs_and_why_each_earlier_one_does_not_apply(
+    session: rowmerge.Session, ways_run: list[str], statement: str
+) -> None:
+    lines = _ways(explain(session, statement))
+    assert lines == WAYS[statement] and ways_run == []
+    session.sql(statement)
+    printed = [line.split()[1].rstrip(",") for line in lines if not line.startswith("    not ")]
+    assert ways_run == printed[: len(ways_run)] and ways_run
+
+
+@pytest.mark.parametrize(("statement", "way"), [(UPSERT, "write_first"), (MIRROR, "single_pass")])
+def test_explain_prints_the_way_of_a_large_source(
+    session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch, statement: str, way: str
+) -> None:
+    for module in (write_first, single_pass):
+        monkeypatch.setattr(module, "is_made_of_few_bytes", lambda _: False)
+    monkeypatch.setattr(source, "BROADCAST_BYTES", 100)
+    assert _ways(explain(session, statement))[0].startswith(f"  way: {way}")
+    session.sql(statement)
+    assert ways_run == [way]
+
+
+def test_keys_that_stand_twice_make_the_next_way_run(
+    session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger=selection.__name__)
+    monkeypatch.setattr(write_first, "is_made_of_few_bytes", lambda _: False)
+    session.sql("insert into w values (4, 4)")
+    assert [line.split(",")[0] for line in _ways(explain(session, UPSERT)) if "not " not in line[:8]] == [
+        "  way: write_first",
+        "  otherwise: by_keys",
+        "  otherwise: lookup",
+        "  otherwise: join",
+    ]
+    changes = session.execute(UPSERT).changes
+    assert (changes.inserted, changes.updated, ways_run) == (10, 51, ["write_first", "by_keys", "lookup"])
+    inexact = "Arrow cannot tell all matches by the keys, or they are not one-to-one"
+    assert caplog.messages == [f"MERGE of default.w does not run as {way}: {inexact}." for way in ("write_first", "by_keys")]

@@ -63,7 +63,7 @@ def test_a_statement_is_done_once_for_its_key(table: rowmerge.Session, statement
     after = rows(table)
     table.sql("insert into t values (7, 0)")
     again = table.execute(statement, idempotency_key="night of 2024-01-01")
-    assert (again.version, again.replayed, again.changes) == (first.version, True, rowmerge.RowChanges())
+    assert (again.version, again.replayed, again.changes) == (first.version, True, rowmerge.RowCounts())
     assert f"done before, in version {first.version}" in again.message
     assert sum(again.frame.collect()[0]) == 0
     assert rows(table) == sorted([*after, (7, 0)])

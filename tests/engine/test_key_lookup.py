@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import rowmerge
-from rowmerge.execution import row_change
+from rowmerge.execution.ways import row_writing, target_only
 from rowmerge.plan.conditions import KeyPair
 from rowmerge.spark import source
 
@@ -34,7 +34,8 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> DataFrame:
         raise AssertionError("Spark reads the table")
 
-    monkeypatch.setattr(row_change, "read_snapshot", stopped)
+    for module in (row_writing, target_only):
+        monkeypatch.setattr(module, "read_snapshot", stopped)
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> DataFrame:
         raise AssertionError("Spark joins rows")
 
-    monkeypatch.setattr(row_change, "joined_rows", stopped)
+    monkeypatch.setattr(row_writing, "joined_rows", stopped)
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -153,7 +154,7 @@ def test_what_the_source_alone_says_of_rows_is_done_without_a_join(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, last: int, made: int
 ) -> None:
     """Held against what each clause says of a number; rows are made before it is known which are wanted, or are too many for that."""
-    monkeypatch.setattr(source, "MADE_ROWS", made)
+    monkeypatch.setattr(source, "PREPARED_ROWS", made)
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
     rows = f"(select {COLUMNS.replace('k', 'n')} from range(500, {last}, 1, 2))"
@@ -241,7 +242,7 @@ def test_what_the_condition_says_besides_keys_is_held_against_rows(session: rowm
 def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each source row does its work once, and the files are as many as the tasks."""
     monkeypatch.setattr(source, "ROWS_OF_A_FILE", 1_000)
-    monkeypatch.setattr(source, "MADE_ROWS", 100)
+    monkeypatch.setattr(source, "PREPARED_ROWS", 100)
     monkeypatch.setattr(source.os, "cpu_count", lambda: 3)
     session.sql(f"create table kept {VECTORS} as select id, 0 as v from range(300000)")
     session.sql("create table given using delta as select id, 1 as v from range(299000, 306000, 1, 1)")

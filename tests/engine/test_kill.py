@@ -42,7 +42,7 @@ while True:
 DYING = """
 import sys
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.session.embedded import start_spark
+from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.session import Session
 from tests.support.jvm import SPARK_SETTINGS
 from tests.unit.changes.faulty_storage import Fault, FaultyStorage, Kind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import rowmerge
 
 
@@ -40,3 +42,22 @@ def test_the_catalog_can_be_queried(session):
     assert {"Type: VIEW", "View Text: select id from t"} < set(view[3].splitlines())
     session.sql("drop view v")
     assert rows("select table_name from information_schema.tables") == [("t",)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "update t set v = 'b' where id = 1",
+        "explain update t set v = 'b' where id = 1",
+        "delete from default.t where id = 1",
+        "merge into t using (select 1 as id) s on t.id = s.id when matched then update set v = 'c'",
+        "insert into rowmerge.default.t values (2, 'd')",
+    ],
+)
+def test_a_statement_opens_its_target_once(session, monkeypatch, statement):
+    session.sql("create table t (id int, v string) using delta")
+    opened = []
+    open_table = session._catalog.open
+    monkeypatch.setattr(session._catalog, "open", lambda *name: opened.append(name) or open_table(*name))
+    session.sql(statement)
+    assert opened == [("default", "t")]

@@ -118,7 +118,7 @@ def test_two_insert_only_merges_of_one_new_key_insert_it_once(
     prepared(session, mode, level, format_)
     text = "merge into t using (values (1, {0}), (50, {0})) s (id, n) on t.id = s.id when not matched then insert (id, n) values (id, n)"
     result, _ = overtaken(spark, warehouse, text.format(2), text.format(1))
-    assert (result.attempts, result.changes) == (2, rowmerge.RowChanges())
+    assert (result.attempts, result.changes) == (2, rowmerge.RowCounts())
     assert rows_of(session) == dict.fromkeys(range(1, 13), 0) | {50: 1}
 
 

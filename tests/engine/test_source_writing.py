@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rowmerge
-from rowmerge.execution import by_keys
+from rowmerge.execution.ways import write_first
 from rowmerge.spark import source, source_writing
 from tests.readers import read_with_delta_rs, read_with_pyiceberg
 
@@ -24,7 +24,7 @@ READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
 @pytest.fixture(params=["delta", "iceberg"])
 def kept(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
     """A table of 1000 rows; its format. Whatever is merged into it counts as large."""
-    monkeypatch.setattr(by_keys, "is_made_of_few_bytes", lambda _: False)
+    monkeypatch.setattr(write_first, "is_made_of_few_bytes", lambda _: False)
     session.sql(f"create table kept {VECTORS[request.param]} as select id, 'old' as name from range(1000)")
     return str(request.param)
 
@@ -110,7 +110,7 @@ def test_what_was_written_in_vain_is_deleted(
         monkeypatch.setattr(source, "MANY_KEYS", 500 if last > 1100 else 100)
     tried: list[object] = []
     asked = source_writing.write_source
-    monkeypatch.setattr(by_keys, "write_source", lambda *given: tried.append(asked(*given)) or tried[-1])
+    monkeypatch.setattr(write_first, "write_source", lambda *given: tried.append(asked(*given)) or tried[-1])
     before = _files(session)
     done = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {UPSERT}").changes
     assert [found is None for found in tried] == [case == "many"]

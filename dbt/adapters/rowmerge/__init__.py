@@ -2,11 +2,11 @@
 
 from dbt.adapters.base import AdapterPlugin
 
-from dbt.adapters.rowmerge.column import RowmergeColumn
+from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
-from dbt.adapters.rowmerge.credentials import RowmergeCredentials
 from dbt.adapters.rowmerge.impl import RowmergeAdapter
-from dbt.adapters.rowmerge.relation import RowmergeRelation
+from dbt.adapters.rowmerge.relations.column import RowmergeColumn
+from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.include import rowmerge
 
 Plugin = AdapterPlugin(

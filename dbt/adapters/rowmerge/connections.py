@@ -1,4 +1,4 @@
-"""How dbt reaches the engine: opening connections, running statements, and turning the engine's errors into dbt's."""
+"""dbt's connections to the engine: open them, run statements, and convert the engine's errors to dbt's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from dbt.adapters.rowmerge.cursor import Handle
-from dbt.adapters.rowmerge.python_models import line_of_model
+from dbt.adapters.rowmerge.frames.python_models import line_of_model
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
 from dbt.adapters.rowmerge.sessions import session_for
 from rowmerge.errors import RowmergeError
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     import agate
 
 
-# A query fails where its rows are fetched: that is past the engine, and Spark speaks for itself.
+# A query can fail when its rows are fetched: then the error comes from Spark, not from the engine.
 ENGINE_ERRORS = (RowmergeError, PySparkException, Py4JJavaError)
 
 
 class _CommentBelow(MacroQueryStringSetter):
-    """Puts dbt's query comment below the statement, so that line numbers in errors are those of the compiled model."""
+    """Put dbt's query comment below the statement, so that line numbers in errors are those of the compiled model."""
 
     DEFAULT_QUERY_COMMENT_APPEND = True
 
 
 class RowmergeConnectionManager(SQLConnectionManager):
-    """Connections of all threads, over one session. There are no transactions around statements: begin and commit do nothing."""
+    """Manage the connections of all threads over one session. Each statement is a transaction, so begin and commit do nothing."""
 
     TYPE = "rowmerge"
 
@@ -49,7 +49,7 @@ class RowmergeConnectionManager(SQLConnectionManager):
         except (DbtRuntimeError, *ENGINE_ERRORS) as error:
             connection.handle = None
             connection.state = ConnectionState.FAIL
-            raise FailedToConnectError(_text(error)) from error
+            raise FailedToConnectError(_message(error)) from error
         connection.state = ConnectionState.OPEN
         return connection
 
@@ -59,11 +59,11 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        """Raises DbtDatabaseError with the engine's or Spark's own message; dbt adds the model and its file."""
+        """Raise DbtDatabaseError with the message of the engine or of Spark; dbt adds the model and its file."""
         try:
             yield
         except ENGINE_ERRORS as error:
-            raise DbtDatabaseError(_text(error)) from error
+            raise DbtDatabaseError(_message(error)) from error
 
     def execute(
         self, sql: str, auto_begin: bool = False, fetch: bool = False, limit: Optional[int] = None
@@ -73,7 +73,7 @@ class RowmergeConnectionManager(SQLConnectionManager):
         response = self.get_response(cursor)
         if not fetch:
             return response, empty_table()
-        # Queries run when they are fetched, so that is where they fail.
+        # Spark runs a query when its rows are fetched.
         with self.exception_handler(sql):
             return response, self.get_result_from_cursor(cursor, limit)
 
@@ -97,7 +97,7 @@ class RowmergeConnectionManager(SQLConnectionManager):
         pass
 
 
-def _text(error: Exception) -> str:
-    """The error's sentences without the stack of the JVM, with the line of a Python model that is to blame."""
+def _message(error: Exception) -> str:
+    """Return the message of an error without the stack of the JVM, with the line of the Python model that caused it."""
     message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip() + line_of_model(error)

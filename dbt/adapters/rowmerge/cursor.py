@@ -17,28 +17,28 @@ CANCELLED = "The run was cancelled. The statement was stopped, and nothing of it
 
 
 class Handle:
-    """One thread's connection: the shared session, and a tag by which this thread's Spark jobs can be stopped."""
+    """Hold one thread's connection: the shared session, and the tag of this thread's Spark jobs, by which `cancel` stops them."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
-        # A session's own tags reach its jobs on Spark Connect only; in process, the context's do.
-        self._remote = type(session.spark).__module__.startswith("pyspark.sql.connect")
+        # On Spark Connect the tags of a session apply to its jobs; in process, the tags of the context do.
+        self._is_remote = type(session.spark).__module__.startswith("pyspark.sql.connect")
         self._cancelled = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
 
     @contextmanager
     def cancelable(self) -> Iterator[None]:
-        """Jobs that this thread starts inside can be stopped by `cancel`, from any thread. Raises DbtRuntimeError after that."""
+        """Let `cancel`, called from any thread, stop the Spark jobs of this block. Raises DbtRuntimeError after a cancellation."""
         if self._cancelled.is_set():
             raise DbtRuntimeError(CANCELLED)
         if not self._idle.is_set():
-            yield  # inside another one
+            yield  # an outer block tags the jobs
             return
         self._idle.clear()
         spark = self.session.spark
-        if self._remote:
+        if self._is_remote:
             spark.addTag(self.tag)
         else:
             spark.sparkContext.addJobTag(self.tag)
@@ -50,7 +50,7 @@ class Handle:
             raise
         finally:
             self._idle.set()
-            if self._remote:
+            if self._is_remote:
                 spark.removeTag(self.tag)
             else:
                 spark.sparkContext.removeJobTag(self.tag)
@@ -59,48 +59,48 @@ class Handle:
         return Cursor(self)
 
     def cancel(self) -> None:
-        """Stop the Spark jobs that this connection runs, and those that its statement begins next: it fails before it commits."""
+        """Stop the Spark jobs of this connection, and those that its statement starts later. The statement fails before it commits."""
         self._cancelled.set()
         threading.Thread(target=self._stop_jobs, name=f"cancel {self.tag}", daemon=True).start()
 
     def _stop_jobs(self) -> None:
-        """Until the statement has ended: what is asked of Spark stops the jobs of a moment, and a statement has many."""
+        """Cancel jobs until the statement ends: Spark cancels only the present jobs, and a statement starts several one after another."""
         spark = self.session.spark
         while not self._idle.is_set():
-            if self._remote:
+            if self._is_remote:
                 spark.interruptTag(self.tag)
             else:
                 spark.sparkContext.cancelJobsWithTag(self.tag)
             self._idle.wait(0.2)
 
     def rollback(self) -> None:
-        """Nothing to undo: every statement is a transaction of its own."""
+        """Do nothing: every statement is a transaction of its own."""
 
     def close(self) -> None:
-        """The session belongs to the process, not to a connection."""
+        """Do nothing: the session belongs to the process, not to a connection."""
 
 
 class Cursor:
-    """Runs statements and hands out the rows of the last one. Rows are collected when somebody fetches, not before."""
+    """Run statements and return the rows of the last one. The first fetch collects the rows."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self._rows: list[tuple[Any, ...]] | None = None
-        self._next = 0
+        self._position = 0
         self.result: Any = None
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run the statements of a text in order; stop at the first that fails. Raises what the engine raises."""
+        """Run the statements of a text in order, until one fails. Raises the errors of the engine."""
         if bindings:
             raise DbtRuntimeError("rowmerge takes no bindings with a statement. Write the values into the SQL text.")
-        self._rows, self._next = None, 0
+        self._rows, self._position = None, 0
         with self._handle.cancelable():
             for statement in split_statements(sql):
                 self.result = self._handle.session.execute(statement)
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
-        """(name, Spark type, …, nullable) of every column of the last statement, without reading a row."""
+        """Name, Spark type and nullability of each column of the last statement; no row is read."""
         if self.result is None:
             return None
         return [
@@ -108,27 +108,27 @@ class Cursor:
         ]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        rows = self._collected()[self._next :]
-        self._next += len(rows)
+        rows = self._all_rows()[self._position :]
+        self._position += len(rows)
         return rows
 
     def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
         if self._rows is None and self.result is not None:
-            # dbt asks once, with the limit of `dbt show`: the rows beyond it need not be computed.
+            # dbt calls this method once, with the limit of `dbt show`, so Spark need not compute the rows beyond it.
             return self._values(self.result.frame.limit(size))
-        rows = self._collected()[self._next : self._next + size]
-        self._next += len(rows)
+        rows = self._all_rows()[self._position : self._position + size]
+        self._position += len(rows)
         return rows
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        rows = self._collected()[self._next : self._next + 1]
-        self._next += len(rows)
+        rows = self._all_rows()[self._position : self._position + 1]
+        self._position += len(rows)
         return rows[0] if rows else None
 
     def close(self) -> None:
-        self.result, self._rows, self._next = None, None, 0
+        self.result, self._rows, self._position = None, None, 0
 
-    def _collected(self) -> list[tuple[Any, ...]]:
+    def _all_rows(self) -> list[tuple[Any, ...]]:
         if self._rows is None:
             self._rows = [] if self.result is None else self._values(self.result.frame)
         return self._rows
@@ -136,15 +136,15 @@ class Cursor:
     def _values(self, frame: Any) -> list[tuple[Any, ...]]:
         with self._handle.cancelable():
             collected = frame.collect()
-        # Spark's `timestamp` is a moment, and arrives as local time without a zone; `timestamp_ntz` has none and stays so.
-        moments = {i for i, field in enumerate(frame.schema.fields) if field.dataType.typeName() == "timestamp"}
-        return [tuple(_plain(value, i in moments) for i, value in enumerate(row)) for row in collected]
+        # PySpark returns a `timestamp` as local time without a zone. A `timestamp_ntz` has no zone, and gets none.
+        have_zone = [field.dataType.typeName() == "timestamp" for field in frame.schema.fields]
+        return [tuple(map(_python_value, row, have_zone)) for row in collected]
 
 
-def _plain(value: Any, moment: bool) -> Any:
-    """A value that agate and JSON know: rows become dicts, bytes stay bytes, moments carry their zone."""
+def _python_value(value: Any, has_zone: bool) -> Any:
+    """Return a value that agate and JSON accept: rows become dicts, bytes become hexadecimal text, and timestamps get their zone."""
     if isinstance(value, datetime):
-        return value.astimezone() if moment else value
+        return value.astimezone() if has_zone else value
     if hasattr(value, "asDict"):
         return value.asDict(recursive=True)
     if isinstance(value, bytearray):

@@ -22,22 +22,22 @@ from dbt_common.clients.agate_helper import merge_tables
 from dbt_common.contracts.constraints import ConstraintType
 from dbt_common.contracts.metadata import CatalogTable as DocumentedTable
 from dbt_common.events.functions import warn_or_error
-from dbt_common.exceptions import CompilationError, DbtRuntimeError
+from dbt_common.exceptions import DbtRuntimeError
 
-from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
-from dbt.adapters.rowmerge.catalog_integrations import WarehouseCatalog
-from dbt.adapters.rowmerge.column import RowmergeColumn
+from dbt.adapters.rowmerge.configs.catalog_integrations import WarehouseCatalog
+from dbt.adapters.rowmerge.configs.constraints import Constraint, table_contract
+from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig, listed, refuse
+from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
-from dbt.adapters.rowmerge.constraints import Constraint, table_contract
-from dbt.adapters.rowmerge.incremental import IncrementalModels
-from dbt.adapters.rowmerge.model_config import RowmergeConfig
-from dbt.adapters.rowmerge.names import literal, quote, quote_column
+from dbt.adapters.rowmerge.frames.python_models import check_python_config, frame_of_model, missing_packages
+from dbt.adapters.rowmerge.frames.seeds import arrow_table, rows_of_file
+from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
-from dbt.adapters.rowmerge.python_models import check_python_config, frame_of_model, missing_packages
-from dbt.adapters.rowmerge.relation import RowmergeRelation
+from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
+from dbt.adapters.rowmerge.relations.column import RowmergeColumn
+from dbt.adapters.rowmerge.relations.names import as_text, literal, quote
+from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
-from dbt.adapters.rowmerge.seeds import arrow_table, rows_of_file
-from dbt.adapters.rowmerge.table_format import TableFormats
 from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
@@ -73,9 +73,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         }
     )
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._said: Dict[str, object] = {}
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._announcements: Dict[str, object] = {}
 
     @property
     def session(self) -> Any:
@@ -94,14 +94,8 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     @available
     @classmethod
     def literal(cls, text: Any) -> str:
-        """A SQL string that means exactly this text."""
+        """Return the SQL string literal of a text."""
         return literal(text)
-
-    @available
-    @classmethod
-    def quote_key(cls, name: str, columns: Iterable[RowmergeColumn]) -> str:
-        """A key of `unique_key`: quoted when it is a column's name, and else as written (already quoted, or a field of a struct)."""
-        return quote_column(name, [column.name for column in columns])
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: RelationConfig) -> Dict[str, Any]:
@@ -120,21 +114,21 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return schema.lower() in (name.lower() for name in self.list_schemas(database))
 
     def list_relations(self, database: Optional[str], schema: str) -> List[BaseRelation]:
-        """As dbt's; no database is the one that there is."""
+        """Return the relations of a schema. None stands for the one database."""
         return SQLAdapter.list_relations(self, database or self.config.credentials.database, schema)
 
     @available.parse_none
     def get_relation(self, database: Optional[str], schema: str, identifier: str) -> Optional[BaseRelation]:
-        """As dbt's; no database is the one that there is."""
+        """Return a relation, or None if it does not exist. None stands for the one database."""
         return SQLAdapter.get_relation(self, database or self.config.credentials.database, schema, identifier)
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> List[BaseRelation]:
         with self.connections.exception_handler(f"list relations in {schema_relation.schema}"):
             try:
-                found = self.session.relations(schema_relation.schema)
+                relations = self.session.relations(schema_relation.schema)
             except SchemaNotFound:
                 return []
-            functions = set(self.session.functions(schema_relation.schema)) - {each.name for each in found}
+            functions = set(self.session.functions(schema_relation.schema)) - {each.name for each in relations}
         return [
             *(
                 self.Relation.create(
@@ -152,24 +146,24 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                     is_delta=each.format == "delta",
                     is_iceberg=each.format == "iceberg",
                 )
-                for each in found
+                for each in relations
             ),
         ]
 
     @available.parse_list
     def get_columns_in_relation(self, relation: BaseRelation) -> List[RowmergeColumn]:
-        """The columns of a table, a view, a temporary view, a query or a source of files; none when there is no such relation."""
+        """Return the columns of a table, a view, a query or a source of files; an empty list if the relation does not exist."""
         with self.connections.exception_handler(f"columns of {relation}"):
             if relation.is_read_by_query or not relation.include_policy.schema or not relation.schema:
                 schema = self.session.sql(f"select * from {relation.render()}").schema
-                found = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+                columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
             else:
                 try:
                     description = self.session.describe(relation.schema, relation.identifier)
                 except (TableNotFound, SchemaNotFound):
                     source = self._source_of_files(relation)
                     return [] if source is None else self.get_columns_in_relation(source)
-                found = [(field.name, field.sql_type) for field in description.columns]
+                columns = [(field.name, field.sql_type) for field in description.columns]
         return [
             RowmergeColumn(
                 column=name,
@@ -179,39 +173,38 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                 table_type=relation.type,
                 column_index=index,
             )
-            for index, (name, type_) in enumerate(found)
+            for index, (name, type_) in enumerate(columns)
         ]
 
     def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
-        """The project's source of this name whose rows are in files: dbt's unit tests know sources by nothing but their names."""
+        """Return the project's source of this name if its rows are in files. dbt's unit tests look sources up by their names."""
         for source in getattr(self.get_macro_resolver(), "sources", {}).values():
             if (source.schema.lower(), source.identifier.lower()) == (str(relation.schema).lower(), str(relation.identifier).lower()):
-                found = self.Relation.create_from(self.config, source)
-                return found if found.files is not None else None
+                candidate = self.Relation.create_from(self.config, source)
+                return candidate if candidate.files is not None else None
         return None
 
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
-        """Nothing to expand: strings have no length, and other types do not change in place."""
+        """Do nothing: strings have no length, and other types do not change in place."""
 
     @available
     def query_relation(self, like: BaseRelation, sql: str) -> RowmergeRelation:
-        """The query as a relation: it renders as a subquery, and its columns can be asked for. Nothing is created."""
+        """Return a query as a relation, which renders as a subquery and has columns. No object is created."""
         return self.Relation.create(schema=like.schema, identifier=like.identifier, query=sql.strip().rstrip(";"))
 
     @available
     def temporary_name(self, stem: str) -> str:
-        """A name for a temporary view that no other thread, run or model can have."""
+        """Return a name for a temporary relation that no other thread, run or model uses."""
         return f"{stem}__dbt_tmp_{uuid.uuid4().hex}"
 
     @available.parse_none
     def check_packages(self, packages: Any, whose: str) -> None:
-        """Raise CompilationError when packages are not installed where dbt, and Spark with it, runs."""
-        if problems := list(missing_packages(packages)):
-            raise CompilationError(f"The {whose} cannot run:\n" + "\n".join(f"- {problem}" for problem in problems))
+        """Raise CompilationError if packages are not installed where dbt and Spark run. `whose` names what requires them."""
+        refuse(missing_packages(packages), f"The {whose} cannot run:")
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
-        """The comments that a table carries now: {"relation": text or None, "columns": {name: text or None}}."""
+        """Return the present comments of a table: {"relation": text or None, "columns": {name: text or None}}."""
         with self.connections.exception_handler(f"comments of {relation}"):
             description = self.session.describe(relation.schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
@@ -226,19 +219,17 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
         Columns in `column_types` were read as text by dbt; Spark casts them, and stops at a value that it cannot cast.
         """
-        wanted = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
-        of_file = rows_of_file(rows, column_types, delimiter)
-        guessed = [self.convert_type(of_file, index) for index in range(len(rows.column_names))]
+        configured_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
+        file_rows = rows_of_file(rows, column_types, delimiter)
+        inferred_types = [self.convert_type(file_rows, index) for index in range(len(rows.column_names))]
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark
-            data: Any = arrow_table(rows, guessed, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
+            data: Any = arrow_table(rows, inferred_types, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
             names = list(data.column_names)
-            if any(name.lower() in wanted for name in names):
-                casts = [
-                    f"cast({quote(name)} as {wanted[name.lower()]}) as {quote(name)}" if name.lower() in wanted else quote(name)
-                    for name in names
-                ]
-                data = spark.createDataFrame(data).selectExpr(*casts)
+            if any(name.lower() in configured_types for name in names):
+                types = [(quote(name), configured_types.get(name.lower())) for name in names]
+                expressions = [column if type_ is None else f"cast({column} as {type_}) as {column}" for column, type_ in types]
+                data = spark.createDataFrame(data).selectExpr(*expressions)
             return self._replace(relation, data, names, **definition)
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
@@ -251,7 +242,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda relation, *a, **k: relation)
     def python_model_view(self, relation: BaseRelation, compiled_code: str, config: Any) -> RowmergeRelation:
-        """The rows that a Python model returns, as a temporary view of a name of its own; drop it after use."""
+        """Run a Python model and return its rows as a temporary view with a unique name; drop the view after use."""
         check_python_config(config)
         name = self.temporary_name(str(relation.identifier))
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
@@ -269,26 +260,29 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         comment: Optional[str] = None,
         column_comments: Optional[Dict[str, str]] = None,
     ) -> AdapterResponse:
-        said = {name.lower(): text for name, text in (column_comments or {}).items()}
+        """Create or replace a table with the rows of `data`, an Arrow table or a DataFrame whose columns are `names`, in one commit.
+
+        The other arguments are what `rowmerge_table_definition` returns: the model's format, partitions, properties and comments.
+        """
+        comments = {name.lower(): text for name, text in (column_comments or {}).items()}
         result = self.session.write(
             data,
             relation.render(),
             mode="replace",
             format=file_format,
-            partitioned_by=[partition_by] if isinstance(partition_by, str) else list(partition_by or ()),
+            partitioned_by=listed(partition_by),
             comment=comment,
-            properties={
-                str(key): str(value).lower() if isinstance(value, bool) else str(value) for key, value in (properties or {}).items()
-            },
-            column_comments={name: said[name.lower()] for name in names if name.lower() in said},
+            properties={str(key): as_text(value) for key, value in (properties or {}).items()},
+            column_comments={name: comments[name.lower()] for name in names if name.lower() in comments},
         )
         return response_from(result)
 
     @available.parse(lambda *a, **k: {"elements": [], "properties": {}})
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
-        """What a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
+        """Return what a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
 
-        Warns as dbt does of constraints that nobody enforces; Iceberg tables have no checks. Raises CompilationError.
+        Like dbt, warn about constraints that no table enforces. Iceberg tables have no checks. Raises CompilationError for a constraint
+        that is not complete.
         """
 
         def takes(constraint: Constraint) -> bool:
@@ -310,18 +304,18 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda *a, **k: False)
     def is_first_time(self, what: str) -> bool:
-        """Whether a run says something for the first time: batches of one model would say it again and again."""
-        mine = object()
-        return self._said.setdefault(what, mine) is mine
+        """Return whether this is the first call with a text in this run: each batch of a model would repeat its warnings."""
+        first = object()
+        return self._announcements.setdefault(what, first) is first
 
     # ------------------------------------------------------------------ docs and freshness
 
     def get_catalog(
         self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> Tuple[agate.Table, List[Exception]]:
-        listed, errors = SQLAdapter.get_catalog(self, relation_configs, used_schemas)
+        table, errors = SQLAdapter.get_catalog(self, relation_configs, used_schemas)
         files = [each for each in self._get_catalog_relations(relation_configs) if each.files is not None]
-        return merge_tables([listed, *(catalog_rows(self._described([each]), each.database) for each in files)]), errors
+        return merge_tables([table, *(catalog_rows(self._described([each]), each.database) for each in files)]), errors
 
     def _get_one_catalog(
         self, information_schema: InformationSchema, schemas: Set[str], used_schemas: FrozenSet[Tuple[str, str]]
@@ -342,7 +336,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def calculate_freshness_from_metadata_batch(
         self, sources: List[BaseRelation], macro_resolver: Optional[MacroResolverProtocol] = None
     ) -> Tuple[List[Optional[AdapterResponse]], Dict[BaseRelation, FreshnessResponse]]:
-        """How old each source's newest commit is. Raises DbtRuntimeError for a source that is no table."""
+        """Return the age of each source's newest commit. Raises DbtRuntimeError for a source that is not a table."""
         now, ages = datetime.now(timezone.utc), {}
         for source in sources:
             described = self._described([source])
@@ -352,15 +346,15 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return [RowmergeResponse(_message="OK", code="METADATA")], ages
 
     def _described(self, relations: Iterable[BaseRelation]) -> List[Any]:
-        """The engine's descriptions of those relations that exist."""
-        found = []
+        """Return the engine's descriptions of the relations that exist."""
+        descriptions = []
         for relation in relations:
             with self.connections.exception_handler(f"describe {relation}"):
                 try:
                     files = getattr(relation, "files", None)
-                    found.append(
+                    descriptions.append(
                         self.session.describe(relation.schema, relation.identifier) if files is None else self.session.describe_files(files)
                     )
                 except (TableNotFound, SchemaNotFound, FilesNotFound):
                     continue
-        return found
+        return descriptions

@@ -1,4 +1,4 @@
-"""`dbt run-operation optimize|vacuum|history|restore`: the statement that each stands for, and what it did, for a person to read."""
+"""`dbt run-operation optimize|vacuum|history|restore`: the statement of each operation, and a report of its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.names import literal
+from dbt.adapters.rowmerge.relations.names import literal
 from dbt.adapters.rowmerge.response import count, size
 
 _TARGETS = ("relation", "table")
@@ -27,13 +27,14 @@ class Operations(metaclass=AdapterMeta):
 
     @available.parse(lambda *a, **k: "")
     def run_operation(self, name: str, arguments: Dict[str, Any], others: List[str], graph: Mapping[str, Any]) -> str:
-        """Run `optimize`, `vacuum`, `history` or `restore`; what it did, in lines. Arguments that are None were not given.
+        """Run `optimize`, `vacuum`, `history` or `restore`, and return a report in lines.
 
-        Raises CompilationError for arguments that are missing, too many or wrong, DbtDatabaseError for what the engine refuses.
+        `arguments` has all arguments of the operation; None stands for no value. `others` are the names of unknown arguments.
+        Raises CompilationError for missing, superfluous and wrong arguments, and DbtDatabaseError if the engine rejects the statement.
         """
         if others:
-            known = ", ".join(arguments)
-            raise CompilationError(f"{name} has no argument {', '.join(map(repr, others))}. Its arguments are {known}.")
+            choices = ", ".join(arguments)
+            raise CompilationError(f"{name} has no argument {', '.join(map(repr, others))}. Its arguments are {choices}.")
         target = target_of(name, arguments)
         relation = target if isinstance(target, BaseRelation) else self._relation_of(str(target), graph)
         sql = statement(name, relation.render(), arguments)
@@ -41,71 +42,74 @@ class Operations(metaclass=AdapterMeta):
         with self.connections.exception_handler(sql):
             columns = [column[0] for column in cursor.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        return told(name, relation.render(), arguments, rows, cursor.result)
+        return report(name, relation.render(), arguments, rows, cursor.result)
 
     def _relation_of(self, name: str, graph: Mapping[str, Any]) -> BaseRelation:
-        """A table by its name, `schema.name`, or the name of a model, a seed or a snapshot of the project."""
+        """Return the table `schema.name`, or the table of a model, a seed or a snapshot of the project."""
         if "." in name:
             schema, _, identifier = (part.strip("`") for part in name.rpartition("."))
             return self.Relation.create(schema=schema, identifier=identifier, type="table")
-        schema, identifier = place_of(name.strip("`"), graph.get("nodes", {}).values()) or (self.config.credentials.schema, name.strip("`"))
+        name = name.strip("`")
+        schema, identifier = schema_and_alias(name, graph.get("nodes", {}).values()) or (self.config.credentials.schema, name)
         return self.Relation.create(schema=schema, identifier=identifier, type="table")
 
 
 def target_of(operation: str, arguments: Mapping[str, Any]) -> Any:
-    """The table that an operation is about, as it was given. Raises CompilationError for none, and for two."""
-    given = [arguments[name] for name in _TARGETS if arguments.get(name)]
-    if not given:
+    """Return the argument that names the table. Raises CompilationError if there is no such argument, or two of them."""
+    targets = [arguments[name] for name in _TARGETS if arguments.get(name)]
+    if not targets:
         raise CompilationError(f"{operation} needs the argument 'relation': a model's name, or schema.table.")
-    if len(given) > 1:
+    if len(targets) > 1:
         raise CompilationError(f"{operation} got 'relation' and 'table', which say the same thing. Give one of them.")
-    return given[0]
+    return targets[0]
 
 
-def place_of(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Schema and alias of the node of a name; None when there is none. Of a model's versions it is the latest, as `ref` says.
+def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
+    """Return schema and alias of the node with a name, or None. Of several versions of a model, `ref` and this function take the latest.
 
-    Raises CompilationError for a name that several packages have, and for an ephemeral model.
+    Raises CompilationError if several packages have a node with this name, and for an ephemeral model.
     """
-    found = [node for node in nodes if node["resource_type"] in _NODES and node["name"] == name]
-    found = [node for node in found if not node.get("version") or node["version"] == node.get("latest_version")] or found
-    if not found:
+    versions = [node for node in nodes if node["resource_type"] in _NODES and node["name"] == name]
+    matches = [node for node in versions if not node.get("version") or node["version"] == node.get("latest_version")] or versions
+    if not matches:
         return None
-    if len(found) > 1:
-        places = ", ".join(f"{node['schema']}.{node['alias']}" for node in found)
-        raise CompilationError(f"{name} is the name of several nodes of the project. Name the table: {places}.")
-    if found[0]["config"].get("materialized") == "ephemeral":
+    if len(matches) > 1:
+        tables = ", ".join(f"{node['schema']}.{node['alias']}" for node in matches)
+        raise CompilationError(f"{name} is the name of several nodes of the project. Name the table: {tables}.")
+    if matches[0]["config"].get("materialized") == "ephemeral":
         raise CompilationError(f"{name} is an ephemeral model: it has no table. Name another one.")
-    return found[0]["schema"], found[0]["alias"]
+    return matches[0]["schema"], matches[0]["alias"]
 
 
 def statement(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
-    """The SQL of an operation. Raises CompilationError for an argument that is missing, too many, or none of its kind."""
-    given = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
+    """Return the SQL of an operation. Raises CompilationError for an argument that is missing, superfluous, or of a wrong type."""
+    values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
     match operation:
         case "optimize":
-            return f"optimize {table}" + (f" where {given['where']}" if given.get("where") else "")
+            return f"optimize {table}" + (f" where {values['where']}" if values.get("where") else "")
         case "vacuum":
-            hours = f" retain {_number(operation, 'retain_hours', given['retain_hours'])} hours" if "retain_hours" in given else ""
-            return f"vacuum {table}{hours}" + (" dry run" if _dry(arguments) else "")
+            hours = f" retain {_number(operation, 'retain_hours', values['retain_hours'])} hours" if "retain_hours" in values else ""
+            return f"vacuum {table}{hours}" + (" dry run" if _is_dry_run(arguments) else "")
         case "history":
-            return f"describe history {table}" + (f" limit {_whole(operation, 'limit', given['limit'])}" if "limit" in given else "")
+            limit = f" limit {_whole_number(operation, 'limit', values['limit'])}" if "limit" in values else ""
+            return f"describe history {table}{limit}"
         case _:
-            return f"restore table {table} to {_moment(operation, given)}"
+            return f"restore table {table} to {_restored_version(operation, values)}"
 
 
-def _moment(operation: str, given: Mapping[str, Any]) -> str:
-    said = [name for name in _TRAVEL if name in given]
-    if len(said) != 1:
-        problem = f"got {' and '.join(map(repr, said))}" if said else "does not say to what"
+def _restored_version(operation: str, values: Mapping[str, Any]) -> str:
+    """Return the clause of RESTORE that names a version. Raises CompilationError unless exactly one argument names it."""
+    names = [name for name in _TRAVEL if name in values]
+    if len(names) != 1:
+        problem = f"got {' and '.join(map(repr, names))}" if names else "does not say to what"
         raise CompilationError(f"{operation} {problem}. Give one of version, timestamp, and reference (a branch or a tag).")
-    value = given[said[0]]
-    if said[0] == "timestamp":
+    value = values[names[0]]
+    if names[0] == "timestamp":
         return f"timestamp as of {literal(value)}"
-    return f"version as of {literal(value) if said[0] == 'reference' else _whole(operation, 'version', value)}"
+    return f"version as of {literal(value) if names[0] == 'reference' else _whole_number(operation, 'version', value)}"
 
 
-def _whole(operation: str, name: str, value: Any) -> int:
+def _whole_number(operation: str, name: str, value: Any) -> int:
     try:
         if not isinstance(value, (bool, float)):
             return int(value)
@@ -123,33 +127,33 @@ def _number(operation: str, name: str, value: Any) -> str:
     raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Give a number of hours, such as 168.")
 
 
-def _dry(arguments: Mapping[str, Any]) -> bool:
+def _is_dry_run(arguments: Mapping[str, Any]) -> bool:
     value = arguments.get("dry_run")
     if str(value).lower() not in ("none", "true", "false"):
         raise CompilationError(f"The argument 'dry_run' of vacuum is {value!r}. Give true or false.")
     return str(value).lower() == "true"
 
 
-# ------------------------------------------------------------------ what it did
+# ------------------------------------------------------------------ reports
 
 
-def told(operation: str, table: str, arguments: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], result: Any) -> str:
-    """What an operation did. `rows`: the statement's answer, `result`: the engine's."""
+def report(operation: str, table: str, arguments: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], result: Any) -> str:
+    """Return the report of an operation. `rows` are the rows of its statement, and `result` is the engine's StatementResult."""
     match operation:
         case "optimize":
-            return f"optimize {table}: {_optimized(rows[0]['metrics'])}, version {result.version}"
-        case "vacuum" if _dry(arguments):
+            return f"optimize {table}: {_optimize_summary(rows[0]['metrics'])}, version {result.version}"
+        case "vacuum" if _is_dry_run(arguments):
             paths = [str(row["path"]) for row in rows]
             return "\n".join([f"vacuum {table}: {count(len(paths), 'file')} would be deleted", *(f"  {path}" for path in sorted(paths))])
         case "vacuum":
             return f"vacuum {table}: {count(result.changes.files_removed, 'file')} deleted"
         case "history":
-            return "\n".join([f"history {table}: {count(len(rows), 'version')}, newest first", *_grid([_entry(row) for row in rows])])
+            return "\n".join([f"history {table}: {count(len(rows), 'version')}, newest first", *_aligned(list(map(_history_entry, rows)))])
         case _:
-            return f"restore {table}: {_restored(rows[0])}, version {result.version}"
+            return f"restore {table}: {_restore_summary(rows[0])}, version {result.version}"
 
 
-def _optimized(metrics: Mapping[str, Any]) -> str:
+def _optimize_summary(metrics: Mapping[str, Any]) -> str:
     if not metrics["numFilesRemoved"]:
         return f"nothing to do in {count(metrics['totalConsideredFiles'], 'file')}"
     before, after = metrics["filesRemoved"], metrics["filesAdded"]
@@ -161,26 +165,26 @@ def _optimized(metrics: Mapping[str, Any]) -> str:
     )
 
 
-def _restored(counts: Mapping[str, int]) -> str:
+def _restore_summary(counts: Mapping[str, int]) -> str:
     return (
         f"{count(counts['num_removed_files'], 'file')} removed, {counts['num_restored_files']:,} restored; "
         f"the table has {count(counts['num_of_files_after_restore'], 'file')} ({size(counts['table_size_after_restore'])})"
     )
 
 
-def _entry(row: Mapping[str, Any]) -> dict[str, str]:
+def _history_entry(row: Mapping[str, Any]) -> dict[str, str]:
     metrics = {name: value for name, value in (row["operationMetrics"] or {}).items() if value != "0" and not name.endswith("TimeMs")}
-    moment: datetime = row["timestamp"]
+    timestamp: datetime = row["timestamp"]
     return {
         "version": str(row["version"]),
-        "timestamp": moment.strftime("%Y-%m-%d %H:%M:%S"),
+        "timestamp": timestamp.strftime("%Y-%m-%d %H:%M:%S"),
         "operation": row["operation"],
         "metrics": ", ".join(f"{name}={value}" for name, value in metrics.items()),
     }
 
 
-def _grid(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Rows of the same columns, one under the other."""
+def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return a line for the header and for each row, with columns of equal widths."""
     if not rows:
         return []
     table = [list(rows[0]), *(list(row.values()) for row in rows)]

@@ -1,4 +1,4 @@
-"""What a statement did, as dbt records it in run_results.json and prints it on the console."""
+"""The result of a statement, as dbt records it in run_results.json and prints it on the console."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from dbt.adapters.contracts.connection import AdapterResponse
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass
 class RowmergeResponse(AdapterResponse):
-    """Counts of rows and files. `version` is the table's version after the statement, `seconds` the time that each stage of it took.
+    """Hold the counts of rows and files of a statement. Fields that do not apply are None.
 
-    `retries`: how often the statement began again because somebody else changed the table first. Fields that say nothing are None.
+    `version` is the table's version after the statement, and `seconds` the duration of each stage. `retries` is the number of times that
+    the statement ran again because a concurrent commit changed the table first.
     """
 
     rows_inserted: Optional[int] = None
@@ -29,7 +30,7 @@ class RowmergeResponse(AdapterResponse):
 
 
 def response_from(result: Any) -> RowmergeResponse:
-    """The response for a `rowmerge` StatementResult."""
+    """Return the response for a StatementResult of the engine."""
     changes, code = result.changes, str(result.operation)
     if changes is None:
         return RowmergeResponse(_message="OK", code=code, version=result.version)
@@ -51,17 +52,20 @@ def response_from(result: Any) -> RowmergeResponse:
 
 
 def _sentence(operation: str, changes: Any, version: int | None, retries: int) -> str:
-    """`OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`: a marked file has a new deletion vector."""
+    """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`.
+
+    A marked file has a new deletion vector.
+    """
     verb = operation.split(" ", 1)[0].lower()
     if verb in ("create", "replace"):
         parts = [count(changes.inserted, "row")]
     else:
         counts = ((changes.inserted, "inserted"), (changes.updated, "updated"), (changes.deleted, "deleted"))
-        parts = [f"{number:,} {done}" for number, done in counts if number]
+        parts = [f"{number:,} {verb_form}" for number, verb_form in counts if number]
     if changes.files_added:
-        # A clone's files are another table's: nothing was written.
-        written = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
-        parts.append(f"{count(changes.files_added, 'file')}{written}")
+        # A clone adds the files of another table and writes no bytes.
+        total_size = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
+        parts.append(f"{count(changes.files_added, 'file')}{total_size}")
     elif changes.files_removed and not changes.affected:
         parts.append(f"{count(changes.files_removed, 'file')} removed")
     if changes.files_marked:
@@ -75,12 +79,12 @@ def _sentence(operation: str, changes: Any, version: int | None, retries: int) -
 
 
 def count(number: int, noun: str) -> str:
-    """`1 file`, `1,204 files`."""
+    """Return a number with its noun: `1 file`, `1,204 files`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: int) -> str:
-    """Bytes for a person, in powers of ten: `812 bytes`, `1.2 MB`."""
+    """Return a number of bytes in powers of ten: `812 bytes`, `1.2 MB`."""
     value = float(number)
     for unit in ("bytes", "kB", "MB", "GB"):
         if value < 999.95:

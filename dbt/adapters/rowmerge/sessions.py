@@ -1,4 +1,4 @@
-"""The engine's sessions of this process: one a profile, made when first needed, shared by all threads of dbt."""
+"""The engine's sessions of this process: one for each profile, created on first use, shared by all threads of dbt."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import rowmerge
-from dbt.adapters.rowmerge.credentials import RowmergeCredentials
+from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}
 
 
 def session_for(credentials: RowmergeCredentials) -> Any:
-    """The session of a profile. The first call starts Spark (several seconds); later ones return at once.
+    """Return the session of a profile. The first call starts Spark, which takes several seconds.
 
-    Raises DbtRuntimeError when the warehouse cannot be one, and rowmerge.errors.RowmergeError when the engine does not start.
+    Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine does not start.
     """
     existing = _existing_session() if credentials.method == "existing" else None
     key = (
@@ -55,7 +55,7 @@ def session_for(credentials: RowmergeCredentials) -> Any:
 
 
 def _existing_session() -> Any:
-    """The session of the program that runs dbt. Raises DbtRuntimeError when there is none."""
+    """Return the Spark session of the program that runs dbt. Raises DbtRuntimeError if there is none."""
     try:
         return SparkSession.active()
     except (PySparkException, RuntimeError) as error:

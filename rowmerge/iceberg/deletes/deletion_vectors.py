@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog
@@ -25,8 +26,8 @@ def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> d
 
     Raises CorruptLog, StorageError.
     """
-    positions = map_concurrently(lambda vector: read_deletion_vector(storage, vector), vectors)
-    return dict(zip(map(_data_file, vectors), positions, strict=True))
+    paths = [_data_file(vector) for vector in vectors]
+    return dict(zip(paths, map_concurrently(lambda vector: read_deletion_vector(storage, vector), vectors), strict=True))
 
 
 def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
@@ -44,27 +45,15 @@ def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
-    """Write the deleted rows of data files, all of each, to one Puffin file at an absolute path; what manifests are to hold of them.
+    """Write all deleted rows of data files to one Puffin file at an absolute path, and return the entries for manifests.
 
     Raises StorageError.
     """
     content = bytearray(_MAGIC)
     blobs = []
-    places = []
     for data_file, positions in deleted:
         blob = framed(serialize(positions))
-        places.append((len(content), len(blob)))
-        blobs.append(
-            {
-                "type": "deletion-vector-v1",
-                "fields": [POS],
-                "snapshot-id": -1,
-                "sequence-number": -1,
-                "offset": len(content),
-                "length": len(blob),
-                "properties": {"referenced-data-file": data_file.path, "cardinality": str(len(positions))},
-            }
-        )
+        blobs.append(_blob_metadata(data_file, offset=len(content), length=len(blob), cardinality=len(positions)))
         content += blob
     footer = json.dumps({"blobs": blobs, "properties": {"created-by": f"dbt-rowmerge {__version__}"}}).encode()
     content += _MAGIC + footer + struct.pack("<i", len(footer)) + _NO_FLAGS + _MAGIC
@@ -80,11 +69,24 @@ def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[
             partition=data_file.partition,
             format="PUFFIN",
             referenced_data_file=data_file.path,
-            content_offset=offset,
-            content_size=size,
+            content_offset=blob["offset"],
+            content_size=blob["length"],
         )
-        for (data_file, positions), (offset, size) in zip(deleted, places, strict=True)
+        for (data_file, positions), blob in zip(deleted, blobs, strict=True)
     ]
+
+
+def _blob_metadata(data_file: ContentFile, *, offset: int, length: int, cardinality: int) -> dict[str, Any]:
+    """Return what the footer says of one deletion vector (Puffin spec, deletion-vector-v1)."""
+    return {
+        "type": "deletion-vector-v1",
+        "fields": [POS],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": offset,
+        "length": length,
+        "properties": {"referenced-data-file": data_file.path, "cardinality": str(cardinality)},
+    }
 
 
 def _data_file(vector: ContentFile) -> str:

@@ -18,7 +18,7 @@ import pyspark
 import pytest
 import yaml
 
-from rowmerge.session.class_archive import java_options
+from rowmerge.session.startup.class_archive import java_options
 from tests.support.jvm import JAVA_OPTIONS
 
 ROOT = Path(__file__).parents[3]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from dbt.tests.util import run_dbt, run_dbt_and_capture
 
@@ -57,6 +60,21 @@ MODELS = {
         "select 1 as id, 'old' as name",
         "select * from values (1, 'new'), (2, 'new') as v (id, name)",
     ),
+    "planned": (
+        "incremental_strategy='insert_newest', unique_key=['id', 'part'], merge_deduplicate_by='at'",
+        "select * from values (1, 'a', 1), (1, 'a', 2) as v (id, part, at)",
+        "select * from values (1, 'a', 3), (null, 'a', 1), (null, 'a', 2), (1, 'b', 1) as v (id, part, at)",
+    ),
+    "five_keys": (
+        "incremental_strategy='insert_only', unique_key='id'",
+        "select * from values (1, 'a') as v (id, name)",
+        "select * from values (1, 'b'), (2, 'b') as v (id, name)",
+    ),
+    "other_key": (
+        "incremental_strategy='merge_daily', unique_key='id'",
+        "select * from values (1, 'mon', 'a') as v (id, day, name)",
+        "select * from values (1, 'mon', 'b'), (1, 'tue', 'c') as v (id, day, name)",
+    ),
     "synced": (
         "on_schema_change='sync_all_columns', sql_header='create or replace temporary view {format}_header as select 9 as nine;'",
         "select 1 as id, named_struct('a', 1, 'gone', 2) as s, 'x' as old",
@@ -81,6 +99,9 @@ EXPECTED = {
     "newest": ("id, at, name", [(1, 3, "c"), (2, 0, "w"), (None, 2, "y")]),
     "clauses": ("id, amount, visits", [(1, 11, 2), (3, 30, 1), (4, 0, 1), (5, 50, None)]),
     "own": ("id, name", [(1, "old"), (2, "new")]),
+    "planned": ("id, part, at", [(1, "a", 2), (1, "b", 1), (None, "a", 2)]),
+    "five_keys": ("id, name", [(1, "a"), (2, "b")]),
+    "other_key": ("id, day, name", [(1, "mon", "b"), (1, "tue", "c")]),
     "synced": ("id, s.a, s.b[0].c, nine", [(1, 1, None, None), (2**40, 2**40, 1, 9)]),
     "appended": ("id, s.a, s.b, s.z, old, new", [(1, 1, None, 9, "x", None), (2, 2, 3, None, None, 4)]),
     "kept_as_is": ("id", [(1,), (2,)]),
@@ -98,6 +119,16 @@ MACROS = """
 """
 
 
+DOCUMENTED_MACROS = "\n".join(
+    re.findall(
+        r"^{% macro get_incremental_.+?^{% endmacro %}$",
+        (Path(__file__).parents[3] / "docs" / "strategies.md").read_text(encoding="utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+)
+"""The strategies of one's own that the page of strategies shows: insert_only, insert_newest and merge_daily."""
+
+
 def one_commit_each(name):
     """Columns are dropped and widened by commits before that of the rows; new ones come with them."""
     return name != "synced"
@@ -106,7 +137,7 @@ def one_commit_each(name):
 class TestStrategies:
     @pytest.fixture(scope="class")
     def macros(self):
-        return {"fill_gaps.sql": MACROS}
+        return {"fill_gaps.sql": MACROS, "documented.sql": DOCUMENTED_MACROS}
 
     @pytest.fixture(scope="class")
     def models(self):
@@ -185,3 +216,35 @@ class TestRowsThatAreErrors:
         for result in results:
             assert result.status == "error" and FAILING[result.node.name][2] in result.message, (result.node.name, result.message)
             assert project.run_sql(f"select id, at from {{schema}}.{result.node.name}", fetch="all") == [(1, 1)]
+
+
+REPLACED_MACROS = """
+{% macro rowmerge__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates=none) %}
+  insert into {{ target }} select {{ unique_key }}, 'merge' from {{ source }}
+{% endmacro %}
+
+{% macro rowmerge__get_delete_insert_merge_sql(target, source, unique_key, dest_columns, incremental_predicates) %}
+  insert into {{ target }} select {{ unique_key }}, 'delete+insert' from {{ source }}
+{% endmacro %}
+"""
+
+
+class TestMacrosOfDbtInAProject:
+    @pytest.fixture(scope="class")
+    def macros(self):
+        return {"replaced.sql": REPLACED_MACROS}
+
+    @pytest.fixture(scope="class")
+    def models(self):
+        return {
+            f"{name}.sql": MODEL.format(format="delta", config=f"incremental_strategy='{strategy}', unique_key='id'")
+            + ROWS.format(first="select 1 as id, 'first' as name", later="select 1 as id, 'later' as name")
+            for name, strategy in (("merged", "merge"), ("deleted", "delete+insert"))
+        }
+
+    def test_a_strategy_calls_the_macro_by_which_a_project_replaces_the_one_of_dbt(self, project):
+        run_dbt(["run"])
+        run_dbt(["run"])
+        for relation, strategy in (("merged", "merge"), ("deleted", "delete+insert")):
+            rows = project.run_sql(f"select id, name from {{schema}}.{relation}", fetch="all")
+            assert sorted(rows) == sorted([(1, "first"), (1, strategy)])

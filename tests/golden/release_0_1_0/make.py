@@ -20,9 +20,10 @@ import sys
 import tarfile
 from pathlib import Path
 
+from rowmerge.session.embedded import start_spark
+
 import rowmerge
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.session.embedded import start_spark
 from rowmerge.session.session import Session
 from rowmerge.storage.store import Put, Storage
 from tests.golden.iceberg.tables import comparable

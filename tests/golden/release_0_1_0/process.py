@@ -15,13 +15,19 @@ from typing import Any, ClassVar
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import RowmergeError
-from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowChanges, Timings
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition
 from tests.unit.changes.operations import written
 from tests.unit.delta.small_tables import ID_NAME, live_rows
+
+try:  # The names in release 0.1.0 come first: an editable installation adds modules of the present code to the package of a checkout.
+    from rowmerge.changes.commit import Attempt, commit_with_retry
+    from rowmerge.changes.result import RowChanges as RowCounts
+    from rowmerge.changes.result import Timings
+except ModuleNotFoundError:
+    from rowmerge.execution.commit import Attempt, commit_with_retry
+    from rowmerge.execution.result import RowCounts, Timings
 
 COMMIT = "7d3484c"
 """The commit of release 0.1.0."""
@@ -78,8 +84,7 @@ class Commands:
     def sql(self, text: str) -> list[list[Any]]:
         """Run a statement on a Spark of this process, and return its rows as text."""
         if self._session is None:
-            from rowmerge.session.embedded import start_spark
-            from rowmerge.session.session import Session
+            from rowmerge.session.session import Session, start_spark  # where both sides have them
 
             self._session = Session(self.catalog, start_spark(SPARK), "s", "delta", owns_spark=True)
         return [[str(value) for value in row] for row in self._session.sql(text).collect()]
@@ -93,7 +98,7 @@ class Commands:
 def _attempt(table: Table, id_: int) -> Attempt:
     base = table.snapshot()
     change = Change("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
-    return Attempt(base, change, RowChanges(), change.files.added)
+    return Attempt(base, change, RowCounts(), change.files.added)
 
 
 def _text(outcome: Outcome) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dbt.adapters.rowmerge.catalog import catalog_rows, catalog_table
+from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
 from rowmerge.catalog import Relation
-from rowmerge.session.description import RelationDescription
+from rowmerge.session.answers.description import RelationDescription
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Field, Primitive
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dbt.adapters.rowmerge.merge_config import aliases_of
-from dbt.adapters.rowmerge.strategy_config import problems_of
+from dbt.adapters.rowmerge.incremental.merge_config import aliases_of
+from dbt.adapters.rowmerge.incremental.strategy_config import problems_of
 
 COLUMNS = ["id", "day", "amount"]
 MACROS = {

@@ -7,8 +7,8 @@ from datetime import datetime
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.operations import place_of, statement, target_of, told
-from rowmerge import RowChanges, StatementResult
+from dbt.adapters.rowmerge.operations import report, schema_and_alias, statement, target_of
+from rowmerge import RowCounts, StatementResult
 
 
 @pytest.mark.parametrize(
@@ -79,18 +79,18 @@ def node(name="orders", schema="sales", alias="orders", **more):
     ],
 )
 def test_a_models_name_stands_for_its_table(nodes, place):
-    assert place_of("orders", nodes) == place
+    assert schema_and_alias("orders", nodes) == place
 
 
 def test_a_name_that_stands_for_no_table_or_for_two_is_an_error():
     with pytest.raises(CompilationError, match=r"Name the table: a\.orders, b\.orders"):
-        place_of("orders", [node(schema="a"), node(schema="b")])
+        schema_and_alias("orders", [node(schema="a"), node(schema="b")])
     with pytest.raises(CompilationError, match="ephemeral"):
-        place_of("orders", [node(config={"materialized": "ephemeral"})])
+        schema_and_alias("orders", [node(config={"materialized": "ephemeral"})])
 
 
 def result(version=None, removed=0):
-    return StatementResult(None, "X", RowChanges(files_removed=removed), version)
+    return StatementResult(None, "X", RowCounts(files_removed=removed), version)
 
 
 def test_what_was_written_together_is_told_in_counts_and_sizes():
@@ -101,17 +101,17 @@ def test_what_was_written_together_is_told_in_counts_and_sizes():
         "filesAdded": {"totalFiles": 1, "totalSize": 812},
         "deletionVectorStats": {"numDeletionVectorRowsRemoved": 1},
     }
-    assert told("optimize", "t", {}, [{"metrics": metrics}], result(7)) == (
+    assert report("optimize", "t", {}, [{"metrics": metrics}], result(7)) == (
         "optimize t: 12 files (3.2 MB) became 1 file (812 bytes), 1 deleted row left out, version 7"
     )
-    assert told("optimize", "t", {}, [{"metrics": {**metrics, "numFilesRemoved": 0}}], result(7)) == (
+    assert report("optimize", "t", {}, [{"metrics": {**metrics, "numFilesRemoved": 0}}], result(7)) == (
         "optimize t: nothing to do in 14 files, version 7"
     )
 
 
 def test_a_vacuum_tells_how_many_files_went_or_which_would_go():
-    assert told("vacuum", "t", {}, [{"path": "file:///w/t"}], result(removed=3)) == "vacuum t: 3 files deleted"
-    assert told("vacuum", "t", {"dry_run": True}, [{"path": "b"}, {"path": "a"}], None) == "vacuum t: 2 files would be deleted\n  a\n  b"
+    assert report("vacuum", "t", {}, [{"path": "file:///w/t"}], result(removed=3)) == "vacuum t: 3 files deleted"
+    assert report("vacuum", "t", {"dry_run": True}, [{"path": "b"}, {"path": "a"}], None) == "vacuum t: 2 files would be deleted\n  a\n  b"
 
 
 def test_a_history_is_a_table():
@@ -120,7 +120,7 @@ def test_a_history_is_a_table():
         {"version": 10, "timestamp": at, "operation": "MERGE", "operationMetrics": {"numOutputRows": "2", "none": "0", "scanTimeMs": "5"}},
         {"version": 9, "timestamp": at, "operation": "CREATE TABLE", "operationMetrics": None},
     ]
-    assert told("history", "t", {}, rows, None).splitlines() == [
+    assert report("history", "t", {}, rows, None).splitlines() == [
         "history t: 2 versions, newest first",
         "  version  timestamp            operation     metrics",
         "  10       2024-05-06 07:08:09  MERGE         numOutputRows=2",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.rowmerge.response import response_from
-from rowmerge import RowChanges, StatementResult
+from rowmerge import RowCounts, StatementResult
 
 
 def result_of(operation, changes=None, version=None, seconds=None, attempts=1):
@@ -16,22 +16,22 @@ def result_of(operation, changes=None, version=None, seconds=None, attempts=1):
     ("result", "message"),
     [
         (
-            result_of("MERGE", RowChanges(1204, 310, 2, 3, bytes_added=1_234_567), 7),
+            result_of("MERGE", RowCounts(1204, 310, 2, 3, bytes_added=1_234_567), 7),
             "OK merge: 1,204 inserted, 310 updated, 2 deleted, 3 files (1.2 MB), version 7",
         ),
-        (result_of("MERGE", RowChanges(), 7), "OK merge: nothing to do, version 7"),
+        (result_of("MERGE", RowCounts(), 7), "OK merge: nothing to do, version 7"),
         (
-            result_of("INSERT", RowChanges(inserted=1, files_added=1, bytes_added=700), 1),
+            result_of("INSERT", RowCounts(inserted=1, files_added=1, bytes_added=700), 1),
             "OK insert: 1 inserted, 1 file (700 bytes), version 1",
         ),
         (
-            result_of("CREATE TABLE AS SELECT", RowChanges(inserted=1, files_added=1, bytes_added=1000), 0),
+            result_of("CREATE TABLE AS SELECT", RowCounts(inserted=1, files_added=1, bytes_added=1000), 0),
             "OK create: 1 row, 1 file (1.0 kB), version 0",
         ),
-        (result_of("CREATE TABLE AS SELECT", RowChanges(), 4), "OK create: 0 rows, version 4"),
-        (result_of("VACUUM", RowChanges(files_removed=4), 4), "OK vacuum: 4 files removed, version 4"),
-        (result_of("DELETE", RowChanges(deleted=2, files_removed=1), 5, attempts=2), "OK delete: 2 deleted, version 5, 1 retry"),
-        (result_of("CLONE", RowChanges(files_added=3), 0), "OK clone: 3 files, version 0"),
+        (result_of("CREATE TABLE AS SELECT", RowCounts(), 4), "OK create: 0 rows, version 4"),
+        (result_of("VACUUM", RowCounts(files_removed=4), 4), "OK vacuum: 4 files removed, version 4"),
+        (result_of("DELETE", RowCounts(deleted=2, files_removed=1), 5, attempts=2), "OK delete: 2 deleted, version 5, 1 retry"),
+        (result_of("CLONE", RowCounts(files_added=3), 0), "OK clone: 3 files, version 0"),
         (result_of("SELECT"), "OK"),
     ],
 )
@@ -40,7 +40,7 @@ def test_the_message_says_what_happened(result, message):
 
 
 def test_the_counts_are_kept():
-    kept = response_from(result_of("MERGE", RowChanges(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345}, attempts=4)).to_dict(omit_none=True)
+    kept = response_from(result_of("MERGE", RowCounts(2, 3, 4, 5, 6, 7, 8), 9, {"plan": 0.12345}, attempts=4)).to_dict(omit_none=True)
     del kept["_message"]
     assert kept == {
         "code": "MERGE",

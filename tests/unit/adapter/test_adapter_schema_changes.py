@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from dbt.adapters.rowmerge.schema_changes import SchemaChanges, needed_properties, schema_changes
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, needed_properties, schema_changes
 
 
 def columns(**types: DataType) -> StructType:

@@ -11,7 +11,7 @@ from dbt_common.clients.agate_helper import from_csv
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge import RowmergeAdapter
-from dbt.adapters.rowmerge.seeds import arrow_table, rows_of_file
+from dbt.adapters.rowmerge.frames.seeds import arrow_table, rows_of_file
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

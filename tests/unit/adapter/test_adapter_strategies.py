@@ -6,29 +6,62 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge import RowmergeColumn
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, listed, value_of
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges
 from tests.unit.adapter.rendered import Case, cases, expect
 
-MACROS = {"merge_clauses": "merge", "delete+insert": "delete_insert"}
+STRATEGIES = {"merge_clauses": "merge"}
+"""The strategies of those files whose name is another one."""
+
+
+def macro_of(strategy):
+    return f"get_incremental_{STRATEGIES.get(strategy, strategy).replace('+', '_')}_sql"
 
 
 @pytest.fixture
-def rendered(render, adapter, target, source, columns, monkeypatch):
-    """The statement of a model with these configs."""
-    # The columns of a query are Spark's to tell, and there is none here: the query of `source` has the table's.
+def described(adapter, columns, monkeypatch):
+    """Stand in for Spark: the query of `source` has the columns of the table."""
     monkeypatch.setattr(adapter, "get_columns_in_relation", lambda relation: columns)
+    monkeypatch.setattr(adapter, "schema_changes", lambda *arguments: SchemaChanges())
 
-    def call(strategy, config):
+
+@pytest.fixture
+def five_keys(target, source, columns):
+    """Return dbt's five keys of a model with the given configs."""
+
+    def keys(config):
+        return {
+            "target_relation": target,
+            "temp_relation": source,
+            "unique_key": value_of(config, KEY),
+            "dest_columns": columns,
+            "incremental_predicates": listed(value_of(config, PREDICATES)) or None,
+        }
+
+    return keys
+
+
+@pytest.fixture
+def planned(adapter, described, target, source):
+    """Return the plan that the materialization asks for; `macros` are those of a project."""
+
+    def plan(strategy, config, *macros):
+        config = {**config, "incremental_strategy": strategy}
+        context = {"config": config, "model": {"config": config}, **dict.fromkeys(macros or [macro_of(strategy)])}
+        return adapter.incremental_plan(context, target, target, source)
+
+    return plan
+
+
+@pytest.fixture
+def rendered(render, described, five_keys, target, source, columns):
+    """Return the statement of a model with the given configs. Without `arg_dict`, the strategy is called with dbt's five keys alone."""
+
+    def call(strategy, config, arg_dict=None):
         if strategy == "snapshot":
             names = [column.quoted for column in columns]
             return render("snapshot_merge_sql", config=config, target=target, source=source, insert_cols=names)
-        arguments = {
-            "target_relation": target,
-            "temp_relation": source,
-            "unique_key": adapter.unique_key(config),
-            "dest_columns": columns,
-            "incremental_predicates": adapter.incremental_predicates(config),
-        }
-        return render(f"get_incremental_{MACROS.get(strategy, strategy)}_sql", config=config, arg_dict=arguments)
+        return render(macro_of(strategy), config=config, arg_dict=arg_dict or five_keys(config))
 
     return call
 
@@ -36,6 +69,52 @@ def rendered(render, adapter, target, source, columns, monkeypatch):
 @pytest.mark.parametrize("case", cases(), ids=lambda case: f"{case.strategy}: {case.name}")
 def test_a_strategy_renders_what_its_file_holds(rendered, case: Case):
     expect(case, rendered(case.strategy, case.config))
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases() if case.strategy != "snapshot"], ids=lambda case: f"{case.strategy}: {case.name}"
+)
+def test_the_materialization_gives_a_strategy_dbts_five_keys_and_a_plan_that_renders_the_same(
+    adapter, planned, rendered, five_keys, monkeypatch, case: Case
+):
+    plan = planned(STRATEGIES.get(case.strategy, case.strategy), case.config)
+    assert plan.arg_dict == {**five_keys(case.config), "plan": plan}
+    # The macro renders the plan that it is given: it makes none.
+    monkeypatch.setattr(adapter, "_plan", None)
+    assert rendered(case.strategy, case.config, plan.arg_dict) == case.sql
+
+
+def test_dbts_five_keys_take_precedence_over_the_plan(planned, rendered, five_keys, columns):
+    config = {"unique_key": "id", "merge_exclude_columns": ["id"]}
+    arg_dict = planned("merge", config).arg_dict
+    changed = {"unique_key": ["day"], "dest_columns": columns[:2], "incremental_predicates": ["day > 1"]}
+    assert rendered("merge", config, {**arg_dict, **changed}) == rendered("merge", config, {**five_keys(config), **changed})
+    assert rendered("merge", config, {**arg_dict, **changed}) != rendered("merge", config, arg_dict)
+
+
+def test_a_plan_of_another_strategy_is_not_rendered(planned, rendered):
+    config = {"unique_key": "id"}
+    plan = planned("keep_newest", config, "get_incremental_keep_newest_sql")
+    assert plan.strategy == "keep_newest" and plan.keys == ("`id`",) and plan.clauses == ()
+    assert rendered("merge", config, plan.arg_dict) == rendered("merge", config)
+
+
+def test_a_plan_before_the_rows_has_what_a_first_build_needs_and_no_clauses(adapter, described, target):
+    config = {"unique_key": "id", "merge_deduplicate_by": ["day", "amount asc"]}
+    context = {"config": config, "model": {"config": config}, "get_incremental_default_sql": None}
+    plan = adapter.incremental_plan(context, target, None)
+    assert (plan.incremental_strategy, plan.strategy, plan.keys) == ("default", "merge", ("`id`",))
+    assert plan.newest_first == ("`day` desc nulls last", "`amount` asc nulls last")
+    assert plan.temp_relation is None and plan.clauses == () and plan.dest_columns == ()
+
+
+def test_all_errors_of_a_model_are_in_one_message_before_its_rows_are_read(adapter, described, target):
+    config = {"unique_key": "idd", "merge_update_columns": ["amout"], "on_schema_change": "ignore"}
+    context = {"config": config, "model": {"config": {**config, "merge_clause": 1}}, "get_incremental_default_sql": None}
+    with pytest.raises(CompilationError) as error:
+        adapter.incremental_plan(context, target, target)
+    for problem in ("there is no column idd", "there is no column amout", "there is no config merge_clause"):
+        assert problem in str(error.value)
 
 
 def test_all_that_is_wrong_with_a_merge_is_said_at_once(rendered):

@@ -6,7 +6,7 @@ import pytest
 from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.constraints import TableContract, table_contract
+from dbt.adapters.rowmerge.configs.constraints import TableContract, table_contract
 
 
 def on_column(type_, **more):

@@ -14,7 +14,7 @@ from rowmerge.delta.snapshots import deletion_vectors
 from rowmerge.execution import compaction
 from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.restore import restore
-from rowmerge.execution.result import RowChanges, Timings
+from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.manifests import manifest_files as manifests
@@ -201,7 +201,7 @@ def _committed(table: Table, change_for: Callable[[Snapshot], Change]) -> None:
     def attempt() -> Attempt:
         snapshot = table.snapshot()
         change = change_for(snapshot)
-        return Attempt(snapshot, change, RowChanges(), change.files.added)
+        return Attempt(snapshot, change, RowCounts(), change.files.added)
 
     commit_with_retry(table, attempt, Timings())
 

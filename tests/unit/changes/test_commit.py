@@ -11,7 +11,7 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowChanges, Timings
+from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.schema import Field, Primitive, Struct
@@ -41,7 +41,7 @@ def append_to(folder: Path, failure: BaseException, *, put_first: bool) -> Path:
     added = AddedFile(path.as_uri(), path.stat().st_size, 1)
 
     def attempt() -> Attempt:
-        return Attempt(table.snapshot(), Change("WRITE", files=FileChanges((added,))), RowChanges(inserted=1), (added,))
+        return Attempt(table.snapshot(), Change("WRITE", files=FileChanges((added,))), RowCounts(inserted=1), (added,))
 
     with pytest.raises(type(failure)):
         commit_with_retry(table, attempt, Timings())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.result import ChangeResult, RowChanges, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.retries import RetryPolicy
 from rowmerge.table.snapshot import Change, Reads, TableDefinition
@@ -38,7 +39,7 @@ def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Cal
             turns[0] += 1
             committed(lake.commit("UPDATE", deleted={path: known | Positions([row])}, reads=Reads()))
         change = Change("DELETE", files=FileChanges(deleted={path: known | Positions([row])}), reads=Reads(frozenset({path})))
-        return Attempt(snapshot, change, RowChanges(deleted=1))
+        return Attempt(snapshot, change, RowCounts(deleted=1))
 
     return commit_with_retry(lake.table, attempt, Timings(), options)
 
@@ -84,7 +85,7 @@ def test_a_changed_definition_is_planned_for_again(tmp_path: Path) -> None:
         snapshot = lake.table.snapshot()
         if others:
             committed(lake.table.commit(snapshot, others.pop()))
-        return Attempt(snapshot, Change("WRITE", files=FileChanges((lake.file([50]),))), RowChanges(inserted=1))
+        return Attempt(snapshot, Change("WRITE", files=FileChanges((lake.file([50]),))), RowCounts(inserted=1))
 
     result = commit_with_retry(lake.table, attempt, Timings())
     assert (result.attempts, result.version) == (2, 2)
@@ -104,3 +105,11 @@ def test_waits_double_up_to_the_longest_and_are_never_the_same() -> None:
 def test_a_property_that_is_no_number_is_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(ConfigurationError, match=r"rowmerge\.commit\.retry\.num-retries is .*whole number"):
         lake_of(tmp_path, num_retries=value)
+
+
+def test_the_time_of_a_nested_stage_counts_once() -> None:
+    timings, begun = Timings(), time.perf_counter()
+    with timings.measure("spark"), timings.measure("plan"):
+        time.sleep(0.05)
+    assert timings.seconds["plan"] >= 0.05
+    assert sum(timings.seconds.values()) <= time.perf_counter() - begun

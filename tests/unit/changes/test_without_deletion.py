@@ -16,7 +16,7 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.result import RowChanges, Timings
+from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.spark import written as written_files
@@ -115,7 +115,7 @@ def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], t
             change = Change("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
             committed(other.commit(other.snapshot(), change))
         change = Change("MERGE", files=FileChanges(made[-1], old), reads=Reads(frozenset(old)))
-        return Attempt(snapshot, change, RowChanges(), made[-1])
+        return Attempt(snapshot, change, RowCounts(), made[-1])
 
     with caplog.at_level(logging.WARNING):
         result = commit_with_retry(table, attempt, Timings())

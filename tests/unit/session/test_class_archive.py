@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.session.class_archive import CACHE, _stem, find_archive, java_options, make_archive
+from rowmerge.session.startup.class_archive import CACHE, _stem, find_archive, java_options, make_archive
 
 
 @pytest.fixture

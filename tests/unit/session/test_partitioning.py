@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rowmerge.errors import PlanError, UnknownColumn
-from rowmerge.session.partitioning import change_of, partition_field, partitioning, write_order
+from rowmerge.session.definitions.partitioning import change_of, partition_field, partitioning, write_order
 from rowmerge.sql import parse, parse_partition_field
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.rules import Rules

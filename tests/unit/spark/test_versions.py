@@ -10,7 +10,7 @@ import pytest
 import rowmerge
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import ConfigurationError, SparkTooOld
-from rowmerge.session import embedded
+from rowmerge.session.startup import embedded
 from rowmerge.spark.functions import register_python
 from rowmerge.spark.versions import check_pyspark, check_session, require_spark
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowmerge.errors import StatementError
-from rowmerge.sql import TableReference, bind, bind_expression, bind_relation, parse, references
-from rowmerge.sql.lexer import tokenize
+from rowmerge.sql import TableReference, bind, bind_expression, parse, references
+from rowmerge.sql.lexing.lexer import tokenize
 from tests.support.suites import examples
 from tests.unit.sql import printed
 
@@ -41,7 +41,7 @@ def problem_of(reader: Callable[[str], object], text: str) -> StatementError | N
 
 def check(text: str) -> None:
     lines = text.split("\n")
-    for reader in (parse, references, partial(bind, resolve=bound), partial(bind_relation, resolve=bound)):
+    for reader in (parse, references, partial(bind, resolve=bound)):
         problem = problem_of(reader, text)
         if problem is not None:
             assert problem.text == text

@@ -7,7 +7,7 @@ import pytest
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.commands.names import TableName
 from rowmerge.errors import PlanError, UnsupportedStatement
-from rowmerge.sql import Called, bind, bind_expression, expression_of
+from rowmerge.sql import CalledFunction, bind, bind_expression, expression_of
 
 N = Parameter("n", "int")
 FUNCTIONS = {
@@ -22,9 +22,9 @@ FUNCTIONS = {
 }
 
 
-def resolve(name: TableName) -> Called | None:
+def resolve(name: TableName) -> CalledFunction | None:
     found = FUNCTIONS.get(name.parts[-1].lower()) if name.parts[0] == "db" else None
-    return None if found is None else Called(str(name), found, found.body, lambda: f"<{name.parts[-1]}>")
+    return None if found is None else CalledFunction(str(name), found, found.body, lambda: f"<{name.parts[-1]}>")
 
 
 @pytest.mark.parametrize(

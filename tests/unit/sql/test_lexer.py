@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rowmerge.errors import Unparsable
-from rowmerge.sql.lexer import Kind, first_word, position, string_value, tokenize
+from rowmerge.sql.lexing.lexer import Kind, first_word, position, string_value, tokenize
 
 
 def kinds(text: str) -> list[tuple[str, str]]:

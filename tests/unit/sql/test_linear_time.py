@@ -12,8 +12,8 @@ import pytest
 from rowmerge import split_statements
 from rowmerge.errors import StatementError, UnsupportedStatement
 from rowmerge.sql import bind, bind_expression, find_defaults, idempotency_key, parse, references
-from rowmerge.sql.lexer import Tokens, tokenize
-from rowmerge.sql.relations import DEEPEST
+from rowmerge.sql.lexing.lexer import Tokens, tokenize
+from rowmerge.sql.queries.relations import DEEPEST
 
 ODD_TEXTS: dict[str, Callable[[int], str]] = {
     "a word of digits": lambda n: "1" * n + "x",

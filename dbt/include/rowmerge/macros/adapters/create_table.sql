@@ -41,7 +41,7 @@ using {{ adapter.table_format(config) }}
 {% macro rowmerge__partition_cols(label, required=false) -%}
   {%- set columns = config.get('partition_by') -%}
   {%- if columns %}
-{{ label }} ({{ rowmerge_as_list(columns) | join(', ') }})
+{{ label }} ({{ columns if columns is string else columns | join(', ') }})
   {%- endif -%}
 {%- endmacro %}
 

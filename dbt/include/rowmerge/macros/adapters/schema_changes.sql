@@ -25,43 +25,19 @@
 {% endmacro %}
 
 
-{#-
-  Makes the table's columns the model's, at any depth. Types first, dropped columns then: what the table refuses is refused before another
-  step is made that is hard to undo, and each step is a commit that leaves a right table. New columns come with the rows, in their commit,
-  where the strategy's statement brings them.
--#}
+{#- dbt's contract, for macros of projects: our materialization renders the changes of its plan. -#}
 {% macro rowmerge__process_schema_changes(on_schema_change, source_relation, target_relation) %}
   {% if on_schema_change == 'ignore' %}
     {{ return({}) }}
   {% endif %}
-  {% set changes = adapter.schema_changes(source_relation, target_relation) %}
-  {% if on_schema_change == 'fail' and changes %}
-    {% do exceptions.raise_compiler_error(
-        'The columns of ' ~ target_relation.render() ~ ' differ from the model\'s: ' ~ changes
-        ~ '. Set on_schema_change to append_new_columns or sync_all_columns, or run the model with --full-refresh.'
-    ) %}
-  {% endif %}
-  {% if on_schema_change == 'sync_all_columns' %}
-    {% do rowmerge_set_properties(target_relation, adapter.properties_for(target_relation, changes, config.get('tblproperties') or {})) %}
-    {% for path, type in changes.retyped %}
-      {% call statement() -%}
-        alter table {{ target_relation.render() }} alter column {{ path }} type {{ type }}
-      {%- endcall %}
-    {% endfor %}
-    {% do rowmerge_drop_columns(target_relation, changes.dropped) %}
-  {% endif %}
-  {% if on_schema_change != 'fail' and not adapter.brings_columns(config) %}
-    {% do rowmerge_add_columns(target_relation, changes.added) %}
-  {% endif %}
+  {% do rowmerge_change_columns(target_relation, adapter.schema_changes(config, on_schema_change, source_relation, target_relation)) %}
   {{ return(adapter.get_columns_in_relation(source_relation)) }}
 {% endmacro %}
 
 
 {% macro rowmerge__alter_relation_add_remove_columns(relation, add_columns, remove_columns) %}
   {% if remove_columns %}
-    {% set paths = remove_columns | map(attribute='quoted') | list %}
-    {% do rowmerge_set_properties(relation, adapter.properties_for(relation, adapter.dropping(paths), {})) %}
-    {% do rowmerge_drop_columns(relation, paths) %}
+    {% do rowmerge_change_columns(relation, adapter.column_changes(relation, dropped=remove_columns | map(attribute='quoted'))) %}
   {% endif %}
   {% do create_columns(relation, add_columns or []) %}
 {% endmacro %}
@@ -72,7 +48,7 @@
   {% for column in columns %}
     {% do added.append((column.quoted, api.Column.translate_type(column.data_type))) %}
   {% endfor %}
-  {% do rowmerge_add_columns(relation, added) %}
+  {% do rowmerge_change_columns(relation, adapter.column_changes(relation, added=added)) %}
 {% endmacro %}
 
 
@@ -83,50 +59,42 @@
     {% do present.update({column.name | lower: column.data_type | lower}) %}
   {% endfor %}
   {% if present.get(column_name | lower) != type | lower %}
-    {% do rowmerge_set_properties(relation, adapter.properties_for(relation, adapter.retyping(path, type), {})) %}
-    {% call statement() -%}
-      alter table {{ relation.render() }} alter column {{ path }} type {{ type }}
-    {%- endcall %}
+    {% do rowmerge_change_columns(relation, adapter.column_changes(relation, retyped=[(path, type)])) %}
   {% endif %}
 {% endmacro %}
 
 
-{% macro rowmerge_add_columns(relation, added) %}
-  {% if added %}
+{#-
+  Changes a table's columns, at any depth. Types first, dropped columns then: what the table refuses is refused before another step is made
+  that is hard to undo, and each step is a commit that leaves a right table.
+-#}
+{% macro rowmerge_change_columns(relation, changes) %}
+  {% if changes.properties %}
+    {% call statement() -%}
+alter table {{ relation.render() }} set tblproperties (
+      {%- for key, value in changes.properties -%}
+        {{ adapter.literal(key) }} = {{ adapter.literal(value) }}{{ ', ' if not loop.last }}
+      {%- endfor -%}
+)
+    {%- endcall %}
+  {% endif %}
+  {% for path, type in changes.retyped %}
+    {% call statement() -%}
+      alter table {{ relation.render() }} alter column {{ path }} type {{ type }}
+    {%- endcall %}
+  {% endfor %}
+  {% if changes.dropped %}
+    {% call statement() -%}
+alter table {{ relation.render() }} drop columns ({{ changes.dropped | join(', ') }})
+    {%- endcall %}
+  {% endif %}
+  {% if changes.added %}
     {% call statement() -%}
 alter table {{ relation.render() }} add columns (
-      {%- for path, type in added -%}
+      {%- for path, type in changes.added -%}
         {{ path }} {{ type }}{{ ', ' if not loop.last }}
       {%- endfor -%}
 )
     {%- endcall %}
   {% endif %}
 {% endmacro %}
-
-
-{% macro rowmerge_drop_columns(relation, dropped) %}
-  {% if dropped %}
-    {% call statement() -%}
-alter table {{ relation.render() }} drop columns ({{ dropped | join(', ') }})
-    {%- endcall %}
-  {% endif %}
-{% endmacro %}
-
-
-{% macro rowmerge_set_properties(relation, properties) %}
-  {% if properties %}
-    {% call statement() -%}
-alter table {{ relation.render() }} set tblproperties (
-      {%- for key, value in properties.items() -%}
-        {{ adapter.literal(key) }} = {{ adapter.literal(value) }}{{ ', ' if not loop.last }}
-      {%- endfor -%}
-)
-    {%- endcall %}
-  {% endif %}
-{% endmacro %}
-
-
-{#- What lets a statement bring columns and fields that the table lacks, and leave out fields that the model lacks. -#}
-{% macro rowmerge_evolution() -%}
-  {{ 'with schema evolution ' if adapter.evolves(config) }}
-{%- endmacro %}

@@ -3,8 +3,9 @@
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- do rowmerge_check_table_configs() -%}
   {%- set rebuilds = existing_relation is none or existing_relation.is_view or should_full_refresh() -%}
+  {%- set changed_relation = none if rebuilds else existing_relation -%}
   {#- Before anything runs: whatever is wrong with the configs stops the model here. -#}
-  {%- set strategy = adapter.check_incremental_model(context, config, model.config.keys() | list, none if rebuilds else existing_relation) -%}
+  {%- set plan = adapter.incremental_plan(context, target_relation, changed_relation) -%}
 
   {%- if rowmerge_changes_format(existing_relation) and not should_full_refresh() -%}
     {%- do exceptions.raise_compiler_error(
@@ -20,17 +21,14 @@
 
   {% if rebuilds %}
     {% do drop_other_kind(existing_relation, target_relation) %}
-    {% do rowmerge_build_incremental(strategy, existing_relation, target_relation) %}
+    {% do rowmerge_build_incremental(plan, existing_relation) %}
   {% else %}
     {% call(source) rowmerge_model_rows(target_relation) %}
-      {% set strategy_sql = adapter.get_incremental_strategy_macro(context, strategy) %}
-      {% set build_sql = strategy_sql({
-          'target_relation': target_relation,
-          'temp_relation': source,
-          'unique_key': adapter.unique_key(config),
-          'dest_columns': rowmerge_columns_to_write(strategy, source, existing_relation),
-          'incremental_predicates': adapter.incremental_predicates(config)
-      }) %}
+      {#- The columns of the rows are known now: the hooks and the header may have created what the query reads. -#}
+      {% set plan = adapter.incremental_plan(context, target_relation, changed_relation, source) %}
+      {% do rowmerge_change_columns(target_relation, plan.schema_changes) %}
+      {% set strategy_sql = adapter.get_incremental_strategy_macro(context, plan.incremental_strategy) %}
+      {% set build_sql = strategy_sql(plan.arg_dict) %}
       {% call statement('main') -%}
         {{ build_sql }}
       {%- endcall %}
@@ -48,18 +46,17 @@
 
 
 {#- The first time, and with --full-refresh: the model's rows as a table, or what a strategy makes of them that reduces its rows. -#}
-{% macro rowmerge_build_incremental(strategy, existing_relation, target_relation) %}
-  {% if strategy != 'cdc' and not config.get('merge_deduplicate_by') %}
-    {{ return(build_table(existing_relation, target_relation)) }}
+{% macro rowmerge_build_incremental(plan, existing_relation) %}
+  {% if not plan.newest_first %}
+    {{ return(build_table(existing_relation, plan.target_relation)) }}
   {% endif %}
-  {% call(source) rowmerge_model_rows(target_relation) %}
-    {% if strategy == 'cdc' %}
-      {% set rows = rowmerge_rows_of_changes(source) %}
+  {% call(source) rowmerge_model_rows(plan.target_relation) %}
+    {% if plan.change_stream %}
+      {% set rows = rowmerge_rows_of_changes(plan, source) %}
     {% else %}
-      {% set keys = adapter.merge_keys(config, [], adapter.unique_key(config), none).keys %}
-      {% set rows = 'select * from ' ~ rowmerge_newest_rows(source, keys) %}
+      {% set rows = 'select * from ' ~ rowmerge_newest_rows(plan, source) %}
     {% endif %}
-    {% call(relation) rowmerge_replace_table(existing_relation, target_relation) %}
+    {% call(relation) rowmerge_replace_table(existing_relation, plan.target_relation) %}
       {% call statement('main') -%}
         {{ create_table_as(False, relation, rows) }}
       {%- endcall %}
@@ -79,16 +76,4 @@
   {% set source = adapter.python_model_view(target_relation, compiled_code, config) %}
   {% do caller(source) %}
   {% do adapter.drop_relation(source) %}
-{% endmacro %}
-
-
-{#- The columns that a strategy writes, after the table's were changed as on_schema_change says. -#}
-{% macro rowmerge_columns_to_write(strategy, source, existing_relation) %}
-  {% set change = config.get('on_schema_change') or 'ignore' %}
-  {% set written = none %}
-  {#- A model that deletes selects keys alone, and one that merges may bring its columns with the merge. -#}
-  {% if change != 'ignore' and strategy != 'delete' %}
-    {% set written = process_schema_changes(change, adapter.stored_rows(config, strategy, source), existing_relation) %}
-  {% endif %}
-  {{ return(written or adapter.get_columns_in_relation(existing_relation)) }}
 {% endmacro %}

@@ -1,12 +1,12 @@
 {% macro rowmerge__get_incremental_append_sql(arg_dict) %}
-  {{ return(rowmerge_insert_by_name(arg_dict['target_relation'], arg_dict['temp_relation'], arg_dict['dest_columns'])) }}
+  {{ return(rowmerge_insert_by_name(adapter.strategy_plan(config, 'append', arg_dict))) }}
 {% endmacro %}
 
 
-{% macro rowmerge_insert_by_name(target_relation, temp_relation, dest_columns) %}
-insert {{ rowmerge_evolution() }}into {{ target_relation.render() }} by name
-select {{ dest_columns | map(attribute='quoted') | join(', ') }}
-from {{ temp_relation }}
+{% macro rowmerge_insert_by_name(plan) %}
+insert {{ rowmerge_evolution(plan) }}into {{ plan.target_relation.render() }} by name
+select {{ rowmerge_columns(plan) }}
+from {{ plan.temp_relation }}
 {% endmacro %}
 
 
@@ -15,5 +15,7 @@ from {{ temp_relation }}
   it: since dbt-core 1.12 a macro of dbt that is run outside of a node finds dbt's macro of this name first.
 -#}
 {% macro get_insert_into_sql(target_relation, temp_relation, dest_columns) %}
-  {{ return(rowmerge_insert_by_name(target_relation, temp_relation, dest_columns)) }}
+  {{ return(rowmerge__get_incremental_append_sql({
+      'target_relation': target_relation, 'temp_relation': temp_relation, 'dest_columns': dest_columns
+  })) }}
 {% endmacro %}

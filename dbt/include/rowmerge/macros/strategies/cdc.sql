@@ -8,20 +8,20 @@
   keeps the columns of the order to know.
 -#}
 {% macro rowmerge__get_incremental_cdc_sql(arg_dict) -%}
-  {%- set stream = adapter.change_stream(config, arg_dict['dest_columns'], arg_dict['unique_key'], arg_dict['incremental_predicates']) -%}
-  {%- set src = stream.aliases.source -%}
-  {%- set columns = arg_dict['dest_columns'] | map(attribute='quoted') | list -%}
-merge {{ rowmerge_evolution() }}into {{ arg_dict['target_relation'].render() }} as {{ stream.aliases.dest }}
-using {{ rowmerge_newest_changes(arg_dict['temp_relation'], stream) }} as {{ src }}
-on {{ rowmerge_on_clause(stream) }}
-when matched and {{ src }}.__dbt_deleted and {{ stream.not_late }} then
+  {%- set plan = adapter.strategy_plan(config, 'cdc', arg_dict) -%}
+  {%- set stream, src = plan.change_stream, plan.source_alias -%}
+  {%- set columns = plan.dest_columns | map(attribute='quoted') | list -%}
+merge {{ rowmerge_evolution(plan) }}into {{ plan.target_relation.render() }} as {{ plan.target_alias }}
+using {{ rowmerge_newest_changes(plan, plan.temp_relation) }} as {{ src }}
+on {{ rowmerge_on_clause(plan) }}
+when matched and {{ src }}.__dbt_deleted and {{ stream.recency_condition }} then
   {%- if stream.keeps_deletes %} update set
-    {% for column in [stream.operation] + stream.order | list -%}
+    {% for column in (stream.operation,) + stream.order -%}
       {{ column }} = {{ src }}.{{ column }}{{ ',\n    ' if not loop.last }}
     {%- endfor -%}
   {%- else %} delete
   {%- endif %}
-when matched and not {{ src }}.__dbt_deleted and {{ stream.not_late }} then update set
+when matched and not {{ src }}.__dbt_deleted and {{ stream.recency_condition }} then update set
     {% for column in columns -%}
       {{ column }} = {{ src }}.{{ column }}{{ ',\n    ' if not loop.last }}
     {%- endfor %}
@@ -32,16 +32,16 @@ when not matched{{ '' if stream.keeps_deletes else ' and not ' ~ src ~ '.__dbt_d
 
 
 {#- Of each key the newest change, and whether it is a deletion. A value that is no operation stops the statement. -#}
-{% macro rowmerge_newest_changes(source, stream) -%}
+{% macro rowmerge_newest_changes(plan, source) -%}
 (
 select * except (__dbt_rank)
 from (
-  select *, {{ rowmerge_is_deletion(stream) }} as __dbt_deleted, row_number() over (
-    partition by {{ stream.keys | join(', ') }}
-    order by {{ stream.newest_first | join(', ') }}
+  select *, {{ rowmerge_is_deletion(plan.change_stream) }} as __dbt_deleted, row_number() over (
+    partition by {{ plan.keys | join(', ') }}
+    order by {{ plan.newest_first | join(', ') }}
   ) as __dbt_rank
   from {{ source }}
-  where coalesce(lower({{ stream.operation }}), '') not in ({{ rowmerge_literals(stream.ignored) }})
+  where coalesce(lower({{ plan.change_stream.operation }}), '') not in ({{ rowmerge_literals(plan.change_stream.ignored) }})
 )
 where __dbt_rank = 1
 )
@@ -57,11 +57,10 @@ case when lower({{ stream.operation }}) in ({{ rowmerge_literals(stream.deleted)
 
 
 {#- What the table is made of the first time: what the changes leave. -#}
-{% macro rowmerge_rows_of_changes(source) -%}
-  {%- set stream = adapter.change_stream(config, [], adapter.unique_key(config)) -%}
-select * except (__dbt_deleted{{ '' if stream.keeps_deletes else ', ' ~ stream.operation }})
-from {{ rowmerge_newest_changes(source, stream) }}
-  {%- if not stream.keeps_deletes %}
+{% macro rowmerge_rows_of_changes(plan, source) -%}
+select * except (__dbt_deleted{{ '' if plan.change_stream.keeps_deletes else ', ' ~ plan.change_stream.operation }})
+from {{ rowmerge_newest_changes(plan, source) }}
+  {%- if not plan.change_stream.keeps_deletes %}
 where not __dbt_deleted
   {%- endif %}
 {%- endmacro %}

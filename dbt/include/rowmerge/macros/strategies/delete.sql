@@ -5,9 +5,9 @@
 
 {#- Rows whose key the model selects leave; a key that it selects twice is deleted once. -#}
 {% macro rowmerge__get_incremental_delete_sql(arg_dict) -%}
-  {%- set merge = adapter.merge_keys(config, arg_dict['dest_columns'], arg_dict['unique_key'], arg_dict['incremental_predicates']) -%}
-merge into {{ arg_dict['target_relation'].render() }} as {{ merge.aliases.dest }}
-using {{ arg_dict['temp_relation'] }} as {{ merge.aliases.source }}
-on {{ rowmerge_on_clause(merge) }}
+  {%- set plan = adapter.strategy_plan(config, 'delete', arg_dict) -%}
+merge into {{ plan.target_relation.render() }} as {{ plan.target_alias }}
+using {{ plan.temp_relation }} as {{ plan.source_alias }}
+on {{ rowmerge_on_clause(plan) }}
 when matched then delete
 {%- endmacro %}

@@ -1,34 +1,30 @@
 {% macro rowmerge__get_incremental_merge_sql(arg_dict) %}
-  {{ return(adapter.dispatch('get_merge_sql', 'dbt')(
-      arg_dict['target_relation'], arg_dict['temp_relation'], arg_dict['unique_key'], arg_dict['dest_columns'], arg_dict['incremental_predicates']
-  )) }}
+  {% set merge_sql = adapter.dispatch('get_merge_sql', 'dbt') %}
+  {% if rowmerge_is_overridden(merge_sql) %}
+    {{ return(merge_sql(
+        arg_dict['target_relation'], arg_dict['temp_relation'], arg_dict['unique_key'], arg_dict['dest_columns'], arg_dict['incremental_predicates']
+    )) }}
+  {% endif %}
+  {{ return(rowmerge_merge(adapter.strategy_plan(config, 'merge', arg_dict))) }}
 {% endmacro %}
 
 
+{#- For strategies of projects. -#}
 {% macro rowmerge__get_merge_sql(target, source, unique_key, dest_columns, incremental_predicates=none) -%}
-  {%- set merge = adapter.merge_config(config, source, dest_columns, unique_key, incremental_predicates) -%}
-merge {{ rowmerge_evolution() }}into {{ target.render() }} as {{ merge.aliases.dest }}
-using {{ rowmerge_newest_rows(source, merge.keys, dest_columns) if config.get('merge_deduplicate_by') else source }} as {{ merge.aliases.source }}
-on {{ rowmerge_on_clause(merge) }}
-  {%- for clause in merge.clauses %}
-when {{ clause.kind }}{% for condition in clause.conditions %} and ({{ condition }}){% endfor %} then {{ rowmerge_merge_action(clause) }}
-  {%- endfor %}
+  {{ return(rowmerge_merge(adapter.strategy_plan(config, 'merge', {
+      'target_relation': target, 'temp_relation': source, 'unique_key': unique_key, 'dest_columns': dest_columns,
+      'incremental_predicates': incremental_predicates
+  }))) }}
 {%- endmacro %}
 
 
-{#- Rows without a value in a key column match one another: a NULL key does not duplicate its row with every run. -#}
-{% macro rowmerge_on_clause(merge) -%}
-  {%- set terms = [] -%}
-  {%- for key in merge.keys -%}
-    {%- do terms.append(merge.aliases.source ~ '.' ~ key ~ ' <=> ' ~ merge.aliases.dest ~ '.' ~ key) -%}
-  {%- endfor -%}
-  {%- if not terms -%}
-    {%- do terms.append('false') -%}
-  {%- endif -%}
-  {%- for predicate in merge.predicates -%}
-    {%- do terms.append('(' ~ predicate ~ ')') -%}
-  {%- endfor -%}
-  {{ terms | join('\n    and ') }}
+{% macro rowmerge_merge(plan) -%}
+merge {{ rowmerge_evolution(plan) }}into {{ plan.target_relation.render() }} as {{ plan.target_alias }}
+using {{ rowmerge_newest_rows(plan, plan.temp_relation) if plan.newest_first else plan.temp_relation }} as {{ plan.source_alias }}
+on {{ rowmerge_on_clause(plan) }}
+  {%- for clause in plan.clauses %}
+when {{ clause.kind }}{% for condition in clause.conditions %} and ({{ condition }}){% endfor %} then {{ rowmerge_merge_action(clause) }}
+  {%- endfor %}
 {%- endmacro %}
 
 
@@ -50,20 +46,4 @@ insert
   {%- else -%}
     {{ clause.action }}
   {%- endif -%}
-{%- endmacro %}
-
-
-{#- Of each key the newest row, after merge_deduplicate_by; the others would make the merge fail. -#}
-{% macro rowmerge_newest_rows(source, keys, columns=[]) -%}
-(
-select * except (__dbt_rank)
-from (
-  select *, row_number() over (
-    partition by {{ keys | join(', ') }}
-    order by {{ adapter.newest_first(config, columns) | join(', ') }}
-  ) as __dbt_rank
-  from {{ source }}
-)
-where __dbt_rank = 1
-)
 {%- endmacro %}

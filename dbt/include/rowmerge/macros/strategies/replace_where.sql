@@ -5,13 +5,13 @@
 
 {#- The rows for which the condition is true leave, the model's come in. A row of the model for which it is not true is an error. -#}
 {% macro rowmerge__get_incremental_replace_where_sql(arg_dict) -%}
-  {{ rowmerge_replace_where(arg_dict, adapter.replaced_rows(config, arg_dict['incremental_predicates'])) }}
+  {{ rowmerge_replace_where(adapter.strategy_plan(config, 'replace_where', arg_dict)) }}
 {%- endmacro %}
 
 
-{% macro rowmerge_replace_where(arg_dict, terms) -%}
-insert {{ rowmerge_evolution() }}into {{ arg_dict['target_relation'].render() }} by name
-replace where {{ terms | join('\n    and ') }}
-select {{ arg_dict['dest_columns'] | map(attribute='quoted') | join(', ') }}
-from {{ arg_dict['temp_relation'] }}
+{% macro rowmerge_replace_where(plan) -%}
+insert {{ rowmerge_evolution(plan) }}into {{ plan.target_relation.render() }} by name
+replace where {{ plan.replaced_rows | join('\n    and ') }}
+select {{ rowmerge_columns(plan) }}
+from {{ plan.temp_relation }}
 {%- endmacro %}

@@ -1,0 +1,1 @@
+"""Configuration: the profile, `catalogs.yml`, the configs of models, and their contracts."""

@@ -1,0 +1,62 @@
+"""Catalog integrations: what `catalogs.yml` configures for the tables of the models that name a catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional
+
+from dbt.adapters.catalogs import CatalogIntegration, InvalidCatalogIntegrationConfigError
+from dbt.adapters.contracts.relation import RelationConfig
+
+from dbt.adapters.rowmerge.configs.table_format import CHOICES
+from rowmerge import TABLE_FORMATS
+
+_PROPERTIES = ("location_root",)
+
+
+@dataclass(frozen=True)
+class CatalogTable:
+    """Hold the settings that a catalog gives to the table of one model; None leaves the choice to the profile."""
+
+    catalog_name: Optional[str]
+    table_format: Optional[str]
+    external_volume: Optional[str]
+    file_format: Optional[str]
+
+
+class WarehouseCatalog(CatalogIntegration):
+    """Configure a table format and a folder, below the target's warehouse or elsewhere, for the models that name this catalog.
+
+    `external_volume` and the adapter property `location_root` both name the folder that holds the files of these tables.
+    """
+
+    catalog_type = "warehouse"
+    allows_writes = True
+
+    def __init__(self, config: Any) -> None:
+        """Raise InvalidCatalogIntegrationConfigError that lists every setting that a warehouse cannot follow."""
+        super().__init__(config)
+        properties = dict(getattr(config, "adapter_properties", None) or {})
+        problems = [f"There is no property {name}. Remove it, or set location_root." for name in properties if name not in _PROPERTIES]
+        self.table_format = _chosen_format(self.table_format)
+        if self.table_format not in (None, *TABLE_FORMATS):
+            problems.append(f"table_format is {self.table_format!r}. Set it to {CHOICES}.")
+        if str(self.file_format or "parquet").lower() != "parquet":
+            problems.append(f"file_format is {self.file_format!r}. Data files are Parquet files; set table_format to {CHOICES}.")
+        if getattr(config, "catalog_database", None):
+            problems.append("catalog_database is set. Every table is in the one catalog of the profile; remove it.")
+        if properties.get("location_root") and self.external_volume:
+            problems.append("external_volume and location_root have the same meaning. Keep one of them.")
+        self.external_volume = self.external_volume or properties.get("location_root")
+        if problems:
+            raise InvalidCatalogIntegrationConfigError(self.name, " ".join(problems))
+
+    def build_relation(self, config: RelationConfig) -> CatalogTable:
+        """Return the catalog's settings for a model. A model's own `file_format` and `location_root` take precedence over them."""
+        return CatalogTable(self.name, self.table_format, self.external_volume, "parquet")
+
+
+def _chosen_format(table_format: Optional[str]) -> Optional[str]:
+    """Return the format in lower case, or None for `default`, which leaves the choice to the profile."""
+    name = str(table_format or "default").lower()
+    return None if name == "default" else name

@@ -1,0 +1,132 @@
+"""The configs of a model: their names, which names mean the same, and how to read a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any, Dict, List, Optional, Union
+
+from dbt.adapters.base import AdapterConfig
+from dbt_common.exceptions import CompilationError
+
+
+# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+@dataclass
+class RowmergeConfig(AdapterConfig):
+    """Model configs beyond dbt's own."""
+
+    catalog_name: Optional[str] = None
+    file_format: Optional[str] = None
+    location_root: Optional[str] = None
+    partition_by: Optional[Union[List[str], str]] = None
+    tblproperties: Optional[Dict[str, Any]] = None
+    # Strategies
+    predicates: Optional[Union[List[str], str]] = None
+    replace_where: Optional[Union[List[str], str]] = None
+    cdc_operation_column: Optional[str] = None
+    cdc_order_by: Optional[Union[List[str], str]] = None
+    cdc_operations: Optional[Dict[str, Any]] = None
+    cdc_keep_deletes: Optional[bool] = None
+    # Merges, by the names of dbt-spark and dbt-databricks
+    merge_update_columns: Optional[Union[List[str], str]] = None
+    merge_exclude_columns: Optional[Union[List[str], str]] = None
+    merge_with_schema_evolution: Optional[bool] = None
+    source_alias: Optional[str] = None
+    target_alias: Optional[str] = None
+    matched_condition: Optional[str] = None
+    not_matched_condition: Optional[str] = None
+    not_matched_by_source_action: Optional[str] = None
+    not_matched_by_source_condition: Optional[str] = None
+    skip_matched_step: Optional[bool] = None
+    skip_not_matched_step: Optional[bool] = None
+    # … of dbt-duckdb
+    merge_update_condition: Optional[str] = None
+    merge_insert_condition: Optional[str] = None
+    merge_update_set_expressions: Optional[Dict[str, str]] = None
+    merge_on_using_columns: Optional[Union[List[str], str]] = None
+    merge_returning_columns: Optional[Union[List[str], str]] = None
+    merge_clauses: Optional[Dict[str, Any]] = None
+    # … of dbt-athena
+    update_condition: Optional[str] = None
+    insert_condition: Optional[str] = None
+    delete_condition: Optional[str] = None
+    merge_update_columns_rules: Optional[Dict[str, str]] = None
+    merge_update_columns_default_rule: Optional[str] = None
+    # … of ours
+    merge_deduplicate_by: Optional[Union[List[str], str]] = None
+
+
+# Names that mean the same; each comes from another adapter.
+UPDATE_CONDITION = ("matched_condition", "merge_update_condition", "update_condition")
+INSERT_CONDITION = ("not_matched_condition", "merge_insert_condition", "insert_condition")
+PREDICATES = ("incremental_predicates", "predicates")
+REPLACED_ROWS = ("replace_where", *PREDICATES)
+KEY = ("unique_key", "merge_on_using_columns")
+
+_DBTS_OWN = ("incremental_strategy", "unique_key", "incremental_predicates", "on_schema_change", "full_refresh", "sql_header")
+_NAMES = (*_DBTS_OWN, *(each.name for each in fields(RowmergeConfig) if not each.name.startswith("_")))
+_PREFIXES = ("merge_", "cdc_", "matched_", "not_matched_")
+
+
+class WithArguments:
+    """Replace key and predicates of a model's configs by those of a call: a macro of a project may call a strategy with others."""
+
+    def __init__(self, config: Any, unique_key: Any, predicates: Any) -> None:
+        self._config = config
+        self._arguments = {**dict.fromkeys((*KEY, *PREDICATES)), "unique_key": unique_key, "incremental_predicates": predicates}
+
+    def get(self, name: str) -> Any:
+        return self._arguments[name] if name in self._arguments else self._config.get(name)
+
+
+def value_of(config: Any, names: Iterable[str]) -> Any:
+    """Return the value of the first of these names that has one, or None. `config` has dict's `get`."""
+    return next((config.get(name) for name in names if given(config, name)), None)
+
+
+def given(config: Any, name: str) -> bool:
+    """Return whether a config has a value. An empty text, list or mapping is no value; `false` is a value."""
+    value = config.get(name)
+    return value is not None and (isinstance(value, (bool, int, float)) or bool(value))
+
+
+def flag(config: Any, name: str) -> bool:
+    """Return a config that is true or false, also where YAML or Jinja turned it into a text."""
+    return str(config.get(name)).strip().lower() == "true"
+
+
+def listed(value: Any) -> list[str]:
+    """Return a config that may be a text or a list of texts as a list."""
+    return [value] if isinstance(value, str) and value else [str(each) for each in value or ()]
+
+
+def said_twice(config: Any, *groups: Iterable[str]) -> list[str]:
+    """Return an error for each group of names with the same meaning if several of them have a value."""
+    configured = [[name for name in names if given(config, name)] for names in groups]
+    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in configured if len(names) > 1]
+
+
+def misspelt(names: Iterable[str]) -> list[str]:
+    """Return an error for each unknown config whose name resembles the name of a config of this adapter."""
+    problems = []
+    for name in names:
+        has_our_prefix = name.startswith(_PREFIXES)
+        matches = get_close_matches(name, _NAMES, n=1, cutoff=0.6 if has_our_prefix else 0.85)
+        if name not in _NAMES and (has_our_prefix or matches):
+            advice = f"Did you mean {matches[0]}?" if matches else "What is your own belongs below meta."
+            problems.append(f"there is no config {name}. {advice}")
+    return problems
+
+
+def nearest(name: str, choices: Iterable[str]) -> str:
+    """Return the advice for an unknown name: the choices that resemble it, or all choices."""
+    names = list(choices)
+    matches = get_close_matches(name.lower(), [each.lower() for each in names], n=2, cutoff=0.6)
+    return f"Did you mean {' or '.join(matches)}?" if matches else f"There are: {', '.join(names)}."
+
+
+def refuse(problems: Iterable[str], headline: str = "The model cannot be built:") -> None:
+    """Raise CompilationError that lists the errors below the headline; without errors do nothing."""
+    if lines := [f"- {problem}" for problem in problems]:
+        raise CompilationError("\n".join([headline, *lines]))

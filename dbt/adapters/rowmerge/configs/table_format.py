@@ -1,0 +1,105 @@
+"""The format and the location of a model's table, and the configs that do not apply to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, List, Optional
+
+from dbt.adapters.base import BaseRelation, available
+from dbt.adapters.base.meta import AdapterMeta
+from dbt.adapters.catalogs import CATALOG_INTEGRATION_MODEL_CONFIG_NAME, CatalogIntegration
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.rowmerge.configs.model_config import refuse, value_of
+from dbt.adapters.rowmerge.relations.relation import location_of
+from rowmerge import TABLE_FORMATS
+
+CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
+
+
+class TableFormats(metaclass=AdapterMeta):
+    """A part of the adapter: it uses the session, the connections and the catalogs of the whole."""
+
+    config: Any
+    session: Any
+    connections: Any
+    get_catalog_integration: Any
+
+    @available
+    def table_format(self, config: Any) -> str:
+        """Return the format of a model's table, `delta` or `iceberg`.
+
+        Raises CompilationError for another format, and for configs that belong to the other format.
+        """
+        catalog = self._catalog_of(config)
+        return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
+
+    @available.parse_none
+    def location_root(self, config: Any) -> Optional[str]:
+        """Return the `location_root` of a model, below which its table gets a folder; None for a table inside the warehouse."""
+        catalog = self._catalog_of(config)
+        return config.get("location_root") or (catalog and catalog.external_volume)
+
+    def _catalog_of(self, config: Any) -> Optional[CatalogIntegration]:
+        """Return the catalog of `catalogs.yml` that a model names. Raises DbtConfigError for a name that is not there."""
+        name = config.get(CATALOG_INTEGRATION_MODEL_CONFIG_NAME)
+        return self.get_catalog_integration(name) if name else None
+
+    @available.parse_none
+    def format_of(self, relation: BaseRelation) -> Optional[str]:
+        """Return the format of a table; None for a view, and if no such relation exists.
+
+        dbt's cache does not have the format of a table that this run has created.
+        """
+        with self.connections.exception_handler(f"look at {relation}"):
+            stored = self.session.relation(relation.schema, relation.identifier)
+        return None if stored is None else stored.format
+
+    @available.parse(lambda *a, **k: True)
+    def can_clone(self, relation: Optional[BaseRelation]) -> bool:
+        """Return whether `dbt clone` can create a table that references this one's files.
+
+        A catalog of Iceberg tables cannot: it assigns table ids of its own.
+        """
+        return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
+
+    @available.parse_none
+    def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
+        """Raise CompilationError if a table would change its format in the folder of its own files.
+
+        A drop leaves the files of a table with a `location_root` in place.
+        """
+        if not location_root:
+            return
+        with self.connections.exception_handler(f"describe {relation}"):
+            location = self.session.describe(relation.schema, relation.identifier).location
+        if location == location_of(f"{location_root}/{relation.identifier}"):
+            raise CompilationError(
+                f"{relation} cannot change its format at {location}: files of a table with a location_root stay when it is dropped. "
+                f"Set another location_root, or drop the table and delete its files first."
+            )
+
+
+def table_format(config: Any, default: str) -> str:
+    """Return the format of a model's table: its `file_format`, or `default` if the config is missing or empty.
+
+    `config` has dict's `get`. Raises CompilationError that lists all errors in the configs that depend on the format.
+    """
+    file_format = value_of(config, ("file_format",))
+    format_ = default if file_format is None else str(file_format).lower()
+    problems = (
+        [f"file_format is {file_format!r}. Set it to {CHOICES}."] if format_ not in TABLE_FORMATS else _foreign_properties(config, format_)
+    )
+    if str(config.get("table_format") or "default").lower() != "default":
+        problems.append("table_format is a config of other adapters. Say it with file_format.")
+    if isinstance(config.get("partition_by"), Mapping):
+        problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
+    refuse(problems, "The table cannot be built:")
+    return format_
+
+
+def _foreign_properties(config: Any, format_: str) -> List[str]:
+    names = sorted(str(name) for name in config.get("tblproperties") or {} if str(name).startswith("delta."))
+    if format_ == "delta" or not names:
+        return []
+    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."]

@@ -1,0 +1,1 @@
+"""Rows that do not come from SQL: seeds, and the DataFrames that Python models return."""

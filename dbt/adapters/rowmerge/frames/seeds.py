@@ -1,0 +1,63 @@
+"""Convert a seed's rows, as dbt reads them from the CSV file, to an Arrow table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timezone, tzinfo
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from dbt_common.clients.agate_helper import from_csv
+from dbt_common.exceptions import DbtRuntimeError
+
+if TYPE_CHECKING:
+    import agate
+
+_ARROW = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str) -> agate.Table:
+    """Return the rows that show the types of a seed's columns: its own, or those of its file if `dbt seed --empty` dropped them."""
+    path = getattr(rows, "original_abspath", None)
+    return rows if len(rows.rows) or path is None else from_csv(path, text_columns=text_columns, delimiter=delimiter)
+
+
+def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
+    """Return a seed as an Arrow table. `types` are the types that dbt infers from CSV files, one for each column.
+
+    `zone` applies to timestamps without a zone. Raises DbtRuntimeError for a value that its column cannot hold.
+    """
+    names, columns = [str(name) for name in rows.column_names], []
+    for index, (name, type_) in enumerate(zip(names, types, strict=True)):
+        convert = _converter(type_, zone)
+        try:
+            columns.append(pa.array([None if row[index] is None else convert(row[index]) for row in rows.rows], type=_ARROW[type_]))
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+            raise DbtRuntimeError(
+                f"The seed's column {name!r} does not fit the type {type_}: {error}. Give it another one with `column_types` in its config."
+            ) from error
+    return pa.table(columns, names=names)
+
+
+def _converter(type_: str, zone: tzinfo) -> Callable[[Any], Any]:
+    match type_:
+        case "bigint":
+            return int
+        case "double":
+            return float
+        case "timestamp":
+            return lambda value: _in_utc(value, zone)
+        case "string":
+            return str
+    return lambda value: value
+
+
+def _in_utc(value: datetime, zone: tzinfo) -> datetime:
+    return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)

@@ -1,0 +1,102 @@
+"""Strategy `cdc`: the configs by which a model describes a stream of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dbt.adapters.rowmerge.configs.model_config import KEY, flag, given, listed, nearest, value_of
+from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, plain
+from dbt.adapters.rowmerge.incremental.merge_config import Aliases, aliases_of
+
+# The operations of Debezium, Oracle GoldenGate, AWS DMS, Maxwell and Delta's change data feed.
+OPERATIONS: dict[str, tuple[str, ...]] = {
+    "insert": ("c", "r", "i", "insert", "create", "read", "bootstrap-insert"),
+    "update": ("u", "update", "update_postimage", "after"),
+    "delete": ("d", "delete"),
+    "ignore": ("update_preimage", "before"),
+}
+
+
+@dataclass(frozen=True)
+class ChangeStream:
+    """Describe a stream of changes. Names of columns are quoted, and values of operations are in lower case.
+
+    Attributes:
+        operation: The column that holds the operation of each change.
+        order: The columns by which a later change is greater than an earlier one, the most significant first.
+        written: The operations that insert or update a row.
+        deleted: The operations that delete a row.
+        ignored: The operations of changes that the strategy skips.
+        keeps_deletes: Whether a deleted row stays in the table, with the operation that deleted it.
+        recency_condition: A condition that is true if the change is not older than the row of the table.
+    """
+
+    operation: str
+    order: tuple[str, ...]
+    written: tuple[str, ...]
+    deleted: tuple[str, ...]
+    ignored: tuple[str, ...]
+    keeps_deletes: bool
+    recency_condition: str
+
+
+def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
+    """Return the stream that a model's configs describe. `columns` are the table's. The configs must have no errors."""
+    spelt = Columns(tuple(columns), (), "").spelt
+    operations = {name: tuple(str(value).lower() for value in values) for name, values in _operations(config).items()}
+    order = tuple(spelt(name) for name in listed(config.get("cdc_order_by")))
+    return ChangeStream(
+        operation=spelt(str(config.get("cdc_operation_column"))),
+        order=order,
+        written=(*operations["insert"], *operations["update"]),
+        deleted=operations["delete"],
+        ignored=operations["ignore"],
+        keeps_deletes=flag(config, "cdc_keep_deletes"),
+        recency_condition=_recency_condition(order, aliases_of(config)),
+    )
+
+
+def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
+    """Return the condition of `ChangeStream.recency_condition`. A row without a value in `order` is older than a row with one."""
+    condition = ""
+    for column in reversed(order):
+        new, old = f"{aliases.source}.{column}", f"{aliases.dest}.{column}"
+        older = f"{new} < {old} or {new} is null and {old} is not null"
+        condition = f"{older} or {new} <=> {old} and ({condition})" if condition else older
+    return f"({condition}) is not true"
+
+
+def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
+    """Return a sentence for each error in the configs of strategy `cdc`. No `columns`: names of columns are not verified."""
+    problems = []
+    if not given(config, "cdc_operation_column"):
+        problems.append("cdc_operation_column is missing. Name the model's column that says insert, update or delete.")
+    if not given(config, "cdc_order_by"):
+        problems.append("cdc_order_by is missing. Name the columns of the model by which a later change is greater than an earlier one.")
+    order, keys = listed(config.get("cdc_order_by")), {plain(key) for key in listed(value_of(config, KEY))}
+    if key_columns := [name for name in order if plain(name) in keys]:
+        problems.append(f"cdc_order_by: {', '.join(key_columns)} is of the key, and the same in all changes of a row. Leave it out.")
+    problems += [f"cdc_order_by: {text}" for text in Columns(tuple(columns), (), "").unknown(order)]
+    return problems + _operation_problems(config)
+
+
+def _operation_problems(config: Any) -> list[str]:
+    operations = config.get("cdc_operations") or {}
+    if not isinstance(operations, Mapping):
+        return [f"cdc_operations is {operations!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
+    problems = [f"cdc_operations: there is no {name}. {nearest(str(name), OPERATIONS)}" for name in operations if name not in OPERATIONS]
+    kinds: dict[str, list[str]] = {}
+    for name, values in _operations(config).items():
+        for value in values:
+            kinds.setdefault(str(value).lower(), []).append(name)
+    problems += [f"cdc_operations: {value!r} cannot be {' and '.join(names)}." for value, names in kinds.items() if len(set(names)) > 1]
+    return problems
+
+
+def _operations(config: Any) -> dict[str, list[str]]:
+    """Return the values of each kind of operation: those of the model, and the usual values that the model does not use otherwise."""
+    configured = {str(name): listed(values) for name, values in (config.get("cdc_operations") or {}).items() if name in OPERATIONS}
+    used_values = {value.lower() for values in configured.values() for value in values}
+    return {name: configured.get(name) or [value for value in values if value not in used_values] for name, values in OPERATIONS.items()}

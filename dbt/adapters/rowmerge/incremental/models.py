@@ -1,0 +1,140 @@
+"""The part of the adapter that plans incremental models: it reads configs and tables, and returns what the macros render."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, List, Optional, Tuple
+
+from dbt.adapters.base import BaseRelation, available
+from dbt.adapters.base.meta import AdapterMeta
+from dbt_common.exceptions import CompilationError
+
+from dbt.adapters.rowmerge.configs.model_config import flag, refuse
+from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
+from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, brings_columns, may_have_new_columns, problems_of, strategy_of
+from dbt.adapters.rowmerge.relations.column import RowmergeColumn
+from dbt.adapters.rowmerge.relations.names import quote
+
+
+class IncrementalModels(metaclass=AdapterMeta):
+    """A part of the adapter: it uses the session, the connections and the relations of the whole."""
+
+    session: Any
+    connections: Any
+    get_columns_in_relation: Any
+    query_relation: Any
+
+    def valid_incremental_strategies(self) -> List[str]:
+        return list(STRATEGIES)
+
+    @available
+    def incremental_plan(
+        self, context: Mapping[str, Any], target: BaseRelation, existing: Optional[BaseRelation], source: Optional[BaseRelation] = None
+    ) -> IncrementalPlan:
+        """Return the plan of a model's run, after all of the model's configs were verified together.
+
+        The materialization calls this method before anything runs, without `source`: a wrong config stops the model there, and a first
+        build needs no more. It calls it again with `source`. Hooks and `sql_header` may create what the model's query reads, so the
+        columns of its rows are unknown before.
+
+        Args:
+            context: The Jinja context of the model, with `config`, `model` and all macros.
+            target: The model's table.
+            existing: The same table if the run changes its rows; None if the run builds it.
+            source: The model's rows; None before they can be read.
+
+        Raises:
+            CompilationError: lists all errors in the configs; or states why the table's columns or partitions do not fit the model.
+        """
+        config, columns, changes = context["config"], [], SchemaChanges()
+        if existing is not None and (source is not None or not may_have_new_columns(config)):
+            columns, changes = self._columns_to_write(config, existing, source)
+        table_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
+        refuse(problems_of(config, list(context["model"]["config"]), context, table_columns))
+        arguments = StrategyArguments.of_model(config, target, source, columns)
+        return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
+
+    @available
+    def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
+        """Return the plan in `arg_dict`, or a new plan if that one does not have the same five keys as `arg_dict`.
+
+        The five keys are dbt's contract. A macro of a project may call the macro of a strategy without a plan, or with another key, other
+        columns or other predicates than the model's; the five keys then take precedence.
+
+        Raises:
+            CompilationError: lists all errors in the configs of a merge.
+        """
+        arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
+        return plan if plan is not None and plan.is_for(strategy, arguments) else self._plan(config, strategy, arguments)
+
+    @available.parse_none
+    def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
+        """Return the changes that `on_schema_change` makes to the columns of `target` before the rows of `source` are written.
+
+        Raises:
+            CompilationError: the columns differ and the value is `fail`; or the `tblproperties` of the model rule a change out.
+        """
+        with self.connections.exception_handler(f"columns of {source}"):
+            model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
+        changes = schema_changes(model, table)
+        if on_schema_change == "fail" and changes:
+            raise CompilationError(
+                f"The columns of {target.render()} differ from the model's: {changes}. Set on_schema_change to append_new_columns or "
+                f"sync_all_columns, or run the model with --full-refresh."
+            )
+        changes = changes_before_rows(changes, on_schema_change, brings_columns(config))
+        return self._with_properties(changes, target, config.get("tblproperties") or {})
+
+    @available.parse_none
+    def column_changes(
+        self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
+    ) -> SchemaChanges:
+        """Return the given changes of a table's columns, with the table properties that they need.
+
+        `added` and `retyped` are pairs of a quoted column and a SQL type, and `dropped` are quoted columns.
+        """
+        return self._with_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
+
+    def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+        """Return the plan of a strategy. Raises CompilationError for errors in its configs, and for a table without partitions."""
+        source = arguments.temp_relation
+        plan = plan_strategy(config, strategy, arguments, lambda: [column.name for column in self.get_columns_in_relation(source)])
+        if plan.overwrites_by_transform:
+            self._check_partitioned(arguments.target_relation)
+        return plan
+
+    def _columns_to_write(
+        self, config: Any, existing: BaseRelation, source: Optional[BaseRelation]
+    ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
+        """Return the columns that the statement writes, and the changes of the table's columns before it."""
+        on_schema_change = config.get("on_schema_change") or "ignore"
+        # The rows of strategy `delete` are keys, which change no columns.
+        if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
+            return self.get_columns_in_relation(existing), SchemaChanges()
+        stored = self._stored_rows(config, source)
+        return self.get_columns_in_relation(stored), self.schema_changes(config, on_schema_change, stored, existing)
+
+    def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
+        """Return the model's rows with the columns of the table. Strategy `cdc` stores the operation only if it keeps deleted rows."""
+        if strategy_of(config) != "cdc" or flag(config, "cdc_keep_deletes"):
+            return source
+        return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
+
+    def _check_partitioned(self, relation: BaseRelation) -> None:
+        """Raise CompilationError for a table without partitions, which `insert_overwrite` would replace as a whole."""
+        with self.connections.exception_handler(f"describe {relation}"):
+            partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
+        if not partitioning:
+            raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
+
+    def _with_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
+        """Add the properties that a Delta table needs before the changes. Raises CompilationError if `tblproperties` rule one out."""
+        if not (changes.dropped or changes.retyped):
+            return changes
+        with self.connections.exception_handler(f"describe {relation}"):
+            description = self.session.describe(relation.schema, relation.identifier)
+        if description.relation.format != "delta":
+            return changes
+        return replace(changes, properties=tuple(needed_properties(changes, description.properties, tblproperties).items()))

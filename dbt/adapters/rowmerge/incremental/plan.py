@@ -1,0 +1,181 @@
+"""The plan of an incremental model: what one run does to the table, decided before any statement runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, refuse, value_of
+from dbt.adapters.rowmerge.incremental.change_stream import ChangeStream, change_stream
+from dbt.adapters.rowmerge.incremental.merge_clauses import Clause
+from dbt.adapters.rowmerge.incremental.merge_config import aliases_of, configured_clauses, keys_of, newest_first
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges
+from dbt.adapters.rowmerge.incremental.strategy_config import evolves
+from dbt.adapters.rowmerge.relations.names import quote_column
+
+_BATCH_BOUNDS = (("__dbt_internal_microbatch_event_time_start", ">="), ("__dbt_internal_microbatch_event_time_end", "<"))
+
+
+@dataclass(frozen=True)
+class StrategyArguments:
+    """Hold dbt's five keys of `arg_dict`, which is the argument of each macro `get_incremental_<strategy>_sql`.
+
+    Attributes:
+        target_relation: The table that the statement changes.
+        temp_relation: The model's rows, as a subquery or a temporary view; None while no statement reads them.
+        unique_key: The key as the model writes it, which is a text or a list; None without a key.
+        dest_columns: The columns that the statement writes, in their order; empty for a table that is yet to be built.
+        incremental_predicates: Conditions as the model writes them.
+    """
+
+    target_relation: Any
+    temp_relation: Any
+    unique_key: Any
+    dest_columns: tuple[Any, ...]
+    incremental_predicates: tuple[str, ...]
+
+    @classmethod
+    def from_dict(cls, arg_dict: Mapping[str, Any]) -> StrategyArguments:
+        """Read dbt's five keys. A missing key has no value; a single predicate may be a text."""
+        return cls(
+            target_relation=arg_dict.get("target_relation"),
+            temp_relation=arg_dict.get("temp_relation"),
+            unique_key=arg_dict.get("unique_key"),
+            dest_columns=tuple(arg_dict.get("dest_columns") or ()),
+            incremental_predicates=tuple(listed(arg_dict.get("incremental_predicates"))),
+        )
+
+    @classmethod
+    def of_model(cls, config: Any, target: Any, source: Any, columns: Iterable[Any]) -> StrategyArguments:
+        """Take key and predicates from a model's configs. `config` has dict's `get`."""
+        return cls(target, source, value_of(config, KEY), tuple(columns), tuple(listed(value_of(config, PREDICATES))))
+
+
+@dataclass(frozen=True)
+class IncrementalPlan(StrategyArguments):
+    """Describe what one run of an incremental model does to its table. Macros render a plan and compute nothing.
+
+    Names of columns are quoted, and conditions are SQL. Fields that the strategy does not use are empty.
+
+    Attributes:
+        incremental_strategy: The strategy by dbt's name, which names the macro; `default` if the model has none.
+        strategy: The strategy that `default` stands for, `merge` with a key and `append` without; else `incremental_strategy`.
+        keys: The columns of the key, or expressions on them. They are valid for rows of both sides.
+        source_alias: The name that conditions give to the model's rows.
+        target_alias: The name that conditions give to the table's rows.
+        with_schema_evolution: Whether the statement may add columns and fields to the table.
+        schema_changes: The changes of the table's columns that run before the statement.
+        newest_first: The terms of the ORDER BY by which the first row of each key is the one to keep; empty to keep all rows.
+        clauses: The WHEN clauses of a merge, in their order.
+        partitions: The columns whose values in the model's rows tell which partitions `insert_overwrite` replaces.
+        overwrites_by_transform: Whether `insert_overwrite` replaces partitions of transforms, whose values only the write knows.
+        replaced_rows: Conditions that are all true for the rows that `replace_where` and `microbatch` replace.
+        change_stream: How strategy `cdc` reads the model's rows; None for other strategies.
+    """
+
+    incremental_strategy: str
+    strategy: str
+    keys: tuple[str, ...]
+    source_alias: str
+    target_alias: str
+    with_schema_evolution: bool
+    schema_changes: SchemaChanges = field(default_factory=SchemaChanges)
+    newest_first: tuple[str, ...] = ()
+    clauses: tuple[Clause, ...] = ()
+    partitions: tuple[str, ...] = ()
+    overwrites_by_transform: bool = False
+    replaced_rows: tuple[str, ...] = ()
+    change_stream: ChangeStream | None = None
+
+    @property
+    def arg_dict(self) -> dict[str, Any]:
+        """The argument of a strategy's macro: dbt's five keys with dbt's types, and the plan as a sixth key."""
+        values = {each.name: getattr(self, each.name) for each in fields(StrategyArguments)}
+        predicates = list(self.incremental_predicates) or None
+        return {**values, "dest_columns": list(self.dest_columns), "incremental_predicates": predicates, "plan": self}
+
+    def is_for(self, strategy: str, arguments: StrategyArguments) -> bool:
+        """Return whether a macro of this strategy, called with these arguments, renders this plan."""
+        return self.strategy == strategy and all(
+            getattr(self, each.name) == getattr(arguments, each.name) for each in fields(StrategyArguments)
+        )
+
+
+def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]) -> IncrementalPlan:
+    """Return the plan of a strategy from a model's configs and dbt's five keys, which take precedence over the configs.
+
+    Args:
+        config: The model's configs, with dict's `get`.
+        strategy: A strategy by dbt's name.
+        arguments: dbt's five keys.
+        source_columns: Returns the names of the model's columns. Only merges that name columns call it, because it takes time.
+
+    Raises:
+        CompilationError: lists all errors in the configs of a merge.
+    """
+    columns = [column.name for column in arguments.dest_columns]
+    strategy_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
+    aliases = aliases_of(strategy_config)
+    plan = IncrementalPlan(
+        **vars(arguments),
+        incremental_strategy=strategy,
+        strategy=("merge" if arguments.unique_key else "append") if strategy == "default" else strategy,
+        keys=keys_of(strategy_config, columns),
+        source_alias=aliases.source,
+        target_alias=aliases.dest,
+        with_schema_evolution=evolves(config),
+        newest_first=newest_first(config, "merge_deduplicate_by", columns),
+    )
+    if plan.strategy == "cdc":
+        stream = change_stream(strategy_config, columns)
+        return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
+    if arguments.temp_relation is None:
+        return plan
+    if plan.strategy == "merge":
+        return replace(plan, clauses=_merge_clauses(strategy_config, columns, source_columns))
+    if plan.strategy == "insert_overwrite":
+        return _with_partitions(plan, listed(config.get("partition_by")), columns)
+    if plan.strategy in ("replace_where", "microbatch"):
+        return replace(plan, replaced_rows=_replaced_rows(config, plan, columns))
+    return plan
+
+
+def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
+    """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs."""
+    merge_evolves = flag(config, "merge_with_schema_evolution")
+    selects_columns = any(given(config, name) for name in ("merge_update_columns", "merge_exclude_columns"))
+    if not (given(config, "merge_clauses") or given(config, "merge_update_set_expressions") or (merge_evolves and selects_columns)):
+        clauses, problems = configured_clauses(config, columns)
+    else:
+        model_columns = source_columns()
+        table_columns = {name.lower() for name in columns}
+        new_columns = [name for name in model_columns if merge_evolves and name.lower() not in table_columns]
+        clauses, problems = configured_clauses(config, [*columns, *new_columns], model_columns)
+    refuse(problems)
+    return tuple(clauses)
+
+
+def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns: Sequence[str]) -> IncrementalPlan:
+    """Return the plan of `insert_overwrite` with the partitions that it replaces."""
+    if has_transforms(partition_by, columns):
+        return replace(plan, overwrites_by_transform=True)
+    return replace(plan, partitions=tuple(quote_column(name, columns) for name in partition_by))
+
+
+def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
+    """Return whether an entry of `partition_by` is not a column but a transform of one, such as `bucket(16, id)`."""
+    lower_names = {name.lower() for name in columns}
+    return any("(" in entry.replace("``", "").split("`")[0] and entry.lower() not in lower_names for entry in partition_by)
+
+
+def _replaced_rows(config: Any, plan: IncrementalPlan, columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the conditions on replaced rows: those of the model, and for `microbatch` the bounds that dbt gives to a batch."""
+    if plan.strategy == "replace_where":
+        return tuple(f"({condition})" for condition in listed(value_of(config, REPLACED_ROWS)) or plan.incremental_predicates)
+    event_time = quote_column(str(config.get("event_time")), columns)
+    bounds = [(operator, config.get(name)) for name, operator in _BATCH_BOUNDS]
+    return (
+        *(f"({condition})" for condition in plan.incremental_predicates),
+        *(f"{event_time} {operator} timestamp'{moment}'" for operator, moment in bounds if moment),
+    )

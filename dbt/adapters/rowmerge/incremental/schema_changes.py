@@ -1,0 +1,148 @@
+"""The differences between the columns of a model and of its table, at any depth of nesting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dbt_common.exceptions import CompilationError
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
+
+from dbt.adapters.rowmerge.relations.names import quote
+
+# Each type holds the values of the types before it. A table's column that is wider than the model's does not change.
+_WIDENING_ORDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
+
+MAPPING = "delta.columnMapping.mode"
+WIDENING = "delta.enableTypeWidening"
+
+
+@dataclass(frozen=True)
+class SchemaChanges:
+    """List changes of a table's columns. Columns and fields have quoted paths, and types are SQL.
+
+    Attributes:
+        added: New columns and fields with their types.
+        retyped: Columns and fields with their new types.
+        dropped: Columns and fields that the table loses.
+        properties: Table properties that must be set before the other changes, with their values.
+    """
+
+    added: tuple[tuple[str, str], ...] = ()
+    retyped: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.retyped or self.dropped)
+
+    def __str__(self) -> str:
+        parts = [
+            ("only the model has", [f"{path} {type_}" for path, type_ in self.added]),
+            ("only the table has", list(self.dropped)),
+            ("of another type in the model:", [f"{path} {type_}" for path, type_ in self.retyped]),
+        ]
+        return "; ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+
+
+def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
+    """Return the changes that give a table the columns of a model.
+
+    Like Spark, the comparison ignores case and order. A type of the model that the table's type can hold is no difference.
+    """
+    changes = SchemaChanges()
+    for change in _struct_changes(model, table, ()):
+        changes = replace(
+            changes,
+            added=changes.added + change.added,
+            retyped=changes.retyped + change.retyped,
+            dropped=changes.dropped + change.dropped,
+        )
+    return changes
+
+
+def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
+    """Return the changes that need statements of their own before the model's rows are written.
+
+    `rows_bring_columns` states whether the statement that writes the rows adds new columns and fields in the same commit.
+    """
+    if on_schema_change == "fail":
+        return SchemaChanges()
+    added = () if rows_bring_columns else changes.added
+    return replace(changes, added=added) if on_schema_change == "sync_all_columns" else SchemaChanges(added=added)
+
+
+def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tblproperties: Mapping[str, Any]) -> dict[str, str]:
+    """Return the properties that a Delta table needs before the changes and does not have.
+
+    `properties` are the table's, and `tblproperties` are in the model's configs. Raises CompilationError if the latter rule one out.
+    """
+    needed = {}
+    if changes.dropped and properties.get(MAPPING, "none") == "none":
+        needed[MAPPING] = "name"
+    if changes.retyped and properties.get(WIDENING, "false").lower() != "true":
+        needed[WIDENING] = "true"
+    configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
+    if conflicts := [name for name, value in configured.items() if value in ("none", "false")]:
+        raise CompilationError(
+            f"The columns of the table differ from the model's: {changes}. To change them in place, the table needs "
+            f"{' and '.join(conflicts)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
+            f"--full-refresh, or set on_schema_change to append_new_columns."
+        )
+    return needed
+
+
+def sql_type(type_: DataType) -> str:
+    """Return a type in SQL, with quoted names of fields."""
+    if isinstance(type_, StructType):
+        return f"struct<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in type_.fields)}>"
+    if isinstance(type_, ArrayType):
+        return f"array<{sql_type(type_.elementType)}>"
+    if isinstance(type_, MapType):
+        return f"map<{sql_type(type_.keyType)}, {sql_type(type_.valueType)}>"
+    return type_.simpleString()
+
+
+def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
+    """Yield the changes of the fields of a struct; `path` leads to the struct, and its parts are quoted."""
+    table_fields = {field.name.lower(): field for field in table.fields}
+    model_names = {field.name.lower() for field in model.fields}
+    for field in model.fields:
+        table_field = table_fields.get(field.name.lower())
+        if table_field is None:
+            yield SchemaChanges(added=((_path(path, quote(field.name)), sql_type(field.dataType)),))
+        else:
+            yield from _type_changes(field.dataType, table_field.dataType, (*path, quote(table_field.name)))
+    for field in table.fields:
+        if field.name.lower() not in model_names:
+            yield SchemaChanges(dropped=(_path(path, quote(field.name)),))
+
+
+def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
+    """Yield the changes of a value of any type at `path`."""
+    if isinstance(model, StructType) and isinstance(table, StructType):
+        yield from _struct_changes(model, table, path)
+    elif isinstance(model, ArrayType) and isinstance(table, ArrayType):
+        yield from _type_changes(model.elementType, table.elementType, (*path, "element"))
+    elif isinstance(model, MapType) and isinstance(table, MapType):
+        yield from _type_changes(model.keyType, table.keyType, (*path, "key"))
+        yield from _type_changes(model.valueType, table.valueType, (*path, "value"))
+    elif not _holds(table, model):
+        yield SchemaChanges(retyped=((_path(path), sql_type(model)),))
+
+
+def _holds(table: DataType, model: DataType) -> bool:
+    """Return whether the table's type can hold every value of the model's type."""
+    if isinstance(table, DecimalType) and isinstance(model, DecimalType):
+        return table.scale >= model.scale and table.precision - table.scale >= model.precision - model.scale
+    names = table.simpleString(), model.simpleString()
+    if all(name.split("(")[0] in ("string", "varchar", "char") for name in names):
+        return True
+    return names[0] == names[1] or any(
+        names[0] in chain and names[1] in chain and chain.index(names[0]) > chain.index(names[1]) for chain in _WIDENING_ORDERS
+    )
+
+
+def _path(path: tuple[str, ...], *more: str) -> str:
+    return ".".join((*path, *more))

@@ -1,0 +1,100 @@
+"""The rows of `dbt docs generate` for tables and views, from the engine's descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any
+
+import agate
+from dbt_common.clients.agate_helper import Integer
+from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+
+_TEXT, _NUMBER, _FLAG = agate.Text(null_values=()), Integer(), agate.Boolean()
+_LABELS = {
+    "format": ("Format", "The table format"),
+    "location": ("Location", "Where the table's files are"),
+    "partition_columns": ("Partitioned by", "The columns, or transforms of columns, by whose values the files are laid out"),
+    "version": ("Version", "The number of the newest commit; of an Iceberg table the id of its snapshot"),
+    "num_rows": ("Rows", "How many rows the newest version holds"),
+    "bytes": ("Size", "The size of the newest version's data files, in bytes"),
+    "num_files": ("Files", "How many data files the newest version has"),
+    "num_deleted_rows": ("Deleted rows", "How many rows are marked as deleted, and still in these files until OPTIMIZE or a rewrite"),
+    "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
+}
+_COLUMNS = {
+    "table_database": _TEXT,
+    "table_schema": _TEXT,
+    "table_name": _TEXT,
+    "table_type": _TEXT,
+    "table_comment": _TEXT,
+    "table_owner": _TEXT,
+    "column_name": _TEXT,
+    "column_index": _NUMBER,
+    "column_type": _TEXT,
+    "column_comment": _TEXT,
+    **{
+        f"stats:{key}:{part}": _FLAG if part == "include" else _TEXT
+        for key in _LABELS
+        for part in ("label", "value", "description", "include")
+    },
+}
+
+
+def catalog_rows(descriptions: Iterable[Any], database: str | None = None) -> agate.Table:
+    """Return the table from which dbt builds catalog.json. Each row describes a column of one of the engine's RelationDescriptions."""
+    rows = [{"table_database": database, **row} for description in descriptions for row in _rows(description)]
+    return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
+
+
+def catalog_table(description: Any, database: str | None = None) -> CatalogTable:
+    """Return a RelationDescription of the engine as dbt's CatalogTable."""
+    relation = description.relation
+    return CatalogTable(
+        metadata=TableMetadata(
+            type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment
+        ),
+        columns={
+            field.name: ColumnMetadata(type=field.sql_type, index=index, name=field.name, comment=field.comment)
+            for index, field in enumerate(description.columns, start=1)
+        },
+        stats={
+            key: StatsItem(id=key, label=_LABELS[key][0], value=value, include=True, description=_LABELS[key][1])
+            for key, value in _stats(description).items()
+        },
+    )
+
+
+def _rows(description: Any) -> list[dict[str, Any]]:
+    relation = description.relation
+    table: dict[str, Any] = {
+        "table_schema": relation.schema,
+        "table_name": relation.name,
+        "table_type": relation.kind,
+        "table_comment": description.comment,
+    }
+    for key, value in _stats(description).items():
+        label, meaning = _LABELS[key]
+        table |= {f"stats:{key}:label": label, f"stats:{key}:value": str(value)}
+        table |= {f"stats:{key}:description": meaning, f"stats:{key}:include": True}
+    return [
+        {**table, "column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
+        for index, field in enumerate(description.columns, start=1)
+    ]
+
+
+def _stats(description: Any) -> dict[str, str | float]:
+    """Return the statistics of a relation by their keys; a view has none."""
+    modified = description.modified and datetime.fromtimestamp(description.modified / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+    statistics = {
+        "format": description.relation.format,
+        "location": description.location,
+        "partition_columns": ", ".join(field.told for field in description.partitioning),
+        "version": description.version,
+        "num_rows": description.records,
+        "bytes": None if description.files is None and not description.size else description.size,
+        "num_files": description.files,
+        "num_deleted_rows": description.deleted,
+        "last_modified": modified,
+    }
+    return {key: value for key, value in statistics.items() if value not in (None, "")}

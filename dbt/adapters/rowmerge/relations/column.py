@@ -1,0 +1,71 @@
+"""A column, and the properties of its type that dbt and packages use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dbt.adapters.base.column import Column
+from dbt.adapters.spark import SparkColumn
+
+from dbt.adapters.rowmerge.relations.names import quote
+
+_INTEGERS = ("tinyint", "byte", "smallint", "short", "int", "integer", "bigint", "long")
+_FLOATS = ("float", "real", "double")
+_ALIASES = {
+    "text": "string",
+    "varchar": "string",
+    "character varying": "string",
+    "int2": "smallint",
+    "int4": "int",
+    "int8": "bigint",
+    "float4": "float",
+    "float8": "double",
+    "double precision": "double",
+    "bool": "boolean",
+    "datetime": "timestamp",
+    "timestamptz": "timestamp",
+    "timestamp with time zone": "timestamp",
+    "timestamp without time zone": "timestamp_ntz",
+}
+"""Names of types that other warehouses use in contracts and seeds, with the names of Spark SQL."""
+
+
+@dataclass
+class RowmergeColumn(SparkColumn):
+    """Describe a column. `dtype` is its type in Spark SQL: `decimal(10,2)`, `array<string>`."""
+
+    @classmethod
+    def translate_type(cls, dtype: str) -> str:
+        """Return the name of a type in Spark SQL. Names that other warehouses do not use stay as they are."""
+        return _ALIASES.get(dtype.strip().lower(), dtype)
+
+    @property
+    def quoted(self) -> str:
+        return quote(self.column)
+
+    def is_string(self) -> bool:
+        return self._base_type() in ("string", "varchar", "char")
+
+    def is_integer(self) -> bool:
+        return self._base_type() in _INTEGERS
+
+    def is_float(self) -> bool:
+        return self._base_type() in _FLOATS
+
+    def is_numeric(self) -> bool:
+        return self._base_type() in ("decimal", "dec", "numeric")
+
+    def string_size(self) -> int:
+        """Return the length of a varchar or char, or dbt's default of 256 for a string without a length."""
+        _, bracket, size = self.dtype.partition("(")
+        return int(size.rstrip(")")) if bracket and self.is_string() else super().string_size()
+
+    def can_expand_to(self, other_column: Column) -> bool:
+        """Return whether both columns are strings: for schema changes, a string's length makes no difference."""
+        return self.is_string() and other_column.is_string()
+
+    def __repr__(self) -> str:
+        return f"<RowmergeColumn {self.name} ({self.data_type})>"
+
+    def _base_type(self) -> str:
+        return self.dtype.lower().partition("(")[0].strip()

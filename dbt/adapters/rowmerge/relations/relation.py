@@ -1,0 +1,78 @@
+"""Relations: the names of tables and views in dbt and in SQL."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+from dbt.adapters.base.relation import BaseRelation, Policy
+from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
+from dbt.adapters.spark import SparkRelation
+
+from dbt.adapters.rowmerge.relations.external_sources import read_files_of
+from dbt.adapters.rowmerge.relations.names import quote
+
+
+def location_of(path: str) -> str:
+    """Return a folder in the engine's form of locations: with a scheme, without a slash at the end."""
+    return (path if "://" in path else f"file://{os.path.abspath(os.path.expanduser(path))}").rstrip("/")
+
+
+@dataclass
+class RowmergeQuotePolicy(Policy):
+    database: bool = False
+    schema: bool = True
+    identifier: bool = True
+
+
+@dataclass
+class RowmergeIncludePolicy(Policy):
+    database: bool = False
+    schema: bool = True
+    identifier: bool = True
+
+
+# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+@dataclass(frozen=True, eq=False, repr=False)
+class RowmergeRelation(SparkRelation):
+    """Name a table or a view, or hold SQL that replaces one. Names match without regard to case, as in Spark.
+
+    `query` is the SQL of a query, which renders as a subquery. `files` is the `read_files(…)` of a source whose rows are in files.
+    """
+
+    quote_policy: Policy = field(default_factory=lambda: RowmergeQuotePolicy())
+    include_policy: Policy = field(default_factory=lambda: RowmergeIncludePolicy())
+    query: Optional[str] = None
+    files: Optional[str] = None
+    # Spark needs no alias for a subquery. dbt-spark sets this since 1.9.3; an alias would break SQL that gives one of its own.
+    require_alias: bool = False
+
+    def __post_init__(self) -> None:
+        """Do nothing: dbt-spark rejects a database here, but ours is the name of the catalog, which is not rendered."""
+
+    @classmethod
+    def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
+        """Return the relation of a node. The relation of a source with a location reads its files."""
+        if relation_config.resource_type == "source" and (files := read_files_of(relation_config)) is not None:
+            kwargs = {"files": files, **kwargs}
+        return super().create_from(quoting, relation_config, **kwargs)
+
+    @property
+    def is_read_by_query(self) -> bool:
+        """Whether the relation is not in the warehouse, so that its columns come from a query."""
+        return self.query is not None or self.files is not None
+
+    def render(self) -> str:
+        if self.files is not None:
+            return self.files
+        if self.query is not None:
+            # The line feed keeps a comment at the query's end from swallowing the parenthesis.
+            return f"(\n{self.query}\n)"
+        return BaseRelation.render(self)
+
+    def quoted(self, identifier: str) -> str:
+        return quote(identifier)
+
+    def _is_exactish_match(self, field: ComponentName, value: str) -> bool:
+        return self.path.get_lowered_part(field) == value.lower()

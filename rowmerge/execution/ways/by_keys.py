@@ -1,0 +1,110 @@
+"""The way of a statement that keys decide, with a source that is kept: the positions of matches are looked up, and nothing is joined."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyroaring import BitMap64
+
+from rowmerge.commands.rows import Match
+from rowmerge.execution.ways.key_matches import (
+    INEXACT,
+    UNLESS_INEXACT,
+    find_matches,
+    replace_matches,
+    requires_one_to_one,
+    why_rows_are_needed,
+)
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
+from rowmerge.execution.ways.way import NotApplicable, Way, WayResult
+from rowmerge.plan.needed_columns import values_of_all
+from rowmerge.plan.row_plan import SourceRows
+from rowmerge.spark.joins import unmatched_rows
+from rowmerge.spark.key_lookup import KeyMatches
+from rowmerge.spark.outcomes import met_or_new_rows, rows_either_way
+from rowmerge.spark.source import MANY_KEYS, Prepare, Source, ordinal_array
+from rowmerge.spark.source_writing import write_prepared, write_source_rows
+from rowmerge.spark.written import Written
+from rowmerge.table.files import Positions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def run(request: Request) -> WayResult | NotApplicable:
+    """Look up the target rows that match, and write what the source makes of them and of its rows without a match."""
+    most_keys = MANY_KEYS if request.is_driver_the_cluster else 0
+    source = request.source.rows(request.key_pairs, most_keys=most_keys, prepare=_preparation(request))
+    files = request.files_for(source)
+    matches = find_matches(request, files, source)
+    if matches is None:
+        return NotApplicable(INEXACT)
+    if request.inserts_every_source_row:
+        written = _write_every_row(request, source)
+        replace_matches(request, written, matches)
+    elif requires_one_to_one(request):
+        written = _change_matches(request, matches, source)
+    else:
+        written = _delete_or_keep_matches(request, matches, source)
+    return WayResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
+
+
+def _preparation(request: Request) -> Prepare | None:
+    """Return what makes table rows of source rows before matches are known, or None if their values depend on a match.
+
+    A rule could reject a row that the statement does not write. So rows are only prepared if no rule exists or all rows are written.
+    """
+    values, rules = values_of_all(request.plan), request.plan.rules
+    may_reject_unwritten = not request.inserts_every_source_row and bool(rules.checks or rules.generated)
+    if values is None or request.table_after.ordering or may_reject_unwritten:
+        return None
+    return lambda rows, key_names: rows_either_way(rows, request.plan, values, key_names)
+
+
+def _write_every_row(request: Request, source: Source) -> Written:
+    if source.prepared is not None:
+        return write_prepared(source, request.table_after, None)
+    return _write(request, unmatched_rows(request.plan, source, BitMap64()), source)
+
+
+def _delete_or_keep_matches(request: Request, matches: KeyMatches, source: Source) -> Written:
+    """Delete all matching rows, or keep all of them, and write the new rows of the source."""
+    deletes = bool(request.plan.of(Match.MATCHED))
+    written = Written(positions=matches.positions if deletes else {}, reads={} if deletes else matches.positions)
+    if source.prepared is not None:
+        written.add(write_prepared(source, request.table_after, matches.sources))
+    elif request.plan.source_rows is SourceRows.UNMATCHED:
+        rows = unmatched_rows(request.plan, source, matches.sources)
+        if len(matches.sources) < source.rows:
+            written.add(_write(request, rows, source))
+    return written
+
+
+def _change_matches(request: Request, matches: KeyMatches, source: Source) -> Written:
+    """Write what the source makes of each matching row, and its new rows. A match that no clause changes stays."""
+    assert request.plan.source is not None
+    if source.prepared is not None:
+        written = write_prepared(source, request.table_after, matches.sources)
+    else:
+        rows = source.marked(matches.sources).alias(request.plan.source.alias)
+        written = _write(request, met_or_new_rows(rows, request.plan), source)
+    changing_sources = ordinal_array(written.sources).to_numpy()
+    for path, positions in matches.positions.items():
+        is_changed = np.isin(matches.source_of[path], changing_sources)
+        matched_positions = np.array(positions.to_array(), dtype=np.uint64)
+        for positions_by_path, is_chosen in ((written.positions, is_changed), (written.reads, ~is_changed)):
+            if is_chosen.any():
+                positions_by_path[path] = Positions(matched_positions[is_chosen])
+    return written
+
+
+def _write(request: Request, rows: DataFrame, source: Source) -> Written:
+    # The caller built `rows` even if the source is empty: a wrong name is an error whatever rows there are.
+    if not source.rows:
+        return Written()
+    return write_source_rows(rows, source, request.table_after, distribution=request.distribution)
+
+
+WAY = Way("by_keys", why_rows_are_needed, run, unless=UNLESS_INEXACT)

@@ -1,0 +1,56 @@
+"""The way of a MERGE with keys: Arrow reads the target rows that have a key of the source, and Spark joins the source to these rows."""
+
+from __future__ import annotations
+
+from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.row_writing import TargetRows, write_join
+from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.plan.row_plan import SourceRows
+from rowmerge.spark.joins import join_looked_up
+from rowmerge.spark.key_lookup import FEW_KEYS, FOUND_ROWS, rows_by_keys, skips_pages_instead
+from rowmerge.spark.source import LOOKED_UP_KEYS
+
+
+def applies(request: Request) -> Reason | None:
+    if (reason := why_keys_do_not_find_rows(request)) is not None:
+        return reason
+    if request.plan.source_rows is SourceRows.ALL:
+        return Reason("the statement inserts every source row")
+    if request.needed_columns is None:
+        return Reason("a subquery or an ambiguous name hides which columns the statement needs")
+    return None
+
+
+def run(request: Request) -> WayResult | NotApplicable:
+    """Look up the rows, and join them. All columns that the statement needs come with the rows."""
+    assert request.needed_columns is not None
+    source = request.source.rows(request.key_pairs, most_keys=LOOKED_UP_KEYS if request.is_driver_the_cluster else 0)
+    if not source.rows:
+        return NotApplicable(Reason("the source has no rows"))
+    if skips_pages_instead(request.snapshot, source, request.needed_columns):
+        return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))
+    files = request.files_for(source)
+    if not files.to_read.num_rows:
+        return NotApplicable(Reason("no file can hold a match"))
+    rows = rows_by_keys(
+        request.spark,
+        request.snapshot,
+        request.plan.table,
+        files.to_read,
+        source,
+        needed_columns=request.needed_columns,
+        lineage=request.lineage is not None,
+    )
+    if rows is None:
+        return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
+    return write_join(request, files, source, TargetRows(rows.frame, join_looked_up(request.plan), rows.paths))
+
+
+WAY = Way(
+    "lookup",
+    applies,
+    run,
+    unless=f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {FOUND_ROWS:,} target rows have a "
+    "key, or Arrow cannot compare the keys as Spark does",
+)

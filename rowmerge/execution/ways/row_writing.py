@@ -1,0 +1,154 @@
+"""Writing of changed target rows, of the result of a join, and of new source rows: what the ways share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from rowmerge.commands.rows import Match
+from rowmerge.errors import MultipleSourceRowsMatch
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
+from rowmerge.execution.ways.way import WayResult
+from rowmerge.plan.pruning import everything
+from rowmerge.plan.row_plan import SourceRows
+from rowmerge.spark.added_files import files_minded
+from rowmerge.spark.distribution import Gather
+from rowmerge.spark.few_rows import are_small, may_be_few
+from rowmerge.spark.joins import Join, check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
+from rowmerge.spark.scan import read_snapshot, spark_path
+from rowmerge.spark.source import Source
+from rowmerge.spark.source_writing import few_files_of, write_source_rows
+from rowmerge.spark.write import write_outcomes
+from rowmerge.spark.written import Written, discard, discard_on_error
+from rowmerge.table.files import Positions
+from rowmerge.table.snapshot import FileMask
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class TargetRows:
+    """The target's side of a join: rows with FILE and POSITION, and how the source is joined to them.
+
+    `file_names`: the path of a file, as Spark spells it, by the name that stands in FILE. The mapping is empty if FILE holds the path.
+    """
+
+    frame: DataFrame
+    join: Join
+    file_names: Mapping[str, str] = field(default_factory=dict)
+
+
+def scan_target(request: Request, files: TargetFiles, source: Source) -> TargetRows:
+    """Let Spark read the files, without row groups and pages that no key of the source reaches by their bounds."""
+    frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True, lineage=request.lineage is not None)
+    for key in pruning_keys(request.snapshot, request.plan, source):
+        condition = None if key.column.name in request.snapshot.partition_columns else key.row_condition()
+        if condition is not None:
+            frame = frame.where(condition)
+    return TargetRows(frame, choose_join(request.plan, source))
+
+
+def write_join(request: Request, files: TargetFiles, source: Source, target: TargetRows) -> WayResult:
+    """Join the source to the target, and write what the clauses make of the joined rows and of source rows without a match.
+
+    Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and what Spark raises. Nothing is left behind when it raises.
+    """
+    plan, has_files = request.plan, files.to_read.num_rows > 0
+    # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
+    outcomes = _join_outcomes(request, source, target)
+    written = Written()
+    if has_files and (source.rows or plan.of(Match.NOT_MATCHED_BY_SOURCE)):
+        written = write_changed_rows(request, outcomes, files.to_read, source, target)
+    with discard_on_error(written, request.snapshot.filesystem_options):
+        if plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not has_files:
+            add_new_rows(request, written, source)
+        source = source.counted()
+        if written.repeated and not plan.duplicates_allowed:
+            raise MultipleSourceRowsMatch(plan.table, _repeated_keys(request, files, source), written.repeated)
+    # A matched row that stays keeps its source row from being inserted. Without ordinals, the join does not report such rows.
+    may_stay = has_files and plan.source_rows is SourceRows.UNMATCHED and all(clause.condition for clause in plan.of(Match.MATCHED))
+    rows_read = None if may_stay and not target.join.ordinals else deciding_rows(request, written, files)
+    return WayResult(written, files, source, rows_read, matching_files(request, source))
+
+
+def _join_outcomes(request: Request, source: Source, target: TargetRows) -> DataFrame:
+    plan = request.plan
+    check_visibility(plan, target.frame, source)
+    rows = joined_rows(plan, target.join, target.frame, source)
+    has_change_rows, has_lineage = request.change_rows_location is not None, request.lineage is not None
+    return merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
+
+
+def write_changed_rows(
+    request: Request, outcomes: DataFrame, files: pa.Table, source: Source | None = None, target: TargetRows | None = None
+) -> Written:
+    """Write outcome rows of these files (rows of `Snapshot.files()`). `source`, `target`: the sides of the join, if there was one."""
+    gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
+    file_names = {} if target is None else target.file_names
+    if gather is Gather.BY_SIZE and source is not None and target is not None and target.join.looked_up:
+        gather = Gather.NOT if few_files_of(source, request.table_after) else gather
+    origins = None
+    if request.lineage is not None:
+        names = {path: name for name, path in file_names.items()}
+        by_path = request.snapshot.row_origins(files["path"].to_pylist())
+        spelled = ((spark_path(path), origin) for path, origin in by_path.items())
+        origins = (request.lineage, {names.get(path, path): origin for path, origin in spelled})
+    written = write_outcomes(
+        outcomes,
+        request.table_after,
+        gather=gather,
+        changes_to=request.change_rows_location,
+        may_repeat=request.plan.duplicates_allowed,
+        distribution=request.distribution,
+        origins=origins,
+        may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
+    )
+    if file_names:
+        written.rename(file_names)
+    if not written.touched:
+        # The added files of a pure insert are its change feed.
+        discard(written.change_rows, request.snapshot.filesystem_options)
+        written.change_rows = []
+    return written
+
+
+def add_new_rows(request: Request, written: Written, source: Source) -> None:
+    """Write what the NOT MATCHED clauses make of the source rows without a match, or of all source rows if the plan inserts all."""
+    if request.plan.source_rows is SourceRows.NONE:
+        return
+    matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.sources
+    rows = unmatched_rows(request.plan, source, matched)
+    if len(matched) < source.rows:
+        changes_to = request.change_rows_location if written.touched else None
+        written.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, changes_to=changes_to))
+
+
+def deciding_rows(request: Request, written: Written, files: TargetFiles) -> dict[str, Positions]:
+    """Return the positions, by path, of unchanged rows that keep a source row from being inserted.
+
+    No other unchanged row decides the result: the statement would do the same without it.
+    """
+    if request.plan.source_rows is not SourceRows.UNMATCHED:
+        return {}
+    spelled_paths = {path: spark_path(path) for path in files.to_read["path"].to_pylist()}
+    return {path: written.reads[spelled] for path, spelled in spelled_paths.items() if spelled in written.reads}
+
+
+def matching_files(request: Request, source: Source | None) -> FileMask:
+    """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
+    if source is not None and source.counting is not None:
+        return everything  # a source that was not kept cannot be asked again which rows it matches
+    return partial(files_minded, request.spark, request.snapshot, request.plan, source)
+
+
+def _repeated_keys(request: Request, files: TargetFiles, source: Source) -> list[str]:
+    """Return up to five keys of target rows that match more than one source row, by a join that reads the files again."""
+    target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
+    return repeated_keys(request.plan, joined_rows(request.plan, choose_join(request.plan, source), target, source))

@@ -1,0 +1,45 @@
+"""The ways in order of preference, and the choice between them.
+
+To add a way, write its module and put its `WAY` into `WAYS`.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from rowmerge.execution.ways import by_keys, join, lookup, single_pass, target_only, write_first
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.way import Way, WayResult
+
+logger = logging.getLogger(__name__)
+
+WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_pass.WAY, lookup.WAY, join.WAY)
+"""The last one applies to every statement."""
+
+
+def execute(request: Request) -> WayResult:
+    """Run the first way that applies, and the next ones if a way finds out late that it does not apply."""
+    for way in WAYS:
+        if way.applies(request) is not None:
+            continue
+        with request.measure("spark"):
+            result = way.run(request)
+        if isinstance(result, WayResult):
+            return result
+        logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
+        result.written.discard(request.snapshot.filesystem_options)
+    raise AssertionError(f"{WAYS[-1].name} applies to every statement")
+
+
+def explain_ways(request: Request) -> list[str]:
+    """Return the lines of EXPLAIN: the way, why each way before it does not apply, and the alternatives that only a run can choose."""
+    lines, skipped = list[str](), list[str]()
+    for way in WAYS:
+        if (reason := way.applies(request)) is not None:
+            skipped.append(f"    not {way.name}: {reason}")
+            continue
+        lines += [f"  {'otherwise' if lines else 'way'}: {way.name}{f', unless {way.unless}' if way.unless else ''}", *skipped]
+        if not way.unless:
+            break
+        skipped = []
+    return lines

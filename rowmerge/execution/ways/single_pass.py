@@ -1,0 +1,35 @@
+"""The way of a mirror, a MERGE that changes every target row without a match: one outer join reads the source, and nothing keeps it.
+
+Such a source is about as large as the target, and no key of it leaves a file unread, so its keys need not be known first.
+"""
+
+from __future__ import annotations
+
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.row_writing import scan_target, write_join
+from rowmerge.execution.ways.way import Reason, Way, WayResult
+from rowmerge.spark.joins import changes_all_rows
+from rowmerge.spark.source_writing import FEW_BYTES, is_made_of_few_bytes
+from rowmerge.table.files import live_rows
+
+
+def applies(request: Request) -> Reason | None:
+    source = request.planned.source
+    if source is None or not changes_all_rows(request.plan):
+        return Reason("no clause changes every target row without a match")
+    if source.is_kept or source.was_streamed:
+        return Reason("an earlier attempt evaluated the source")
+    if is_made_of_few_bytes(source.frame):
+        return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
+    if source.is_broadcastable(live_rows(request.files.candidates)):
+        return Reason("a source of as many rows as the target can be broadcast")
+    return None
+
+
+def run(request: Request) -> WayResult:
+    """Join the target to the source while Spark evaluates it."""
+    source = request.source.stream(live_rows(request.files.candidates))
+    return write_join(request, request.files, source, scan_target(request, request.files, source))
+
+
+WAY = Way("single_pass", applies, run)

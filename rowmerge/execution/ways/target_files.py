@@ -1,0 +1,93 @@
+"""Which data files a row-level statement reads, by its conditions and by the keys of its source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowmerge.commands.rows import Match
+from rowmerge.plan.key_ranges import key_condition
+from rowmerge.plan.pruning import all_of, key_mask, range_mask
+from rowmerge.plan.row_plan import RowPlan
+from rowmerge.spark.source import Source, SourceKey, fit
+from rowmerge.table.schema import Field
+from rowmerge.table.snapshot import FileMask, Snapshot
+
+
+@dataclass(frozen=True)
+class TargetFiles:
+    """The data files that one statement reads. Tables are rows of `Snapshot.files()`.
+
+    `listing`: all live files; `candidates`: those that may hold rows to change; `whole`: the candidates that leave the table by metadata
+    alone; `to_read`: the other candidates. `mask` chose the candidates from the bounds of `columns`.
+    """
+
+    listing: pa.Table
+    candidates: pa.Table
+    whole: pa.Table
+    to_read: pa.Table
+    mask: FileMask
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PruningKey:
+    """A key of the ON condition whose source values leave out files and rows of the target.
+
+    `column`: the target's column; `values`: the distinct source values in the type of `column`, or None if only their range is known.
+    """
+
+    key: SourceKey
+    column: Field
+    values: pa.Array | None
+
+    def file_mask(self, snapshot: Snapshot) -> tuple[FileMask, Sequence[str]]:
+        """Return the mask of files that may hold a source value, and the columns whose bounds the mask reads."""
+        key, name, op = self.key, self.column.name, self.key.pair.op
+        if self.values is not None:
+            return key_mask(name, op, self.values, key.has_null, snapshot.schema, snapshot.partition_columns)
+        return range_mask(name, op, key.low, key.high, key.has_null, snapshot.schema, snapshot.partition_columns)
+
+    def row_condition(self) -> str | None:
+        """Return a SQL condition that every matching target row fulfils, or None if the key implies none."""
+        key, values = self.key, self.values
+        if values is None and key.low is not None and key.high is not None:
+            values = pa.array([key.low, key.high], key.low.type).drop_null()
+        if values is None:
+            return None
+        return key_condition(self.column, key.pair.op, values, key.has_null, only_ends=self.values is None)
+
+
+def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[PruningKey]:
+    """Return the keys that limit which target rows matter: none if the plan also changes rows without a match."""
+    if plan.of(Match.NOT_MATCHED_BY_SOURCE):
+        return []
+    keys = []
+    for key in source.keys:
+        column = snapshot.schema.find(key.pair.column, case_sensitive=True)
+        assert column is not None  # the planner resolved the name against this schema
+        values = None if key.values is None else fit(key.values, key.pair.op, key.type, column.type)
+        if values is not None or (key.values is None and key.low is not None and key.type == column.type):
+            keys.append(PruningKey(key, column, values))
+    return keys
+
+
+def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:
+    """List the files to read. A statement that writes change rows drops whole files unread only if it reads no other file."""
+    masks, columns = [plan.files], list(plan.bound_columns)
+    for key in keys:
+        mask, key_columns = key.file_mask(snapshot)
+        masks.append(mask)
+        columns += key_columns
+    mask, bound_columns = all_of(masks), tuple(dict.fromkeys(columns))
+    listing = snapshot.files(bound_columns)
+    candidates = listing.filter(mask(listing))
+    whole = candidates.slice(0, 0) if plan.whole_files is None else candidates.filter(plan.whole_files(candidates))
+    if writes_change_rows and whole.num_rows < candidates.num_rows:
+        # Once a commit has change rows, readers of the change feed ignore its removed files.
+        whole = candidates.slice(0, 0)
+    to_read = candidates.filter(pc.invert(pc.is_in(candidates["path"], value_set=whole["path"].combine_chunks())))
+    return TargetFiles(listing, candidates, whole, to_read, mask, bound_columns)

@@ -1,0 +1,43 @@
+"""The way of UPDATE, DELETE and INSERT … REPLACE WHERE: a condition on the target alone finds the rows, without a join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rowmerge.commands.rows import Match
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
+from rowmerge.execution.ways.way import Reason, Way, WayResult
+from rowmerge.spark.outcomes import boolean, outcome_rows
+from rowmerge.spark.scan import read_snapshot
+from rowmerge.spark.written import Written, discard_on_error
+
+
+def applies(request: Request) -> Reason | None:
+    return None if request.plan.on is None else Reason("the statement has an ON condition")
+
+
+def run(request: Request) -> WayResult:
+    """Write the rows of the target that the condition selects, and the source's rows if there is a source."""
+    source = None if request.planned.source is None else request.source.rows(())
+    written = _write_selected_rows(request)
+    if source is not None:
+        with discard_on_error(written, request.snapshot.filesystem_options):
+            add_new_rows(request, written, source)
+    return WayResult(written, request.files, source, {}, matching_files(request, source))
+
+
+def _write_selected_rows(request: Request) -> Written:
+    plan, files, has_lineage = request.plan, request.files.to_read, request.lineage is not None
+    rows = read_snapshot(request.spark, request.snapshot, files, addresses=True, lineage=has_lineage).alias(plan.target.alias)
+    (clause,) = plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    if clause.condition is not None:
+        # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.
+        rows = rows.where(boolean(clause.condition))
+    cases = [("true", replace(clause, condition=None))]
+    has_change_rows = request.change_rows_location is not None
+    outcomes = outcome_rows(rows, plan, cases, addresses=True, ordinals=False, before=has_change_rows, lineage=has_lineage)
+    return write_changed_rows(request, outcomes, files) if files.num_rows else Written()
+
+
+WAY = Way("target_only", applies, run)

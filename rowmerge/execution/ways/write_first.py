@@ -1,0 +1,60 @@
+"""The way of a large upsert or delete+insert: one job evaluates the source, writes its rows and reports their keys; matches come later.
+
+Spark evaluates the source once and keeps no row of it. Files that were written in vain are deleted, and the next way keeps the source.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from rowmerge.execution.ways.key_matches import (
+    INEXACT,
+    UNLESS_INEXACT,
+    files_with_matches,
+    find_matches,
+    replace_matches,
+    why_rows_are_needed,
+)
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.row_writing import deciding_rows
+from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.spark.source import MANY_KEYS
+from rowmerge.spark.source_writing import FEW_BYTES, is_made_of_few_bytes, write_source
+from rowmerge.spark.written import discard_on_error
+
+
+def applies(request: Request) -> Reason | None:
+    table, source = request.table_after, request.planned.source
+    if (reason := why_rows_are_needed(request)) is not None:
+        return reason
+    if not request.inserts_every_source_row:
+        return Reason("not every source row becomes a new row")
+    if source is None or source.is_kept or source.was_streamed:
+        return Reason("an earlier attempt evaluated the source")
+    if table.partitioning or table.ordering:
+        return Reason("the table is partitioned or ordered")
+    if not request.is_driver_the_cluster:
+        # A source is rarely too large for the driver if the driver runs all of Spark.
+        return Reason("Spark does not run in local mode")
+    if is_made_of_few_bytes(source.frame):
+        # The driver writes few rows itself, without Python on an executor.
+        return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
+    return None
+
+
+def run(request: Request) -> WayResult | NotApplicable:
+    """Write the source's rows, then look up the target rows that they replace."""
+    written_source = write_source(request.source, request.plan, request.table_after)
+    if written_source is None:
+        return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
+    source, written = written_source.source, written_source.written
+    with discard_on_error(written, request.snapshot.filesystem_options):
+        files = request.files_for(source)
+        matches = find_matches(request, files, source)
+    if matches is None:
+        return NotApplicable(INEXACT, written)
+    replace_matches(request, written, matches)
+    return WayResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
+
+
+WAY = Way("write_first", applies, run, unless=f"the source has more than {MANY_KEYS:,} keys, {UNLESS_INEXACT}")

@@ -1,0 +1,1 @@
+"""Results of statements: descriptions of relations, the rows of DESCRIBE and SHOW, counts of changed rows."""

@@ -1,0 +1,1 @@
+"""Statements that define and describe schemas, tables and views."""

@@ -1,0 +1,108 @@
+"""CREATE [OR REPLACE] TABLE, with a list of columns, AS a query, or at the LOCATION of a table that exists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rowmerge.commands.definitions import CreateTable
+from rowmerge.errors import AlreadyExists, PlanError
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS, CommitOptions
+from rowmerge.execution.insert import NewRows
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.table_change import change_definition, create_table
+from rowmerge.session.answers import frames
+from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.constraints import checks_by_name
+from rowmerge.session.definitions.partitioning import partitioning
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.resolver import Place
+from rowmerge.session.names.scope import StatementScope
+from rowmerge.spark.columns import fields_of
+from rowmerge.spark.definition_rules import check_rules
+from rowmerge.spark.types import check_storable
+from rowmerge.table.snapshot import Snapshot, Table, TableDefinition
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table to create, or to replace if `or_replace`.
+
+    `rows`: its first rows, with `base`, the version of the replaced table that their query read. `format` None: the format of the
+    replaced table, or the session's. `location` None: the catalog's folder for the table.
+    """
+
+    place: Place
+    definition: TableDefinition
+    rows: NewRows | None = None
+    or_replace: bool = False
+    format: str | None = None
+    location: str | None = None
+    base: Snapshot | None = None
+
+
+@dataclass(frozen=True)
+class TableCreation:
+    """Creates tables in the session's catalog. `default_format`: the format of a table whose statement names none."""
+
+    context: SessionContext
+    default_format: str
+
+    def run(self, command: CreateTable, options: CommitOptions) -> StatementResult:
+        """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
+        place, spark = self.context.names.place(command.name), self.context.spark
+        if place.existing is not None and command.if_not_exists:
+            return StatementResult(frames.empty(spark), "CREATE TABLE")
+        columns, rows, base = fields_of(spark, command.columns), None, None
+        if command.query is not None:
+            if place.existing is not None and place.existing.kind == "table":
+                base = self.context.catalog.open(place.schema, place.name).snapshot()
+            scope = StatementScope.of(self.context, base)
+            frame = scope.query(command.query.text)
+            columns = columns or query_columns(frame)
+            rows = NewRows(frame, reads_table=base is not None and scope.reads(base))
+        check_storable(columns)
+        partition_fields, checks = partitioning(columns, command.partitioned_by), checks_by_name(command.checks, place.name)
+        definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
+        result = self.create(NewTable(place, definition, rows, command.or_replace, command.format, command.location, base), options)
+        operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
+        outcome = StatementResult.of(frames.empty(spark), operation, result)
+        return outcome if rows is not None else replace(outcome, changes=None)
+
+    def create(self, new: NewTable, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
+        """Create or replace a table.
+
+        Raises AlreadyExists, also if a view has the name, and PlanError for a definition without columns or another format.
+        """
+        place, catalog = new.place, self.context.catalog
+        if place.existing is not None:
+            _check_replaceable(new)
+            return self._commit(catalog.open(place.schema, place.name), new, options)
+        format_ = new.format or self.default_format
+        table = catalog.table_at(place.schema, place.name, format_, new.location)
+        if new.location is not None and new.rows is None and not new.definition.schema and table.exists():
+            result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
+        else:
+            result = self._commit(table, new, options)
+        if new.location is not None:
+            catalog.register(place.schema, place.name, format_, new.location)
+        return result
+
+    def _commit(self, table: Table, new: NewTable, options: CommitOptions) -> ChangeResult:
+        name, definition = str(new.place), new.definition
+        if not definition.schema:
+            raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
+        check_rules(self.context.spark, name, definition.schema, table.shape(definition).rules)
+        return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
+
+
+def _check_replaceable(new: NewTable) -> None:
+    """Raises AlreadyExists for a view, PlanError for a table of another format than the statement names."""
+    existing = new.place.existing
+    assert existing is not None
+    if existing.kind == "view":
+        raise AlreadyExists(f"{new.place} is a view. Drop it with DROP VIEW, or choose another name.")
+    if new.or_replace and new.format not in (None, existing.format):
+        raise PlanError(
+            f"{new.place} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}. Drop the table first."
+        )

@@ -1,0 +1,36 @@
+"""What the statements of one session share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowmerge.catalog import Catalog, TablesByPath
+from rowmerge.session.names.files import Files
+from rowmerge.session.names.functions import WarehouseFunctions
+from rowmerge.session.names.resolver import NameResolver
+from rowmerge.session.names.spark_views import SparkViews
+from rowmerge.session.names.temporary_views import TemporaryViews
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class SessionContext:
+    """Spark, the catalog, and what resolves names in them. Every part is safe for several threads."""
+
+    spark: SparkSession
+    catalog: Catalog
+    names: NameResolver
+    views: SparkViews
+    functions: WarehouseFunctions
+    files: Files
+
+    @classmethod
+    def create(
+        cls, spark: SparkSession, catalog: Catalog, schema: str, tables_by_path: TablesByPath, catalog_name: str | None
+    ) -> SessionContext:
+        """Build the parts. `schema` and `catalog_name`: as `NameResolver` takes them."""
+        names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
+        return cls(spark, catalog, names, SparkViews(spark), WarehouseFunctions(spark, catalog), Files(spark, tables_by_path))

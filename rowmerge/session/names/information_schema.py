@@ -1,0 +1,75 @@
+"""`information_schema`: the catalog as tables that can be queried, with the columns of the SQL standard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rowmerge.catalog import Catalog, Relation
+from rowmerge.session.answers.description import describe
+from rowmerge.session.answers.frames import of_rows
+from rowmerge.table.schema import DataType, Primitive
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INFORMATION_SCHEMA = "information_schema"
+
+_TEXT = Primitive("string")
+_NAME = ("table_catalog", "table_schema", "table_name")
+TABLES: dict[str, dict[str, DataType]] = {
+    "schemata": dict.fromkeys(("catalog_name", "schema_name"), _TEXT),
+    "tables": dict.fromkeys((*_NAME, "table_type", "data_source_format"), _TEXT),
+    "views": dict.fromkeys((*_NAME, "view_definition"), _TEXT),
+    "columns": {
+        **dict.fromkeys((*_NAME, "column_name"), _TEXT),
+        "ordinal_position": Primitive("integer"),
+        **dict.fromkeys(("is_nullable", "data_type", "comment"), _TEXT),
+    },
+    "routines": dict.fromkeys(
+        (
+            *("routine_catalog", "routine_schema", "routine_name", "routine_type"),
+            *("data_type", "routine_body", "routine_definition", "external_language"),
+        ),
+        _TEXT,
+    ),
+}
+
+
+def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
+    """Return the rows of one of TABLES, as the catalog is now. The rows of `columns` need the metadata of every table."""
+    return of_rows(spark, TABLES[table], _rows(catalog, catalog_name, table))
+
+
+def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[object]]:
+    for schema in catalog.schemas():
+        if table == "schemata":
+            yield catalog_name, schema
+            continue
+        if table == "routines":
+            yield from _functions(catalog, catalog_name, schema)
+            continue
+        for relation in catalog.relations(schema):
+            name = (catalog_name, relation.schema, relation.name)
+            match table:
+                case "tables":
+                    kind = "VIEW" if relation.kind == "view" else "BASE TABLE"
+                    yield *name, kind, None if relation.format is None else relation.format.upper()
+                case "views" if relation.kind == "view":
+                    yield *name, catalog.view(relation.schema, relation.name).sql
+                case "columns":
+                    yield from ((*name, *column) for column in _columns(catalog, relation))
+
+
+def _functions(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
+    for name in catalog.functions.names(schema):
+        if (function := catalog.functions.get(schema, name)) is not None:
+            definition = function.definition
+            body = ("EXTERNAL", definition.body, "PYTHON") if definition.language == "python" else ("SQL", definition.body, None)
+            yield catalog_name, schema, name, "FUNCTION", definition.returns, *body
+
+
+def _columns(catalog: Catalog, relation: Relation) -> Iterator[Sequence[object]]:
+    columns = describe(catalog, relation, catalog.location_of(relation.schema, relation.name)).columns
+    for position, field in enumerate(columns, start=1):
+        yield field.name, position, "YES" if field.nullable else "NO", field.sql_type, field.comment

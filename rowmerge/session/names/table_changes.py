@@ -1,0 +1,71 @@
+"""The arguments of `table_changes(name, start [, end])`: constants, which Spark evaluates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rowmerge.commands.names import SqlText, TableName
+from rowmerge.errors import PlanError, TypeMismatch
+from rowmerge.spark.types import schema_of
+from rowmerge.spark.views import milliseconds
+from rowmerge.sql import parse_table_name
+from rowmerge.table.change_feed import Bound
+from rowmerge.table.schema import Primitive, sql_name, string_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_USAGE = "Write table_changes('schema.table', start) or table_changes('schema.table', start, end), with versions or times."
+_WHOLE = ("byte", "short", "integer", "long")
+_TIMES = ("string", "timestamp", "timestamp_ntz", "date")
+
+
+@dataclass(frozen=True)
+class ChangeRange:
+    """A table and a range of versions, both ends included. `last` None: the newest version."""
+
+    table: TableName
+    first: Bound
+    last: Bound | None
+
+
+def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> ChangeRange:
+    """Evaluate the arguments. Raises PlanError, TypeMismatch, and Unparsable for a text that is not a table name."""
+    if not 2 <= len(arguments) <= 3:
+        raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
+    name, first, *last = (argument.text for argument in arguments)
+    return ChangeRange(_table_name(spark, name), _bound(spark, first, "start"), _bound(spark, last[0], "end") if last else None)
+
+
+def sql_constant(value: int | str | datetime) -> str:
+    """Return a Python value as a constant in SQL."""
+    if isinstance(value, int):
+        return str(value)
+    return string_literal(value.isoformat() if isinstance(value, datetime) else value)
+
+
+def _table_name(spark: SparkSession, text: str) -> TableName:
+    if re.fullmatch(r"[\w.`]+", text):
+        raise PlanError(f"table_changes takes the table's name as a string: table_changes('{text}', …). {_USAGE}")
+    value = spark.sql(f"select {text} as name").collect()[0]["name"]
+    if not isinstance(value, str):
+        raise TypeMismatch(f"The first argument of table_changes is {text}, which is no name of a table. {_USAGE}")
+    return parse_table_name(value)
+
+
+def _bound(spark: SparkSession, text: str, which: str) -> Bound:
+    if text.isdecimal():
+        return Bound(version=int(text))
+    frame = spark.sql(f"select {text} as at")
+    (column,) = schema_of(frame)
+    if isinstance(column.type, Primitive) and column.type.name in _WHOLE:
+        version = frame.collect()[0]["at"]
+        if version is None or version < 0:
+            raise PlanError(f"The {which} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
+        return Bound(version=version)
+    if isinstance(column.type, Primitive) and column.type.name in _TIMES:
+        return Bound(timestamp=milliseconds(spark, text))
+    raise TypeMismatch(f"The {which} of table_changes is {text}, of type {sql_name(column.type)}: neither a version nor a time. {_USAGE}")

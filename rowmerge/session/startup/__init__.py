@@ -1,0 +1,1 @@
+"""Start-up of the embedded Spark, with an archive of its Java classes."""

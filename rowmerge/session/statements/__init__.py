@@ -1,0 +1,1 @@
+"""Statements that change rows, maintain tables, define functions, call procedures, and EXPLAIN."""

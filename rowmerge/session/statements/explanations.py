@@ -1,0 +1,112 @@
+"""EXPLAIN: a command planned on the newest version of its target. Spark analyses its queries and runs none of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from rowmerge.commands.definitions import CreateTable
+from rowmerge.commands.explain import Explain
+from rowmerge.commands.names import TableName
+from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
+from rowmerge.execution.explanation import explained, explained_create, explained_insert, explained_truncate
+from rowmerge.execution.insert import partition_mask
+from rowmerge.plan.planner import static_partition
+from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.resolver import Target
+from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.statements.inserts import InsertStatement
+from rowmerge.session.statements.rows import planner_of, source_query
+from rowmerge.sql import references
+from rowmerge.table.partitioning import identity_columns
+from rowmerge.table.schema import backquote
+from rowmerge.table.snapshot import Snapshot
+
+_NOT_EVALUATED = "not evaluated by EXPLAIN, so its rows are not known"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The lines of a plan. `query`: the query of the command, whose plan Spark can show, or None."""
+
+    lines: list[str]
+    query: str | None = None
+
+
+def explain_lines(context: SessionContext, explain: Explain) -> list[str]:
+    """Return what a command would do, one fact per line. Raises what planning the command raises."""
+    command = explain.command
+    explanation = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
+    if not explain.mode or explanation.query is None:
+        return explanation.lines
+    plan_rows = StatementScope.of(context).query(f"explain {explain.mode} {explanation.query}").collect()
+    plan_lines = [line for row in plan_rows for line in row[0].splitlines()]
+    return [*explanation.lines, "", "Spark's plan of the query:", *plan_lines]
+
+
+def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
+    target = context.names.target(command.target)
+    snapshot = target.table.snapshot()
+    if isinstance(command, Insert):
+        return _explain_insert(context, command, target, snapshot)
+    if isinstance(command, Truncate):
+        partition = [(name, value.text) for name, value in command.partition]
+        values = static_partition(snapshot.schema, identity_columns(snapshot.partitioning), partition, snapshot.name)
+        return Explanation(explained_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
+    planned = planner_of(context, command, target)(snapshot)
+    if isinstance(command, Merge):
+        source = _describe_source(context, command.source.text)
+        return Explanation(explained(context.spark, snapshot, planned, source), source_query(command))
+    return Explanation(explained(context.spark, snapshot, planned, None))
+
+
+def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> Explanation:
+    statement, source = InsertStatement(context, command, target), _describe_source(context, command.query.text)
+    rows = statement.rows(snapshot)
+    if statement.is_replace:
+        lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
+        form = "USING" if command.replace_using else "ON" if command.replace_on is not None else "WHERE"
+        lines[0] = f"INSERT INTO {snapshot.name} REPLACE {form}"
+    else:
+        options = {"overwrite": command.overwrite, "dynamic": statement.is_dynamic, "if_not_exists": command.if_not_exists}
+        lines = explained_insert(snapshot, rows, source, **options)
+    # The plan names the query's columns by their positions; users know them by their names.
+    for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
+        if rows.alias is None:
+            lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
+    return Explanation(lines, command.query.text)
+
+
+def _explain_create(context: SessionContext, command: CreateTable) -> Explanation:
+    assert command.query is not None
+    query, place = command.query.text, context.names.place(command.name)
+    existing = context.names.table(command.name).snapshot() if place.existing is not None else None
+    columns = query_columns(StatementScope.of(context, existing).query(query))
+    options = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
+    source = _describe_source(context, query)
+    return Explanation(explained_create(str(place), columns, command.partitioned_by, existing, source, **options), query)
+
+
+def _describe_source(context: SessionContext, source: str) -> str:
+    """Return the text of a source, and its number of rows if it is a table whose metadata counts them."""
+    source = source.strip()
+    source = source[len("table ") :].strip() if source.lower().startswith("table ") else source
+    tables = references(f"select * from {source}")
+    if len(tables) == 1 and source.replace("`", "").lower() == ".".join(tables[0].name.parts).lower():
+        row_count = _count_rows_by_metadata(context, tables[0].name)
+        if row_count is not None:
+            return f"{source}, {row_count:,} row(s) by its log, not read by EXPLAIN"
+    shown = " ".join(source.split())
+    return f"{shown if len(shown) <= 200 else f'{shown[:200]}…'}, {_NOT_EVALUATED}"
+
+
+def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:
+    if len(name.parts) == 1 and context.names.temporary_views.exists(name.parts[0]):
+        return None
+    relation = context.names.place(name).existing
+    if relation is None or relation.kind != "table":
+        return None
+    files = context.names.table(name).snapshot().files()
+    return None if files["records"].null_count else (pc.sum(files["records"]).as_py() or 0) - (pc.sum(files["deleted"]).as_py() or 0)

@@ -1,0 +1,93 @@
+"""INSERT: which of its forms a statement has, and where its rows come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowmerge.commands.names import TableName
+from rowmerge.commands.rows import Insert
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.row_change import change_rows
+from rowmerge.execution.ways.request import Planned
+from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.resolver import Target
+from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.statements.default_values import filled
+from rowmerge.session.statements.settings import case_sensitive, may_evolve, overwrites_dynamically
+from rowmerge.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class InsertStatement:
+    """One INSERT into its target."""
+
+    context: SessionContext
+    command: Insert
+    target: Target
+
+    def run(self, options: CommitOptions) -> ChangeResult:
+        """Write the rows and commit. Raises what planning, Spark and the commit raise."""
+        command, table = self.command, self.target.table
+        if self.is_replace:
+            return change_rows(self.context.spark, table, self.plan, options)
+        if command.overwrite:
+            return overwrite(table, self.rows, options, dynamic=self.is_dynamic, if_not_exists=command.if_not_exists)
+        return append(table, self.rows, options)
+
+    @property
+    def is_replace(self) -> bool:
+        """Whether the statement is INSERT INTO … REPLACE USING, ON or WHERE, which deletes rows and inserts others."""
+        command = self.command
+        return bool(command.replace_using) or command.replace_on is not None or command.replace_where is not None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether an OVERWRITE replaces only the partitions that get rows."""
+        command = self.command
+        is_dynamic = overwrites_dynamically(self.context.spark) if command.dynamic is None else command.dynamic
+        return command.overwrite and is_dynamic and not command.if_not_exists
+
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """Return the plan of a REPLACE on this version, with its rows."""
+        command, rows = self.command, self.rows(snapshot)
+        if command.replace_using:
+            return replaced_using(rows, snapshot, command.replace_using)
+        if command.replace_where is not None:
+            return replaced_where(rows, snapshot, command.replace_where.text)
+        assert command.replace_on is not None
+        condition = StatementScope.of(self.context, snapshot).bind(command.replace_on)
+        # The condition may qualify columns by the catalog, too, as the statement names it.
+        name: TableName = command.target if self.target.branch is None else self.target.name
+        return replaced_on(rows, snapshot, condition, name, command.alias)
+
+    def rows(self, snapshot: Snapshot) -> NewRows:
+        """Return the rows to insert, as they are when the target is at this version."""
+        command, spark = self.command, self.context.spark
+        scope = StatementScope.of(self.context, snapshot)
+        static = {name: value.text for name, value in command.partition if value is not None}
+        text, columns, computed = filled(command, snapshot, static)
+        frame = scope.query(text)
+        if computed:
+            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, computed))
+        if command.query.text.lstrip().upper().startswith("VALUES"):
+            # Rows in the text of a statement are few: Spark writes one file, not one per core.
+            frame = frame.coalesce(1)
+        alias = None
+        if command.replace_on is not None:
+            alias, frame = command.query_alias or SOURCE, _without_duplicate_names(frame)
+        partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
+        evolves = command.schema_evolution or may_evolve(spark, snapshot)
+        return NewRows(frame, columns, command.by_name, partition, scope.reads(snapshot), evolves, alias, case_sensitive(spark))
+
+
+def _without_duplicate_names(frame: DataFrame) -> DataFrame:
+    """Rename the columns whose name occurs twice: a condition cannot mean one of them."""
+    names = [name.lower() for name in frame.columns]
+    return frame.toDF(*(VALUE_COLUMN % at if names.count(name) > 1 else frame.columns[at] for at, name in enumerate(names)))

@@ -1,0 +1,105 @@
+"""VACUUM, OPTIMIZE, REORG, RESTORE, CALL, and branches and tags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
+from rowmerge.commands.names import TableName
+from rowmerge.commands.procedures import Call
+from rowmerge.errors import PlanError
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.compaction import optimize, purge
+from rowmerge.execution.restore import restore
+from rowmerge.execution.result import RowCounts
+from rowmerge.session.answers import frames
+from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.statements.procedures import Procedures
+from rowmerge.spark.views import milliseconds
+from rowmerge.table.maintenance import SnapshotReference
+from rowmerge.table.schema import Primitive
+from rowmerge.table.snapshot import Table, VacuumOptions
+
+if TYPE_CHECKING:
+    pass
+
+_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_RECORD = "spark.databricks.delta.vacuum.logging.enabled"
+
+
+@dataclass(frozen=True)
+class Maintenance:
+    """Executes statements that maintain a table."""
+
+    context: SessionContext
+    options: CommitOptions
+
+    def run(self, command: MaintenanceCommand) -> StatementResult:
+        """Execute a command. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
+        match command:
+            case Vacuum():
+                return self._vacuum(command)
+            case Optimize() | Reorg():
+                return self._compact(command)
+            case Restore():
+                return self._restore(command)
+            case SetReference() | DropReference():
+                return self._refer(command)
+            case Call():
+                return Procedures(self.context, self.options).run(command)
+
+    def _vacuum(self, command: Vacuum) -> StatementResult:
+        """Delete files. Return the table's location, or with DRY RUN the files that VACUUM would delete."""
+        table = self.context.names.table(command.target)
+        options = VacuumOptions(command.retain_hours, command.dry_run, self._is_on(_CHECK), self._is_on(_RECORD))
+        vacuumed = table.vacuum(options)
+        paths = vacuumed.paths if command.dry_run else (table.location,)
+        frame = frames.of_rows(self.context.spark, {"path": Primitive("string")}, [(path,) for path in paths])
+        changes = None if command.dry_run else RowCounts(files_removed=len(vacuumed.paths))
+        return StatementResult(frame, "VACUUM", changes, vacuumed.version)
+
+    def _compact(self, command: Optimize | Reorg) -> StatementResult:
+        """Rewrite data files. Return the table's location, and counts and sizes of the files before and after."""
+        table = self.context.names.table(command.target)
+        condition = None if command.condition is None else command.condition.text
+        compact = optimize if isinstance(command, Optimize) else purge
+        result, compacted = compact(self.context.spark, table, condition, self.options)
+        frame = frames.compaction_of(self.context.spark, table.location, compacted)
+        return StatementResult.of(frame, type(command).__name__.upper(), result)
+
+    def _restore(self, command: Restore) -> StatementResult:
+        """Restore a version. Return Delta's counts of files and bytes."""
+        timestamp = None if command.timestamp is None else milliseconds(self.context.spark, command.timestamp.text)
+        shown_timestamp = None if command.timestamp is None else command.timestamp.text.strip("'\"")
+        table = self.context.names.table(command.target)
+        version = command.version if command.reference is None else _version_of(table, command.target, command.reference)
+        parameters = {"version": version, "timestamp": shown_timestamp}
+        result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
+        frame = frames.of_rows(self.context.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
+        return StatementResult.of(frame, "RESTORE", result)
+
+    def _refer(self, command: SetReference | DropReference) -> StatementResult:
+        """Create, replace or drop a branch or a tag."""
+        table = self.context.names.table(command.target)
+        kind = "TAG" if command.tag else "BRANCH"
+        if table.upkeep is None:
+            raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
+        if isinstance(command, DropReference):
+            table.upkeep.drop_reference(command.name, tag=command.tag, if_exists=command.if_exists)
+        else:
+            ages = (command.max_age, command.min_snapshots, command.max_snapshot_age)
+            reference = SnapshotReference(command.name, command.tag, command.version, *ages)
+            table.upkeep.set_reference(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
+        verb = "DROP" if isinstance(command, DropReference) else "CREATE"
+        return StatementResult(frames.empty(self.context.spark), f"{verb} {kind}", None, table.snapshot().version)
+
+    def _is_on(self, name: str) -> bool:
+        return str(self.context.spark.conf.get(name, "true")).strip().lower() == "true"
+
+
+def _version_of(table: Table, name: TableName, reference: str) -> int:
+    if table.upkeep is None:
+        raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
+    return table.upkeep.named(reference)

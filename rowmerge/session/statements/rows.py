@@ -1,0 +1,141 @@
+"""MERGE, UPDATE, DELETE, INSERT and TRUNCATE: each is planned on a version of its target, executed and committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rowmerge.commands.names import SqlText
+from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
+from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.result import ChangeResult
+from rowmerge.execution.row_change import change_rows
+from rowmerge.execution.table_change import truncate
+from rowmerge.execution.ways.request import Planned
+from rowmerge.plan.conditions import Side
+from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
+from rowmerge.plan.sides import apart_from, side_of
+from rowmerge.session.answers import frames
+from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.resolver import NameResolver, Target
+from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.statements.inserts import InsertStatement
+from rowmerge.session.statements.settings import case_sensitive, may_evolve
+from rowmerge.spark.source import SourceRowsOnce
+from rowmerge.spark.types import schema_of
+from rowmerge.sql import references
+from rowmerge.table.schema import backquote
+from rowmerge.table.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+PlanRows = Callable[[Snapshot], Planned]
+"""Plans a statement on a version of its target. After a lost race, the statement is planned again on the next version."""
+
+
+def run_row_command(context: SessionContext, command: RowCommand, options: CommitOptions) -> StatementResult:
+    """Execute a command and commit. Raises what name resolution, planning, Spark and the commit raise; then nothing was written."""
+    target = context.names.target(command.target)
+    operation = type(command).__name__.upper()
+    result = _change_target(context, command, target, options)
+    return StatementResult.of(frames.row_counts(context.spark, operation, result.counts), operation, result)
+
+
+def _change_target(context: SessionContext, command: RowCommand, target: Target, options: CommitOptions) -> ChangeResult:
+    match command:
+        case Insert():
+            return InsertStatement(context, command, target).run(options)
+        case Truncate():
+            return truncate(context.spark, target.table, [(name, value.text) for name, value in command.partition], options)
+    return change_rows(context.spark, target.table, planner_of(context, command, target), options)
+
+
+def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> PlanRows:
+    """Return what plans a command. A planner of MERGE keeps the source from one version to the next."""
+    command = replace(command, target=target.name)
+    return MergePlanner(context, command).plan if isinstance(command, Merge) else partial(_plan_target_rows, context, command)
+
+
+def _plan_target_rows(context: SessionContext, command: Update | Delete, snapshot: Snapshot) -> Planned:
+    """Plan a command without a source."""
+    scope = StatementScope.of(context, snapshot, command.with_clause)
+    condition = None if command.condition is None else scope.bind(command.condition)
+    is_case_sensitive = case_sensitive(context.spark)
+    if isinstance(command, Delete):
+        plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=is_case_sensitive)
+    else:
+        update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
+        plan = plan_update(update, snapshot, case_sensitive=is_case_sensitive)
+    return Planned(plan, None, scope.reads(snapshot))
+
+
+@dataclass
+class MergePlanner:
+    """Plans one MERGE on one version after another. Only a source that reads the target is evaluated again for the next version."""
+
+    context: SessionContext
+    command: Merge
+    _source: SourceRowsOnce | None = None
+
+    def plan(self, snapshot: Snapshot) -> Planned:
+        """Return the plan on this version, with the source."""
+        scope = StatementScope.of(self.context, snapshot, self.command.with_clause)
+        clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
+        command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
+        frame = scope.query(source_query(command))
+        reads_target = scope.reads(snapshot)
+        if self._source is None or reads_target:
+            self._source = SourceRowsOnce(frame, source_side(command, frame, self.context.names).alias)
+        # A source of an earlier attempt has the columns that it had then, whatever became of its tables.
+        frame = self._source.frame
+        side = source_side(command, frame, self.context.names)
+        evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
+        source_schema = schema_of(frame) if evolves else None
+        is_case_sensitive = case_sensitive(self.context.spark)
+        plan = plan_merge(command, snapshot, side, case_sensitive=is_case_sensitive, source_schema=source_schema)
+        return Planned(plan, self._source, reads_target)
+
+
+def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:
+    return tuple(replace(assignment, value=scope.bind(assignment.value)) for assignment in assignments)
+
+
+def _bind_clause(clause: When, scope: StatementScope) -> When:
+    action = clause.action
+    if not isinstance(action, DeleteAction) and action.assignments is not None:
+        action = replace(action, assignments=_bind_assignments(action.assignments, scope))
+    condition: SqlText | None = None if clause.condition is None else scope.bind(clause.condition)
+    return replace(clause, condition=condition, action=action)
+
+
+def source_query(command: Merge) -> str:
+    """Return the source of a MERGE as a query, its columns named as the alias says."""
+    text = f"select * from {command.source}"
+    if command.source_columns:
+        alias = backquote(command.source_alias or SOURCE)
+        text += f" as {alias} ({', '.join(backquote(column) for column in command.source_columns)})"
+    return text
+
+
+def source_side(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
+    """Return the alias and the columns of a MERGE's source. A table without an alias goes by its own name.
+
+    `command.target` is qualified with its schema. `frame`: the rows of the source.
+    """
+    columns = tuple(frame.columns)
+    if command.source_alias is not None:
+        return Side(command.source_alias, (), columns)
+    target = side_of(command.target.parts, command.target_alias, ())
+    select = "select * from "
+    tables = [reference for reference in references(select + command.source.text) if reference.start == len(select)]
+    if not tables:
+        return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
+    name = tables[0].name
+    is_temporary = len(name.parts) == 1 and names.temporary_views.exists(name.parts[0])
+    parts = name.parts if is_temporary or len(name.parts) > 2 else names.locate(name)
+    side = side_of(parts, None, columns)
+    return side if parts == command.target.parts or command.target_alias is not None else apart_from(side, target, SOURCE)

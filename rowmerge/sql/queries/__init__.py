@@ -1,0 +1,1 @@
+"""Tables, files and functions that a query names, and their replacement in its text."""

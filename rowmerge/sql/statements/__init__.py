@@ -1,0 +1,1 @@
+"""Grammar of each kind of statement: from tokens to a command of rowmerge.commands."""

@@ -1,0 +1,53 @@
+"""The choice between ways of execution."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from rowmerge.execution import ways
+from rowmerge.execution.ways import selection
+from rowmerge.execution.ways.request import Request
+from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.spark.written import Written
+from rowmerge.table.files import AddedFile
+
+
+def test_every_module_with_a_way_is_listed_once_under_its_own_name() -> None:
+    modules = [importlib.import_module(f"{ways.__name__}.{info.name}") for info in pkgutil.iter_modules(ways.__path__)]
+    names = [module.__name__.rpartition(".")[2] for module in modules if hasattr(module, "WAY")]
+    assert sorted(way.name for way in selection.WAYS) == sorted(names)
+
+
+def test_the_last_way_applies_to_every_statement_and_always_runs() -> None:
+    last = selection.WAYS[-1]
+    assert last.applies(None) is None and last.unless == ""  # type: ignore[arg-type]
+
+
+def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = tmp_path / "part-0.parquet"
+    written.write_bytes(b"rows")
+    runs: list[str] = []
+    result = WayResult(*[None] * 5)  # type: ignore[arg-type]
+
+    def way(name: str, reason: str | None, outcome: WayResult | NotApplicable) -> Way:
+        def run(_: Request) -> WayResult | NotApplicable:
+            runs.append(name)
+            return outcome
+
+        return Way(name, lambda _: None if reason is None else Reason(reason), run)
+
+    in_vain = NotApplicable(Reason("a key stands twice"), Written([AddedFile(f"file://{written}", 4, 1)]))
+    listed = way("first", "no source", result), way("second", None, in_vain), way("third", None, result), way("fourth", None, result)
+    monkeypatch.setattr(selection, "WAYS", listed)
+    planned: Any = SimpleNamespace(plan=SimpleNamespace(operation="MERGE", table="t"))
+    request = Request(None, None, planned, lambda _: nullcontext())  # type: ignore[arg-type]
+    assert selection.execute(request) is result
+    assert runs == ["second", "third"]
+    assert not written.exists()
