@@ -131,9 +131,21 @@ def serving(proxy: FaultyS3) -> Iterator[FaultyS3]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def chunks(self) -> Iterator[bytes]:
+            """Yield the chunks of a body without a length, which Arrow's uploads have."""
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                yield self.rfile.read(size)
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass
+
         def forward(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
+            if headers.pop("transfer-encoding", "") == "chunked":
+                body = b"".join(self.chunks())
+                headers["content-length"] = str(len(body))
+            else:
+                body = self.rfile.read(int(headers.get("content-length") or 0))
             answer = proxy.answer(Request(self.command, self.path, headers, body))
             if answer is None:
                 self.close_connection = True

@@ -13,9 +13,9 @@ from uuid import uuid4
 
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, version_of
+from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.errors import ConfigurationError, CorruptLog
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
 from rowmerge.table.creation import DROPPED_TABLE
@@ -78,7 +78,7 @@ def look(folder: Storage, tables: Cache[bool] | None = None) -> Found | None:
         partial(_has_log, folder),
         partial(folder.list, METADATA),
     ]
-    inside, dropped, log, metadata = at_once(asked)
+    inside, dropped, log, metadata = run_concurrently(asked)
     if (LOG in inside or METADATA in inside) and dropped:
         return Leftovers()
     has_drops = MARKERS in inside
@@ -90,7 +90,7 @@ def look(folder: Storage, tables: Cache[bool] | None = None) -> Found | None:
 
 
 def _has_log(folder: Storage) -> bool:
-    return any(at_once([partial(folder.exists, f"{LOG}/{name}") for name in (f"{0:020d}.json", "_last_checkpoint")]))
+    return any(run_concurrently([partial(folder.exists, f"{LOG}/{name}") for name in (f"{0:020d}.json", "_last_checkpoint")]))
 
 
 def _has_old_log(folder: Storage) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.maintenance import dropping as delta
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.catalogs.operations import DROPPED, DirectoryOperations
 from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.change import Unknown
@@ -25,7 +25,7 @@ rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the t
 
 def is_dropped(folder: Storage) -> bool:
     """Whether rowmerge 0.1.0 began to delete a table here, and has not finished."""
-    return any(at_once([partial(folder.exists, f"{log}/{DROPPED}") for log in (LOG, METADATA)]))
+    return any(run_concurrently([partial(folder.exists, f"{log}/{DROPPED}") for log in (LOG, METADATA)]))
 
 
 def drop_table(folder: Storage, table: str, log: str) -> None:

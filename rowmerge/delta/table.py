@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.commits.commit import Commit, creation, next_commit
 from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
@@ -34,7 +35,6 @@ from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import CorruptLog, MetadataChanged, TableNotFound, VersionNotFound
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Storage
 from rowmerge.table.change import Change, Committed, Conflicted, Outcome
 from rowmerge.table.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
@@ -121,7 +121,7 @@ class DeltaTable:
         else:
             change, own = replaced_table if replace else changed_table, own_snapshot(base)
             protocol, metadata = change(self._name, own.protocol, own.metadata, definition)
-        return table_shape(self._name, self.location, protocol, metadata)
+        return table_shape(self._name, self._storage, protocol, metadata)
 
     def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
@@ -134,7 +134,7 @@ class DeltaTable:
             lambda: list_log(self._storage).newest,
             partial(conflict_with_other, self._storage, self._name, FORMAT, expected),
         ]
-        newest, conflict = at_once(calls)
+        newest, conflict = run_concurrently(calls)
         if newest is not None and not is_dropped_at(self._storage, newest):
             return Conflicted(MetadataChanged(self._name, newest, "another commit", "the table exists already"))
         dropped = -1 if newest is None else newest
@@ -263,7 +263,7 @@ class DeltaTable:
             partial(read_state, self._storage, listing, version),
             partial(read_checksum, self._storage, version),
         ]
-        state, checksum = at_once(calls) if self._storage.is_distant else [call() for call in calls]
+        state, checksum = run_concurrently(calls, is_distant=self._storage.is_distant)
         if checksum is not None:
             check_state(self._storage, state, checksum, self._is_mismatch_fatal)
         assert isinstance(state, State)

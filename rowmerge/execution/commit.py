@@ -82,7 +82,7 @@ def _settled(table: Table, made: Attempt, options: CommitOptions, timings: Timin
         return ChangeResult(made.base.version, made.counts, timings)
     if options.transaction is not None:
         if made.base.has_transaction(*options.transaction):
-            discard(made.written)
+            discard(made.written, made.base.shape.filesystem_options)
             again = replay(table, options, timings)
             assert again is not None
             return again
@@ -92,13 +92,13 @@ def _settled(table: Table, made: Attempt, options: CommitOptions, timings: Timin
             outcome = table.commit(made.base, change)
     except RowmergeError:
         # A table raises these only when nothing was committed; after anything else the commit may stand on these files.
-        discard(made.written)
+        discard(made.written, made.base.shape.filesystem_options)
         raise
     match outcome:
         case Committed(version, rebases):
             return ChangeResult(version, made.counts, timings, rebases=rebases)
         case Conflicted(conflict):
-            discard(made.written)
+            discard(made.written, made.base.shape.filesystem_options)
             return conflict
         case Unknown(reason):
             name = made.base.name

@@ -48,7 +48,7 @@ def change_rows(
 def _attempt(request: Request, result: WayResult, timings: Timings) -> Attempt:
     """Decide what becomes of the files that lost rows, rewrite those that must be, and assemble the commit."""
     plan, source = request.plan, result.source
-    with discard_on_error(result.written), timings.measure("spark"):
+    with discard_on_error(result.written, request.snapshot.shape.filesystem_options), timings.measure("spark"):
         files, copied = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
     counts = row_counts(result.written, files, result.files.whole)
     source_rows = 0 if source is None else source.rows

@@ -70,13 +70,13 @@ def _create(
             outcome = table.create(definition, change, first_version)
     except RowmergeError:
         # As in commit.py: raised only when nothing was committed.
-        discard(written.files)
+        discard(written.files, shape.filesystem_options)
         raise
     match outcome:
         case Committed(version):
             return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
-            discard(written.files)
+            discard(written.files, shape.filesystem_options)
             if not table.exists():
                 raise conflict
             if (replayed := replay(table, options, timings)) is not None:

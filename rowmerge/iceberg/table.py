@@ -111,7 +111,7 @@ class IcebergTable:
             make, before = replacing_updates if replace else changing_updates, own_snapshot(base).metadata
             metadata = updated(before, make(self._name, before, definition))
             check_format_version(self._name, metadata.format_version, self._operations.newest_format)
-        return table_shape(self._name, metadata, metadata.schema())
+        return table_shape(self._name, self._operations.storage, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""

@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 import pyarrow.parquet as pq
 
+from rowmerge.concurrency import STORE_THREADS, map_in_batches
+from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, renamed
-from rowmerge.parquet.in_threads import DISTANT, in_threads
 from rowmerge.parquet.lineage import FilesLineage
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
@@ -48,7 +48,8 @@ class WriteSpec:
     `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order; `others`: files that hold
     the columns in another way than new ones, by their paths; `lineage`: of the files that rows are taken from, None where rows take
     nothing along; else the hidden columns (see lineage.py) are the last two of `schema` and `stored`;
-    `initial`: what columns hold in rows of files that do not have them, as arrays of one value, by the table's names.
+    `initial`: what columns hold in rows of files that do not have them, as arrays of one value, by the table's names;
+    `filesystem_options`: arguments of Arrow's file systems, credentials included.
     """
 
     root: str
@@ -69,6 +70,7 @@ class WriteSpec:
     others: dict[str, HeldColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
     initial: dict[str, pa.Array] = field(default_factory=dict)
+    filesystem_options: Options = field(default_factory=dict, repr=False)
 
 
 @dataclass
@@ -123,8 +125,8 @@ class PartitionedWriter:
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
-        threads = _NEAR if self._spec.root.startswith("file:") else DISTANT
-        for done in in_threads(RollingFile.close, list(self._open.values()), threads):
+        threads = _NEAR if self._spec.root.startswith("file:") else STORE_THREADS
+        for done in map_in_batches(RollingFile.close, list(self._open.values()), threads):
             self._done += done
         return self._done
 
@@ -216,7 +218,7 @@ class RollingFile:
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._done):05d}-{unique}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
-        filesystem, inner = filesystem_of(self._path)
+        filesystem, inner = filesystem_of(self._path, self._spec.filesystem_options)
         if self._path.startswith("file:"):
             os.makedirs(os.path.dirname(inner), exist_ok=True)
         self._stream = filesystem.open_output_stream(inner)
@@ -355,18 +357,9 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     tree[path[-1]] = value
 
 
-def delete_written(paths: list[str]) -> None:
+def delete_written(paths: list[str], filesystem_options: Options) -> None:
     """Delete files that a task on an executor wrote. There is no `rowmerge.storage.deletion` there. A failure leaves them for VACUUM."""
     for path in paths:
-        filesystem, inner = filesystem_of(path)
+        filesystem, inner = filesystem_of(path, filesystem_options)
         with suppress(OSError):
             filesystem.delete_file(inner)
-
-
-def filesystem_of(path: str) -> tuple[pa.fs.FileSystem, str]:
-    """The Arrow file system of an absolute path, and the path inside it."""
-    if path.startswith("file://"):
-        return pa.fs.LocalFileSystem(), path[len("file://") :]
-    scheme, _, rest = path.partition("://")
-    filesystem, _ = pa.fs.FileSystem.from_uri(f"{'s3' if scheme in ('s3a', 's3n') else scheme}://{rest.split('/', 1)[0]}")
-    return filesystem, rest

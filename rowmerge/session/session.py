@@ -42,10 +42,13 @@ from rowmerge.session.statements.maintenance import Maintenance
 from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
+from rowmerge.spark.hadoop import set_hadoop_settings
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.versions import check_session
 from rowmerge.sql import Statement, parse, parse_table_name, references
 from rowmerge.sql import idempotency_key as hinted_key
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
@@ -80,7 +83,7 @@ def connect(
         spark_config: Spark settings of the session that starts.
         schema: the current schema, in which unqualified names are looked up.
         default_format: `delta` or `iceberg`, for tables whose statement names no format. None: Delta, or Iceberg in a catalog.
-        storage_options: options of obstore.
+        storage_options: credentials, endpoints and regions of object stores, for metadata, data files and Spark (docs/profiles.md).
         commit_retries: how often a statement starts again after it lost a race for a table's next version; 0: never. None: the
             tables' properties decide.
         durability: what a commit on a local disk survives: `full` a power cut, `process` the death of the process, without syncs.
@@ -95,13 +98,16 @@ def connect(
     if spark is not None and spark_config:
         raise ConfigurationError("Give spark or spark_config, not both: a running Spark session is configured where it was made.")
     _check_settings(default_format, commit_retries, durability)
-    open_storage = partial(Storage, options=storage_options, durability=Durability(durability))
+    configuration = StorageConfiguration.parse(storage_options or {})
+    open_storage = partial(Storage, options=configuration, durability=Durability(durability))
     tables = _open(location, catalog, default_format, open_storage)
     if spark is not None:
         check_session(spark)
+    running = spark or start_spark(spark_config)
+    set_hadoop_settings(running, hadoop_settings(configuration))
     return Session(
         tables,
-        spark or start_spark(spark_config),
+        running,
         schema,
         default_format,
         owns_spark=spark is None,

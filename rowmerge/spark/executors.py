@@ -11,12 +11,13 @@ from functools import cache
 import pyarrow as pa
 from pyspark import cloudpickle
 
-from rowmerge.parquet import data_files, fitting, in_threads, lineage, partitions, transforms, uuids
+from rowmerge import concurrency
+from rowmerge.parquet import data_files, filesystems, fitting, lineage, partitions, transforms, uuids
 from rowmerge.spark import sink
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-for module in (uuids, fitting, transforms, partitions, lineage, in_threads, data_files, sink, sys.modules[__name__]):
+for module in (uuids, fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, sink, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, sink.OutcomeColumns, partitions.PartitionKey)

@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from rowmerge.errors import StorageError
 from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
+from rowmerge.parquet.filesystems import without_secrets
 from rowmerge.spark import sink
 from rowmerge.spark.written import Written, discard_paths, written_of
 
@@ -38,10 +39,10 @@ def sink_here(rows: pa.Table, spec: WriteSpec, columns: sink.OutcomeColumns, cha
             task.take(rows)
         return written_of(sink.message_fields(task.close()))
     except (OSError, pa.ArrowException) as error:
-        discard_paths(task.abort())
-        raise StorageError(spec.root, str(error).splitlines()[0]) from error
+        discard_paths(task.abort(), spec.filesystem_options)
+        raise StorageError(spec.root, without_secrets(str(error).splitlines()[0], spec.filesystem_options)) from error
     except BaseException:
-        discard_paths(task.abort())
+        discard_paths(task.abort(), spec.filesystem_options)
         raise
 
 

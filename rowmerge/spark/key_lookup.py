@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
+from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.data_files import HeldColumns
+from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
-from rowmerge.parquet.in_threads import DISTANT, in_threads
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.failures import unreadable
 from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
@@ -180,7 +181,7 @@ def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Str
     paths = files["path"].to_pylist()
     deleted = deleted_rows(spark, snapshot, [path for path, count in zip(paths, files["deleted"].to_pylist(), strict=True) if count])
     partition = dict(zip(paths, files["partition"].to_pylist(), strict=True))
-    listed = []
+    listed, access = [], snapshot.shape.filesystem_options
     for layout in snapshot.layouts(paths):
         named = {field.name: held for field, held in zip(snapshot.schema, layout.stored, strict=True)}
         stored = [named[field.name] for field in fields]
@@ -188,7 +189,7 @@ def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Str
             return None
         stored += [held for _, held in lineage_columns(snapshot.shape.row_lineage if lineage else None, layout)]
         columns = HeldColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.outside)
-        listed += [LookedUpFile(path, columns, deleted.get(path, Positions()), partition[path] or {}) for path in layout.paths]
+        listed += [LookedUpFile(path, columns, deleted.get(path, Positions()), partition[path] or {}, access) for path in layout.paths]
     return listed
 
 
@@ -207,6 +208,7 @@ class LookedUpFile:
     held: HeldColumns
     deleted: Positions
     partition: Mapping[str, Any]
+    filesystem_options: Options = field(default_factory=dict, repr=False)
 
 
 def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
@@ -228,9 +230,9 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
 def _in_each(table: str, files: Sequence[LookedUpFile], find: Callable[[LookedUpFile], Found]) -> Generator[Found, None, None]:
     """What is found in the files, in their order."""
     cores = os.cpu_count() or 1
-    threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, DISTANT)
+    threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, STORE_THREADS)
     try:
-        with closing(in_threads(find, files, threads)) as found:
+        with closing(map_in_batches(find, files, threads)) as found:
             yield from found
     except UnreadableFile as error:
         raise unreadable(table, error.path, error.reason) from error
@@ -240,7 +242,7 @@ def _rows_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[t
     """The rows of each row group that has some, and their positions."""
     first, rest = _parts(columns, file.held, keys.names)
     found = []
-    with opened(file.path, by_field_id=file.held.by_field_id) as source:
+    with opened(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for hits in _hits(source, file, first, keys):
             taken = pa.array(hits.rows)
             others = _read(source, hits.group, rest, file).take(taken) if len(rest[0]) else None
@@ -253,7 +255,7 @@ def _positions_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, n
     numbers would be too much to hold."""
     first, _ = _parts(columns, file.held, keys.names)
     positions, numbers = Positions(), [np.zeros(0, dtype=np.int64)]
-    with opened(file.path, by_field_id=file.held.by_field_id) as source:
+    with opened(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for hits in _hits(source, file, first, keys):
             positions.update((hits.rows + hits.start).astype(np.uint64))
             if numbered:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import pyarrow.fs
 
-from rowmerge.parquet.data_files import WriteSpec, filesystem_of
+from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.filesystems import filesystem_of
 from rowmerge.spark.written import discard_paths
 
 _LATE_TASKS = 0.3
@@ -26,11 +27,10 @@ def discard_attempt(*specs: WriteSpec | None) -> None:
 
 
 def _discard(spec: WriteSpec) -> None:
-    filesystem, root = filesystem_of(spec.root)
+    filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
     written = [found.path for found in _files(filesystem, root, deep=bool(spec.partition)) if spec.attempt in found.base_name]
     # Only files of this job have the attempt's UUID in their names.
-    scheme = spec.root.partition("://")[0]
-    discard_paths(f"{scheme}://{path}" for path in written)
+    discard_paths([f"{spec.root}{path.removeprefix(root)}" for path in written], spec.filesystem_options)
 
 
 def _files(filesystem: pyarrow.fs.FileSystem, root: str, *, deep: bool) -> Iterator[pyarrow.fs.FileInfo]:

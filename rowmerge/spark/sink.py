@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 from pyspark import TaskContext
 
-from rowmerge.parquet.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, delete_written, filesystem_of
+from rowmerge.parquet.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.parquet.fitting import file_columns, from_file, has_field_ids
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
 
@@ -100,7 +101,7 @@ def outcome_sink(
                     task.take(table)
             message = task.close()
         except BaseException:
-            delete_written(task.abort())
+            delete_written(task.abort(), spec.filesystem_options)
             raise
         yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
 
@@ -136,12 +137,12 @@ def source_sink(
                         task.take(part)
                     held = []
             if rows > most_keys // (number + 1):
-                delete_written(task.abort())
+                delete_written(task.abort(), spec.filesystem_options)
                 told = SourceMessage(None, None, None)
             else:
                 told = SourceMessage(message_fields(task.close()), _stream(known), _stream(held))
         except BaseException:
-            delete_written(task.abort())
+            delete_written(task.abort(), spec.filesystem_options)
             raise
         yield pa.record_batch([pa.array([pickle.dumps(vars(told))], pa.binary())], schema=MESSAGE_SCHEMA)
 
@@ -179,7 +180,7 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
 
 
 def rewrite(
-    spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any], delete: Callable[[list[str]], None]
+    spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any], delete: Callable[[list[str], Options], None]
 ) -> list[FileMessage]:
     """Files of one partition written together, one after the other, without their deleted rows; row order kept.
 
@@ -196,7 +197,7 @@ def rewrite(
                     writer.write_partition(partition, rows)
         return writer.close()
     except BaseException:
-        delete(writer.abort())
+        delete(writer.abort(), spec.filesystem_options)
         raise
 
 
@@ -204,7 +205,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
     held = spec.others.get(path, HeldColumns(spec.stored, spec.by_field_id, ()))
     gone = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
-    for batch in _batches(held, path):
+    for batch in _batches(held, path, spec.filesystem_options):
         low, high = np.searchsorted(gone, [start, start + batch.num_rows])
         keep = np.ones(batch.num_rows, dtype=bool)
         keep[gone[low:high] - start] = False
@@ -229,17 +230,17 @@ def _placed(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.
     return with_lineage(rows, *lineage.moved(paths, positions, held))
 
 
-def _batches(held: HeldColumns, path: str) -> Iterator[pa.RecordBatch]:
-    with opened(path, by_field_id=held.by_field_id) as source:
+def _batches(held: HeldColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
+    with opened(path, filesystem_options, by_field_id=held.by_field_id) as source:
         places = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
         columns = [source.schema_arrow.field(place).name for place in places if place is not None]
         yield from source.iter_batches(batch_size=131_072, columns=columns)
 
 
 @contextmanager
-def opened(path: str, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
+def opened(path: str, filesystem_options: Options, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
     """A data file for reading. Raises UnreadableFile, also for what goes wrong while it is read."""
-    filesystem, inner = filesystem_of(path)
+    filesystem, inner = filesystem_of(path, filesystem_options)
     try:
         with filesystem.open_input_file(inner) as stream:
             source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
@@ -249,7 +250,7 @@ def opened(path: str, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
     except FileNotFoundError as error:
         raise UnreadableFile(path, None) from error
     except (OSError, pa.ArrowException) as error:
-        raise UnreadableFile(path, str(error)) from error
+        raise UnreadableFile(path, without_secrets(str(error), filesystem_options)) from error
 
 
 class OutcomeTask:

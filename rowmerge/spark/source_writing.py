@@ -5,17 +5,17 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
-from rowmerge.parquet.data_files import WriteSpec, filesystem_of
+from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark import sink
 from rowmerge.spark.distribution import Gather
@@ -39,6 +39,7 @@ from rowmerge.spark.source_keys import can_be_looked_up
 from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.write import REWRITTEN_HERE, Rewrite, run_rewrites, write_outcomes, write_spec
 from rowmerge.spark.written import Written, discard, written_of
+from rowmerge.storage.store import local_path
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.schema import Struct
@@ -83,7 +84,7 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
             if answer.written is not None:
                 written.add(written_of(answer.written))
         if any(answer.written is None for answer in answers):
-            written.discard()
+            written.discard(spec.filesystem_options)
             return None
         handed = _tables(answer.rows for answer in answers)
         if handed is not None:
@@ -114,7 +115,7 @@ def _together(spark: SparkSession, table: str, spec: WriteSpec, files: Sequence[
         some = small[part::parts]
         rewrites.append(Rewrite({file.path: Positions() for file in some}, {}, sum(file.size for file in some)))
     again = run_rewrites(spark, table, spec, rewrites)
-    discard(small)
+    discard(small, spec.filesystem_options)
     return [file for file in files if file.records >= ROWS_OF_A_FILE] + again.files
 
 
@@ -122,10 +123,11 @@ def is_made_of_few_bytes(frame: DataFrame) -> bool:
     """Whether what is known of a source's files says that it has few rows. Where there are none, it may be anything."""
     size = 0
     for path in frame.inputFiles():
-        filesystem, inner = filesystem_of(path)
-        if not isinstance(filesystem, pa.fs.LocalFileSystem):
-            return False  # to ask would take longer
-        size += filesystem.get_file_info(unquote(inner)).size or 0
+        file = local_path(unquote(path))
+        if file is None:
+            return False  # a request to a store would take longer than it saves
+        with suppress(OSError):
+            size += file.stat().st_size
         if size > FEW_BYTES:
             return False
     return True

@@ -58,6 +58,7 @@ def write_spec(table: TableShape) -> WriteSpec:
         row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
         compression=parquet.codec or WriteSpec.compression,
         compression_level=parquet.level,
+        filesystem_options=table.filesystem_options,
     )
 
 
@@ -233,10 +234,10 @@ def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> W
             files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
             written.files += [added_file(vars(file)) for file in files]
     except sink.UnreadableFile as error:
-        discard(written.files)
+        discard(written.files, spec.filesystem_options)
         raise unreadable(table, error.path, error.reason) from error
     except BaseException:
-        discard(written.files)
+        discard(written.files, spec.filesystem_options)
         raise
     return written
 

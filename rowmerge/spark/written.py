@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from rowmerge.errors import StorageError
-from rowmerge.parquet.data_files import filesystem_of
+from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.scan import spark_path
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.table.files import AddedFile, Positions
@@ -78,18 +78,18 @@ class Written:
         rows: list[dict[str, Any]] = hit.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
         return rows
 
-    def discard(self) -> None:
+    def discard(self, filesystem_options: Options) -> None:
         """Delete all files. A failure leaves them for VACUUM."""
-        discard([*self.files, *self.change_rows])
+        discard([*self.files, *self.change_rows], filesystem_options)
 
 
 @contextmanager
-def discard_on_error(written: Written) -> Iterator[None]:
+def discard_on_error(written: Written, filesystem_options: Options) -> Iterator[None]:
     """Delete the files of `written` if the block raises, including those that the block adds."""
     try:
         yield
     except BaseException:
-        written.discard()
+        written.discard(filesystem_options)
         raise
 
 
@@ -98,28 +98,29 @@ class DataFolder:
     """Implements `rowmerge.storage.deletion.FileDeleter` by the file systems that write data files."""
 
     location: str
+    filesystem_options: Options = field(repr=False)
 
     def at(self, location: str) -> DataFolder:
-        return DataFolder(location)
+        return DataFolder(location, self.filesystem_options)
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             absolute = f"{self.location}/{path}"
-            filesystem, inner = filesystem_of(absolute)
+            filesystem, inner = filesystem_of(absolute, self.filesystem_options)
             try:
                 filesystem.delete_file(inner)
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise StorageError(absolute, str(error)) from error
+                raise StorageError(absolute, without_secrets(str(error), self.filesystem_options)) from error
 
 
-def discard(files: Iterable[AddedFile]) -> None:
+def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
     """Delete files that no version lists: those of a command that failed for certain. A failure leaves them for VACUUM."""
-    discard_paths(file.path for file in files)
+    discard_paths([file.path for file in files], filesystem_options)
 
 
-def discard_paths(paths: Iterable[str]) -> None:
+def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
     """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM.
 
     The paths are this process's own choice, below the location of their table's data, so any common folder of them will do.
@@ -131,7 +132,7 @@ def discard_paths(paths: Iterable[str]) -> None:
         folder = written[0].rpartition("/")[0]
         while not all(path.startswith(f"{folder}/") for path in written):
             folder = folder.rpartition("/")[0]
-        clean_up(DataFolder(folder), [written], Origin.WRITTEN)
+        clean_up(DataFolder(folder, filesystem_options), [written], Origin.WRITTEN)
 
 
 def written_of(message: Mapping[str, Any]) -> Written:

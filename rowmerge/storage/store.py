@@ -20,8 +20,9 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import ConditionalPutsUnsupported, StorageError
-from rowmerge.storage.at_once import at_once
+from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.disk import sync_file, sync_folder, write_file
 
 DELETED_AT_ONCE = 1000
@@ -32,7 +33,7 @@ _PROBES = 2
 _NOT_IMPLEMENTED = "501 Not Implemented"
 
 _probed_buckets: set[tuple[str, str]] = set()
-"""Bucket and options of the stores that honour conditional puts."""
+"""Bucket and fingerprint of the configuration of the stores that honour conditional puts."""
 _probing = threading.Lock()
 
 
@@ -90,20 +91,26 @@ class Storage:
     Every method raises StorageError; reading what is not there raises FileNotFoundError.
     """
 
-    def __init__(self, location: str, options: Mapping[str, Any] | None = None, durability: Durability = Durability.PROCESS) -> None:
+    def __init__(
+        self,
+        location: str,
+        options: Mapping[str, Any] | StorageConfiguration | None = None,
+        durability: Durability = Durability.PROCESS,
+    ) -> None:
+        """`options`: storage options, or what `StorageConfiguration.parse` made of them. Raises ConfigurationError."""
         self.location = absolute_location(location)
-        self._options = dict(options or {})
+        self.configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
         self._durability = durability
         self._local = local_path(self.location)
         self._store: Any = None
 
     def child(self, path: str) -> Storage:
         """The storage of a folder below this one."""
-        return Storage(f"{self.location}/{path}", self._options, self._durability)
+        return Storage(f"{self.location}/{path}", self.configuration, self._durability)
 
     def at(self, location: str) -> Storage:
         """The storage of another location, with the same options."""
-        return Storage(location, self._options, self._durability)
+        return Storage(location, self.configuration, self._durability)
 
     @property
     def is_distant(self) -> bool:
@@ -120,9 +127,10 @@ class Storage:
                     # A URL parser would take `#` and `?` for the end of the path, and drop line breaks.
                     scheme, _, rest = self.location.partition("://")
                     bucket, slash, path = rest.partition("/")
-                    self._store = from_url(f"{scheme}://{bucket}{slash}{quote(path)}", **self._options)
+                    arguments = self.configuration.obstore_arguments(self.location)
+                    self._store = from_url(f"{scheme}://{bucket}{slash}{quote(path)}", **arguments)
             except (BaseError, OSError, ValueError) as error:
-                raise StorageError(self.location, _short(error)) from error
+                raise StorageError(self.location, self._reason(error)) from error
         return self._store
 
     def _passes(self, test: Callable[[Path], bool], path: str = "") -> bool:
@@ -131,7 +139,7 @@ class Storage:
         try:
             return test(self._local / path)
         except OSError as error:
-            raise StorageError(f"{self.location}/{path}".rstrip("/"), _short(error)) from error
+            raise StorageError(f"{self.location}/{path}".rstrip("/"), self._reason(error)) from error
 
     def get(self, path: str) -> bytes:
         """The whole object."""
@@ -142,7 +150,7 @@ class Storage:
         except FileNotFoundError:
             raise
         except (BaseError, ValueError) as error:
-            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """`length` bytes from `start`."""
@@ -153,7 +161,7 @@ class Storage:
         except FileNotFoundError:
             raise
         except (BaseError, OverflowError, ValueError) as error:
-            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
 
     def put(self, path: str, data: bytes) -> None:
         """Write or replace, atomically."""
@@ -163,7 +171,7 @@ class Storage:
             else:
                 obstore.put(self._opened, path, data)
         except (BaseError, OSError) as error:
-            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
         """Create an object, or learn that it exists: the whole concurrency control.
@@ -179,7 +187,7 @@ class Storage:
         except AlreadyExistsError:
             return Put.EXISTED
         except (BaseError, OSError) as error:
-            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
         return Put.CREATED
 
     def check_conditional_puts(self) -> None:
@@ -189,7 +197,7 @@ class Storage:
         """
         if self._local is not None:
             return
-        key = (self.location.partition("://")[2].partition("/")[0], repr(sorted(self._options.items())))
+        key = (self.location.partition("://")[2].partition("/")[0], self.configuration.fingerprint)
         with _probing:
             if key in _probed_buckets:
                 return
@@ -204,7 +212,7 @@ class Storage:
             self.put_if_absent(probe, b"1")
             return self.put_if_absent(probe, b"2") is Put.CREATED
         except NotImplementedError as error:
-            raise ConditionalPutsUnsupported(self._address, f"the storage options disable them ({_short(error)})") from error
+            raise ConditionalPutsUnsupported(self._address, f"the storage options disable them ({self._reason(error)})") from error
         except StorageError as error:
             if _NOT_IMPLEMENTED in error.reason:
                 raise ConditionalPutsUnsupported(self._address, f"it refuses them ({error.reason})") from error
@@ -226,10 +234,10 @@ class Storage:
         """
         files = [file for path in paths if (file := local_path(path)) is not None] if self._syncs else []
         try:
-            at_once([partial(sync_file, file) for file in files])
-            at_once([partial(sync_folder, folder) for folder in {file.parent for file in files}])
+            run_concurrently([partial(sync_file, file) for file in files])
+            run_concurrently([partial(sync_folder, folder) for folder in {file.parent for file in files}])
         except OSError as error:
-            raise StorageError(f"file://{error.filename}", _short(error)) from error
+            raise StorageError(f"file://{error.filename}", self._reason(error)) from error
 
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files that nothing depends on."""
@@ -248,11 +256,11 @@ class Storage:
             try:
                 return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
             except OSError as error:
-                raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
+                raise StorageError(f"{self.location}/{prefix}", self._reason(error)) from error
         try:
             listed = obstore.list_with_delimiter(self._opened, prefix=prefix or None)
         except BaseError as error:
-            raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
+            raise StorageError(f"{self.location}/{prefix}", self._reason(error)) from error
         return sorted(common.rstrip("/").rsplit("/", 1)[-1] for common in listed["common_prefixes"])
 
     def exists(self, path: str) -> bool:
@@ -264,7 +272,7 @@ class Storage:
         except FileNotFoundError:
             return False
         except (BaseError, ValueError) as error:
-            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
         return True
 
     def delete(self, paths: Sequence[str]) -> None:
@@ -297,7 +305,7 @@ class Storage:
         except FileNotFoundError:
             return
         except (BaseError, OSError) as error:
-            raise StorageError(f"{self.location}/{path}", _short(error)) from error
+            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
 
     def remove_folders(self) -> None:
         """On a disk, remove the root's empty folders and, when nothing is left in it, the root; object stores have none."""
@@ -308,6 +316,11 @@ class Storage:
                 os.rmdir(folder)
             except OSError:
                 continue  # not empty: something of somebody else's is in it
+
+    def _reason(self, error: Exception) -> str:
+        """Return the first line of an error, without the debug dump that obstore appends and without secrets."""
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return self.configuration.without_secrets(text.split("\n", 1)[0].rstrip(". "))
 
     # The last method: below it, `list` in an annotation would mean this one.
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
@@ -321,7 +334,7 @@ class Storage:
         try:
             found = obstore.list(self._opened, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
-            raise StorageError(f"{self.location}/{prefix}", _short(error)) from error
+            raise StorageError(f"{self.location}/{prefix}", self._reason(error)) from error
         objects = [StoredObject(o["path"], o["size"], int(o["last_modified"].timestamp() * 1000)) for o in found]
         return sorted(objects, key=lambda o: o.path)
 
@@ -342,9 +355,3 @@ def _walk(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
             except FileNotFoundError:
                 continue  # deleted meanwhile, or a link to nowhere
             yield StoredObject(path, found.st_size, found.st_mtime_ns // 1_000_000)
-
-
-def _short(error: Exception) -> str:
-    """The first line of an error, without the debug dump that obstore appends."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return text.split("\n", 1)[0].rstrip(". ")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rowmerge.storage.configuration import FilesystemOptions
 from rowmerge.table.files import Lineage
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.rules import Rules
@@ -36,6 +37,7 @@ class TableShape:
     `stored_schema`: the columns of `schema` as data files hold them. Names may differ at every level, and fields may have a FIELD_ID.
     `by_field_id`: readers find columns by FIELD_ID alone, whatever their names in a file are.
     `partitioning`: the partition fields of new data files. `partition_values_in_files`: data files hold the partition columns too.
+    `filesystem_options`: the arguments of Arrow filesystems that hold the data files, by kind of store. They may contain secrets.
     `row_lineage`: the hidden columns of rows that move to another file, None if rows keep nothing.
     `change_data_location`: the folder for change data files, None if commits write none.
     `rewrite_blocker`: the table feature that forbids rows to move to another file, None if rows may move.
@@ -53,6 +55,7 @@ class TableShape:
     partitioning: tuple[PartitionField, ...]
     partition_values_in_files: bool
     settings: TableSettings
+    filesystem_options: FilesystemOptions = field(default_factory=FilesystemOptions, repr=False, compare=False)
     row_lineage: Lineage | None = None
     change_data_location: str | None = None
     rewrite_blocker: str | None = None

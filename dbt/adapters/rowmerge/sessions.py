@@ -33,7 +33,7 @@ def session_for(credentials: RowmergeCredentials) -> Any:
         credentials.durability,
         json.dumps(credentials.catalog, sort_keys=True, default=str),
         tuple(sorted(credentials.spark_config.items())),
-        tuple(sorted(credentials.storage_options.items())),
+        json.dumps(credentials.storage_options, sort_keys=True),
     )
     with _lock:
         if key not in _sessions:

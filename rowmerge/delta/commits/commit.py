@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.commits.concurrent_commits import winner_of
 from rowmerge.delta.commits.conflicts import Ours, find_conflict
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
@@ -38,7 +39,6 @@ from rowmerge.delta.metadata.properties import (
 from rowmerge.delta.metadata.row_tracking import gives_ids, keeps_ids, with_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.change import Change, Outcome, Unknown
@@ -174,7 +174,7 @@ class Commit:
             self._continued,
             partial(conflict_after_put, self.storage, self.table, FORMAT, self.expected),
         ]
-        put, conflict = at_once(calls)
+        put, conflict = run_concurrently(calls)
         if put is not Put.CREATED or conflict is None:
             return put
         if isinstance(conflict, Unknown):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.metadata.actions import Metadata, Protocol
@@ -14,8 +14,6 @@ from rowmerge.delta.snapshots.deletion_vectors import vector_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MissingDataFile
 from rowmerge.storage.store import Storage
-
-_READERS = 8
 
 
 def restored_table(protocol: Protocol, metadata: Metadata, wanted: DeltaSnapshot) -> tuple[Protocol, Metadata]:
@@ -33,13 +31,14 @@ def restored_table(protocol: Protocol, metadata: Metadata, wanted: DeltaSnapshot
 def check_files(storage: Storage, table: str, files: LiveFiles) -> None:
     """Raises MissingDataFile when one of these files, or its deletion vector, was vacuumed meanwhile."""
     vectors = [d for d in files.column("deletionVector").drop_null().to_pylist() if d["storageType"] != "i"]
-    paths = {*absolute_paths(storage.location, files.column("path")).to_pylist(), *(vector_path(storage.location, d) for d in vectors)}
+    paths = sorted(
+        {*absolute_paths(storage.location, files.column("path")).to_pylist(), *(vector_path(storage.location, d) for d in vectors)}
+    )
 
     def missing(path: str) -> bool:
         folder, _, name = path.rpartition("/")
         return not storage.at(folder).exists(name)
 
-    with ThreadPoolExecutor(_READERS) as readers:
-        gone = [path for path, is_missing in zip(paths, readers.map(missing, paths), strict=True) if is_missing]
-    if gone:
-        raise MissingDataFile(table, min(gone))
+    for path, is_missing in zip(paths, map_concurrently(missing, paths), strict=True):
+        if is_missing:
+            raise MissingDataFile(table, path)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
+from rowmerge.concurrency import run_in_background
 from rowmerge.delta.files.live_files import Block, LiveFiles
 from rowmerge.delta.log.history import read_commit_info
 from rowmerge.delta.log.log_files import checksum_path
@@ -17,7 +18,6 @@ from rowmerge.delta.log.replay import State, with_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.properties import transaction_retention
 from rowmerge.errors import ChecksumMismatch, RowmergeError, StorageError
-from rowmerge.storage.background import run_unawaited
 from rowmerge.storage.store import Storage
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,7 @@ def _totals_after(totals: FileTotals, actions: Sequence[Action]) -> FileTotals:
 
 def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
     """Put the checksum of a committed version, unless there is one. On a distant store, a thread puts it. It never raises."""
-    run_unawaited(storage, partial(_put, storage, version, checksum))
+    run_in_background(partial(_put, storage, version, checksum), ignored=RowmergeError, is_distant=storage.is_distant)
 
 
 def _put(storage: Storage, version: int, checksum: bytes) -> None:

@@ -6,11 +6,11 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.log.ndjson import Document
 from rowmerge.errors import CorruptLog, StorageError, TableNotFound, VersionNotFound
 from rowmerge.storage.disk import is_temporary
@@ -27,7 +27,6 @@ _CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
 _COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
 _CHECKPOINT = re.compile(rf"{LOG}/{_VERSION}\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})\.parquet|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
 _NUMBERED = re.compile(rf"{LOG}/{_VERSION}\.")
-_READERS = 8
 
 
 def commit_path(version: int) -> str:
@@ -177,8 +176,7 @@ def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
     """Whole files of the log. Raises CorruptLog for one that is gone, StorageError."""
     if len(paths) < 3:
         return [_document(storage, path) for path in paths]
-    with ThreadPoolExecutor(min(_READERS, len(paths))) as readers:
-        return list(readers.map(lambda path: _document(storage, path), paths))
+    return map_concurrently(lambda path: _document(storage, path), paths)
 
 
 def _document(storage: Storage, path: str) -> Document:

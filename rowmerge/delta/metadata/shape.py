@@ -10,6 +10,7 @@ from rowmerge.delta.metadata.properties import DELETION_VECTORS, DeltaSettings
 from rowmerge.delta.metadata.row_tracking import FEATURE, keeps_ids
 from rowmerge.delta.metadata.rules import rules_of
 from rowmerge.delta.metadata.widening import is_wider, widens
+from rowmerge.storage.store import Storage
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import DataType
 from rowmerge.table.shape import TableShape
@@ -17,8 +18,9 @@ from rowmerge.table.shape import TableShape
 CHANGE_ROWS = "_change_data"
 
 
-def table_shape(name: str, location: str, protocol: Protocol, metadata: Metadata) -> TableShape:
-    """Return the shape of the table `name` at a location with this protocol and metadata."""
+def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metadata) -> TableShape:
+    """Return the shape of the table `name` in a storage with this protocol and metadata."""
+    location = storage.location
     return TableShape(
         name=name,
         location=location,
@@ -29,6 +31,7 @@ def table_shape(name: str, location: str, protocol: Protocol, metadata: Metadata
         partitioning=identities(metadata.partition_columns),
         partition_values_in_files=False,
         settings=DeltaSettings(metadata.configuration),
+        filesystem_options=storage.configuration.filesystem_options(),
         change_data_location=f"{location}/{CHANGE_ROWS}" if keeps_change_rows(protocol, metadata) else None,
         rewrite_blocker=FEATURE if keeps_ids(protocol, metadata) else None,
         supports_merge_on_read=protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS),

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.files.paths import absolute_path
 from rowmerge.errors import CorruptLog
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.deleted_rows import FRAME, deserialize, framed, serialize, unframed
@@ -90,7 +90,7 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
             _cache.put((f"{storage.location}/{_file(name)}", len(content)), payload, len(payload))
             content += framed(payload)
         files[_file(name)] = bytes(content)
-    at_once([partial(storage.put, file, data) for file, data in files.items()])
+    run_concurrently([partial(storage.put, file, data) for file, data in files.items()])
     return VectorFiles(descriptors, tuple(files))
 
 

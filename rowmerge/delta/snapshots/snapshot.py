@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 import pyarrow as pa
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
 from rowmerge.delta.log.replay import State
@@ -23,8 +23,6 @@ from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrig
 from rowmerge.table.schema import Struct
 from rowmerge.table.shape import TableDefinition, TableShape
 from rowmerge.table.snapshot import FileDifference, Snapshot
-
-_READERS = 8
 
 
 class DeltaSnapshot:
@@ -73,7 +71,7 @@ class DeltaSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self._name, self._storage.location, self.protocol, self.metadata)
+        return table_shape(self._name, self._storage, self.protocol, self.metadata)
 
     @cached_property
     def settings(self) -> DeltaSettings:
@@ -89,7 +87,7 @@ class DeltaSnapshot:
 
     def evolved(self, schema: Struct) -> TableShape:
         protocol, metadata = changed_table(self.name, self.protocol, self.metadata, TableDefinition(schema=schema))
-        return table_shape(self._name, self._storage.location, protocol, metadata)
+        return table_shape(self._name, self._storage, protocol, metadata)
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
@@ -116,9 +114,8 @@ class DeltaSnapshot:
         asked = files_of(self.state.files.where(has_vectors), self._storage.location, paths)
         names = absolute_paths(self._storage.location, asked.column("path")).to_pylist()
         descriptors = asked.column("deletionVector").to_pylist()
-        with ThreadPoolExecutor(_READERS) as readers:
-            found = list(readers.map(lambda descriptor: read_vector(self._storage, descriptor), descriptors))
-        return dict(zip(names, found, strict=True))
+        vectors = map_concurrently(lambda descriptor: read_vector(self._storage, descriptor), descriptors)
+        return dict(zip(names, vectors, strict=True))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return ()

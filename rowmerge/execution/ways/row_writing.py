@@ -65,7 +65,7 @@ def write_join(request: Request, files: TargetFiles, source: Source, target: Tar
     written = Written()
     if has_files and (source.rows or plan.of(Match.NOT_MATCHED_BY_SOURCE)):
         written = write_changed_rows(request, outcomes, files.to_read, source, target)
-    with discard_on_error(written):
+    with discard_on_error(written, request.snapshot.shape.filesystem_options):
         if plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not has_files:
             add_new_rows(request, written, source)
         source = source.counted()
@@ -113,7 +113,7 @@ def write_changed_rows(
         written.rename(file_names)
     if not written.touched:
         # The added files of a pure insert are its change feed.
-        discard(written.change_rows)
+        discard(written.change_rows, request.snapshot.shape.filesystem_options)
         written.change_rows = []
     return written
 

@@ -27,7 +27,7 @@ def execute(request: Request) -> WayResult:
         if isinstance(result, WayResult):
             return result
         logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
-        result.written.discard()
+        result.written.discard(request.snapshot.shape.filesystem_options)
     raise AssertionError(f"{WAYS[-1].name} applies to every statement")
 
 

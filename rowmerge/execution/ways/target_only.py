@@ -22,7 +22,7 @@ def run(request: Request) -> WayResult:
     source = None if request.planned.source is None else request.source.rows(())
     written = _write_selected_rows(request)
     if source is not None:
-        with discard_on_error(written):
+        with discard_on_error(written, request.snapshot.shape.filesystem_options):
             add_new_rows(request, written, source)
     return WayResult(written, request.files, source, {}, matching_files(request, source))
 

@@ -48,7 +48,7 @@ def run(request: Request) -> WayResult | NotApplicable:
     if written_source is None:
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
     source, written = written_source.source, written_source.written
-    with discard_on_error(written):
+    with discard_on_error(written, request.snapshot.shape.filesystem_options):
         files = request.files_for(source)
         matches = find_matches(request, files, source)
     if matches is None:

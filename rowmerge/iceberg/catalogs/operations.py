@@ -12,11 +12,11 @@ from typing import Any, Protocol
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
 from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, left_the_log, serialized, updated
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.change import Unknown
@@ -130,7 +130,7 @@ class DirectoryOperations:
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         expected = version or self.creation_version()
         calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self._storage, self._table, "iceberg", expected)]
-        newest, conflict = at_once(calls)
+        newest, conflict = run_concurrently(calls)
         if expected is None or expected.number != _version_after(newest):
             return Put.EXISTED
         if (put := conflict or self.put_first(newest, expected.number, metadata, expected)) is Put.CREATED and expected.number > 1:
@@ -150,7 +150,7 @@ class DirectoryOperations:
                 partial(self._verified, base, version, metadata),
                 partial(conflict_after_put, self._storage, self._table, "iceberg", expected),
             ]
-            put, conflict = at_once(checks)
+            put, conflict = run_concurrently(checks)
             put = conflict or put if put is Put.CREATED else put
         if put is Put.CREATED:
             self._hint.advance(version)
@@ -159,7 +159,7 @@ class DirectoryOperations:
     def is_followed(self, base: Current) -> bool:
         assert base.version is not None
         asked: list[Callable[[], Any]] = [partial(self._files, base.version + 1), partial(self._bytes, self._below(base.path))]
-        following, data = at_once(asked)
+        following, data = run_concurrently(asked)
         return bool(following) or digest_of(data) != base.digest
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
@@ -187,7 +187,7 @@ class DirectoryOperations:
         asked: list[Callable[[], Any]] = [partial(self.is_followed, known)]
         if _deletes_metadata(known.metadata):
             asked.append(self.highest_version)
-        followed, *highest = at_once(asked)
+        followed, *highest = run_concurrently(asked)
         return not followed and highest in ([], [known.version])
 
     def _read_newest(self) -> Current | None:
@@ -196,7 +196,7 @@ class DirectoryOperations:
         if hinted is not None:
             asked: list[Callable[[], Any]] = [partial(self.read, hinted), partial(self._files, 1)]
             read: Current | None
-            read, first = at_once(asked)
+            read, first = run_concurrently(asked)
             if read is not None and first and not _deletes_metadata(read.metadata):
                 return read
         for _ in range(_READS):
@@ -212,7 +212,7 @@ class DirectoryOperations:
         start = self._hint.read()
         if start is None:
             return None
-        there, following = at_once([partial(self._files, version) for version in (start, start + 1)])
+        there, following = run_concurrently([partial(self._files, version) for version in (start, start + 1)])
         while there and following:
             start, following = start + 1, self._files(start + 2)
         return start if there else None
@@ -226,8 +226,7 @@ class DirectoryOperations:
         """Return the paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
         paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
         calls = [partial(self._storage.exists, path) for path in paths]
-        # On a disk, starting threads takes longer than the calls.
-        there = at_once(calls) if self._storage.is_distant else [call() for call in calls]
+        there = run_concurrently(calls, is_distant=self._storage.is_distant)
         return [path for path, found in zip(paths, there, strict=True) if found]
 
     def read(self, version: int) -> Current | None:
@@ -274,7 +273,7 @@ class DirectoryOperations:
         if may_be_ghost:
             looks.append(self.highest_version)
         try:
-            dropped, other_form, no_base, *highest = at_once(looks)
+            dropped, other_form, no_base, *highest = run_concurrently(looks)
             dropped = dropped and not is_dropped(metadata)
             if dropped or other_form:
                 self._delete([_path(version)])

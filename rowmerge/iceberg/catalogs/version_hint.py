@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
-from rowmerge.storage.background import run_unawaited
+from rowmerge.concurrency import run_in_background
+from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Storage
 
 HINT = "metadata/version-hint.text"
@@ -34,7 +35,7 @@ class VersionHint:
 
     def advance(self, version: int) -> None:
         """Write a verified version, unless the hint names a higher one. On a distant store, a thread does it. It never raises."""
-        run_unawaited(self._storage, partial(self._advance, version))
+        run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
 
     def _advance(self, version: int) -> None:
         with self._lock:

@@ -18,6 +18,7 @@ from pyiceberg.table.update import (
     TableUpdate,
 )
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import Current, DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.concurrent_commits import winners
@@ -32,7 +33,6 @@ from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, updated
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
-from rowmerge.storage.at_once import at_once
 from rowmerge.storage.store import Put
 from rowmerge.table.change import Change, Outcome, Unknown
 from rowmerge.table.commit import commit
@@ -79,7 +79,7 @@ class Commit:
             partial(self._snapshot_updates, self._head, self._live),
             partial(self.operations.is_followed, self._head),
         ]
-        updates, followed = at_once(steps)
+        updates, followed = run_concurrently(steps)
         return Put.EXISTED if followed else self.operations.commit(self._head, (*self._definition, *updates))
 
     def follow(self) -> int | CommitConflict | None:

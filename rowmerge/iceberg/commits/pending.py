@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from threading import Lock
 
-from rowmerge.storage.at_once import at_once
+from rowmerge.concurrency import run_concurrently
 from rowmerge.storage.store import Storage
 
 
@@ -14,7 +14,7 @@ class PendingFiles(Storage):
     before."""
 
     def __init__(self, storage: Storage) -> None:
-        super().__init__(storage.location, storage._options)
+        super().__init__(storage.location, storage.configuration)
         self._behind = storage
         self._waiting: dict[str, bytes] = {}
         self._lock = Lock()
@@ -38,4 +38,4 @@ class PendingFiles(Storage):
         """Put what waits. Raises StorageError."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}
-        at_once([partial(self._behind.put, path, data) for path, data in waiting.items()])
+        run_concurrently([partial(self._behind.put, path, data) for path, data in waiting.items()])

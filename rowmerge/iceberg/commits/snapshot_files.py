@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.iceberg.commits.pending import PendingFiles
 from rowmerge.iceberg.deletes.deletion_vectors import write_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
@@ -31,7 +31,6 @@ from rowmerge.table.settings import whole_number
 ENTRIES_OF_A_MANIFEST = 20_000
 """About the 8 MB that `commit.manifest.target-size-bytes` wants, for tables with some ten columns."""
 
-_WRITERS = 8
 _Marking = tuple[str, frozenset[str]]
 """A data file, and the delete files about it alone that a new one stands for."""
 
@@ -183,10 +182,7 @@ class SnapshotFiles:
         """
         if self._vectors:
             return self._deletion_vectors(asked)
-        if len(asked) < 2:
-            return [self._delete_file(*rows) for rows in asked]
-        with ThreadPoolExecutor(min(_WRITERS, len(asked))) as writers:
-            return list(writers.map(lambda rows: self._delete_file(*rows), asked))
+        return map_concurrently(lambda rows: self._delete_file(*rows), asked)
 
     def _delete_file(self, entry: Entry, positions: Positions) -> ContentFile | None:
         """The delete file lies beside its data file, or in the table's folder when that lies elsewhere."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
 from rowmerge.iceberg.manifests.content import Content, ContentFile
@@ -19,7 +19,6 @@ from rowmerge.version import __version__
 
 _MAGIC = b"PFA1"
 _NO_FLAGS = bytes(4)
-_THREADS = 8
 
 
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
@@ -27,11 +26,8 @@ def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> d
 
     Raises CorruptLog, StorageError.
     """
-    if len(vectors) < 2:
-        return {_data_file(vector): read_deletion_vector(storage, vector) for vector in vectors}
-    with ThreadPoolExecutor(min(_THREADS, len(vectors))) as readers:
-        found = readers.map(lambda vector: read_deletion_vector(storage, vector), vectors)
-        return dict(zip(map(_data_file, vectors), found, strict=True))
+    paths = [_data_file(vector) for vector in vectors]
+    return dict(zip(paths, map_concurrently(lambda vector: read_deletion_vector(storage, vector), vectors), strict=True))
 
 
 def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from pyarrow import orc
 from pyiceberg.conversions import to_bytes
 from pyiceberg.types import LongType
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro
 from rowmerge.iceberg.manifests.content import Content, ContentFile
@@ -33,7 +33,6 @@ _SCHEMA = pa.schema(
     ]
 )
 _NAMES = {FILE_PATH: "file_path", POS: "pos"}
-_THREADS = 8
 _BATCH = 1_000_000
 _CACHED_BYTES = 128 * 1024 * 1024
 _cache: Cache[Mapping[str, Positions]] = Cache(_CACHED_BYTES)
@@ -90,13 +89,8 @@ def read_position_deletes(storage: Storage, files: Sequence[ContentFile], wanted
 
     Several files are read at a time. Raises CorruptLog, UnsupportedTableFeature for a file format that is not known, StorageError.
     """
-    if len(files) < 2:
-        held = [read_position_delete_file(storage, file) for file in files]
-    else:
-        with ThreadPoolExecutor(min(_THREADS, len(files))) as readers:
-            held = list(readers.map(lambda file: read_position_delete_file(storage, file), files))
     found: dict[str, Positions] = {}
-    for deleted in held:
+    for deleted in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
         paths = deleted.keys() if wanted is None else deleted.keys() & set(wanted)
         for path in paths:
             found[path] = found.get(path, Positions()) | deleted[path]

@@ -15,6 +15,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import VoidTransform
 from pyiceberg.types import PrimitiveType
 
+from rowmerge.concurrency import map_ahead
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro, write_avro
 from rowmerge.iceberg.manifests.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
@@ -29,7 +30,6 @@ from rowmerge.iceberg.manifests.schemas import (
     partition_scales,
 )
 from rowmerge.iceberg.metadata.locations import located, plain_path
-from rowmerge.storage.at_once import ahead
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
@@ -78,7 +78,7 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
     unread = [manifest for manifest in manifests if found[state_of(manifest)] is None]
     if len(unread) < 2:
         return [read_manifest(storage, manifest) for manifest in manifests]
-    for manifest, data in zip(unread, ahead(lambda manifest: _manifest_bytes(storage, manifest), unread), strict=True):
+    for manifest, data in zip(unread, map_ahead(lambda manifest: _manifest_bytes(storage, manifest), unread), strict=True):
         found[state_of(manifest)] = _entries(manifest, data)
     return [entries for manifest in manifests if (entries := found[state_of(manifest)]) is not None]
 

@@ -14,7 +14,7 @@ from rowmerge.iceberg.metadata.partition_values import ordering_of, partitioning
 from rowmerge.iceberg.metadata.properties import COMMENT, DATA_PATH, IcebergSettings
 from rowmerge.iceberg.metadata.types import columns_of, widens
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
-from rowmerge.storage.store import absolute_location
+from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.files import Lineage
 from rowmerge.table.rules import DEFAULT, Rules, not_null_checks
 from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Primitive, Struct, held_types
@@ -24,8 +24,11 @@ ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
 """The field ids of the columns of row lineage (Iceberg spec, Reserved Field IDs)."""
 
 
-def table_shape(name: str, metadata: TableMetadata, schema: Schema) -> TableShape:
-    """Return the shape of the table `name` with one of its schemas. Raises UnsupportedTableFeature for an unknown type or transform."""
+def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
+    """Return the shape of the table `name` with one of its schemas.
+
+    Raises UnsupportedTableFeature for an unknown type or transform.
+    """
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
     stored = _stored_schema(metadata, columns)
@@ -40,6 +43,7 @@ def table_shape(name: str, metadata: TableMetadata, schema: Schema) -> TableShap
         partitioning=partitioning_of(metadata.spec(), schema, name),
         partition_values_in_files=True,
         settings=settings_of(metadata),
+        filesystem_options=storage.configuration.filesystem_options(),
         row_lineage=_row_lineage(stored) if metadata.format_version >= ROW_LINEAGE else None,
         # Version 1 has no delete files: rows are copied, whatever the mode.
         supports_merge_on_read=metadata.format_version > 1,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vector
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file, referenced_path
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
@@ -18,7 +18,6 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 
-_READERS = 8
 _NEVER = 2**63 - 1
 _Scope = tuple[Any, ...]
 """A partition, as `ContentFile.partition_key` has it."""
@@ -102,11 +101,10 @@ class LiveFiles:
         }
         vectors = {path: deletes[0] for path, deletes in wanted.items() if deletes and deletes[0].file.format.upper() == "PUFFIN"}
         paths = frozenset(path for path, deletes in wanted.items() if deletes and path not in vectors)
-        with ThreadPoolExecutor(_READERS) as readers:
-            read = readers.map(lambda delete: read_position_delete_file(self.storage, delete.file), files.values())
-            marked = readers.map(lambda delete: read_deletion_vector(self.storage, delete.file), vectors.values())
-            by_file = dict(zip(files, read, strict=True))
-            found = {path: positions for path, positions in zip(vectors, marked, strict=True) if positions}
+        read = map_concurrently(lambda delete: read_position_delete_file(self.storage, delete.file), list(files.values()))
+        marked = map_concurrently(lambda delete: read_deletion_vector(self.storage, delete.file), list(vectors.values()))
+        by_file = dict(zip(files, read, strict=True))
+        found = {path: positions for path, positions in zip(vectors, marked, strict=True) if positions}
         for path in paths:
             positions = Positions()
             for delete in wanted[path]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyiceberg.table.name_mapping import MappedField, NameMapping
 
+from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog, MissingDataFile, UnsupportedTableFeature
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import located, plain_path
@@ -20,7 +20,6 @@ from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct
 
 _ID = b"PARQUET:field_id"
 _TAIL = 8
-_READERS = 8
 _Names = Mapping[int, Sequence[str]]
 _footers: dict[tuple[str, int], pa.Schema] = {}
 _KEPT_FOOTERS = 10_000
@@ -34,8 +33,8 @@ def layouts(
     An identity partition column that such a file lacks has the file's partition value; the partitioning must be `spec_id` then. Raises
     MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
     """
-    with ThreadPoolExecutor(_READERS) as readers:
-        schemas = dict(zip(entries, readers.map(lambda entry: _schema_of(storage, table, entry), entries.values()), strict=True))
+    read = map_concurrently(lambda entry: _schema_of(storage, table, entry), list(entries.values()))
+    schemas = dict(zip(entries, read, strict=True))
     names = dict(_names(mapping))
     together: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
     with_ids = []

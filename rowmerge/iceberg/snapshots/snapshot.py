@@ -78,7 +78,7 @@ class IcebergSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self.name, self.metadata, self.iceberg_schema)
+        return table_shape(self.name, self._storage, self.metadata, self.iceberg_schema)
 
     @cached_property
     def settings(self) -> IcebergSettings:
@@ -99,7 +99,7 @@ class IcebergSnapshot:
 
     def evolved(self, schema: Struct) -> TableShape:
         changed, _ = changed_schema(self.name, self.metadata, schema)
-        return table_shape(self.name, self.metadata, changed)
+        return table_shape(self.name, self._storage, self.metadata, changed)
 
     @cached_property
     def live(self) -> LiveFiles:

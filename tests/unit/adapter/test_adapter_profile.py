@@ -57,6 +57,11 @@ def test_storage_options_that_are_no_mapping_are_refused():
         RowmergeCredentials.validate(GOOD | {"storage_options": "key=value"})
 
 
+def test_storage_options_may_be_nested():
+    made = credentials(storage_options={"aws_region": "eu-west-1", "client_options": {"allow_http": True}})
+    assert made.storage_options == {"aws_region": "eu-west-1", "client_options": {"allow_http": "true"}}
+
+
 def test_secrets_are_never_shown():
     made = credentials(
         storage_options={"aws_secret_access_key": "hush-1"},

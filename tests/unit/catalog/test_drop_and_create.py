@@ -15,13 +15,13 @@ import pytest
 from deltalake.exceptions import TableNotFoundError
 
 from rowmerge.catalog import DirectoryCatalog
+from rowmerge.concurrency import wait_for_background
 from rowmerge.delta.maintenance import dropping as delta_dropping
 from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, VersionNotFound
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.written import Written
-from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
 from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.change_feed import Bound
@@ -455,7 +455,7 @@ def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_dis
 
     Reading.is_distant = is_distant  # type: ignore[method-assign,assignment]
     assert isinstance(late_commit(warehouse, Reading), Conflicted)
-    wait_for_threads(60)
+    wait_for_background(60)
     read_hint()
     newest = max(int(path.name[1:].split(".")[0]) for path in hint.parent.glob("v*.metadata.json"))
     assert {int(text) for text in hints} == {newest}

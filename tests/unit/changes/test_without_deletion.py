@@ -62,7 +62,7 @@ class UndeletableFiles:
 
 @pytest.fixture(autouse=True)
 def undeletable_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written_files, "filesystem_of", lambda path: (UndeletableFiles(), path))
+    monkeypatch.setattr(written_files, "filesystem_of", lambda path, options: (UndeletableFiles(), path))
 
 
 @pytest.fixture(params=["delta", "iceberg"])

@@ -18,6 +18,8 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from rowmerge import concurrency
+from rowmerge.concurrency import wait_for_background
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.commits.clone import cloned_files
 from rowmerge.delta.files.live_files import LiveFiles
@@ -26,8 +28,6 @@ from rowmerge.delta.log.checksums import check_state, read_checksum, totals_of
 from rowmerge.delta.log.log_files import checksum_path, commit_path, list_log
 from rowmerge.delta.log.versions import read_state
 from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
-from rowmerge.storage import background
-from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.change import Change, Committed
 from rowmerge.table.files import Positions
@@ -217,7 +217,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(Distant, "gate", gate)
     yield gate
     gate.set()
-    wait_for_threads(60)
+    wait_for_background(60)
 
 
 def test_no_statement_waits_for_a_checksum_on_a_distant_store(tmp_path: Path, gate: threading.Event) -> None:
@@ -228,22 +228,22 @@ def test_no_statement_waits_for_a_checksum_on_a_distant_store(tmp_path: Path, ga
     assert lake.ids() == [1, 2]
     assert not list(lake.log.glob("*.crc"))
     gate.set()
-    wait_for_threads(60)
+    wait_for_background(60)
     assert [recorded(lake, version)["numFiles"] for version in (0, 1)] == [1, 2]
 
 
 def test_a_slow_store_gets_few_checksums_at_a_time(tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background, "_MOST_THREADS", 2)
+    monkeypatch.setattr(concurrency, "_MOST_BACKGROUND_THREADS", 2)
     lake = Lake(tmp_path / "t")
     lake.table = DeltaTable(Distant(str(lake.folder)), "s.t")
     committed(lake.create(lake.file([0])))
     for id_ in range(1, 5):
         committed(lake.append([id_]))
     gate.set()
-    wait_for_threads(60)
+    wait_for_background(60)
     assert len(list(lake.log.glob("*.crc"))) == 2
     committed(lake.append([5]))
-    wait_for_threads(60)
+    wait_for_background(60)
     assert recorded(lake, 5)["numFiles"] == 6
     assert Lake(lake.folder).ids() == list(range(6))
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from rowmerge import concurrency
+from rowmerge.concurrency import wait_for_background
 from rowmerge.errors import StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.storage import background
-from rowmerge.storage.background import wait_for_threads
 from rowmerge.storage.store import Storage
 from tests.unit.iceberg.lake import Lake
 
@@ -45,7 +45,7 @@ def event(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     monkeypatch.setattr(Waiting, "events", [], raising=False)
     yield event
     event.set()
-    wait_for_threads(60)
+    wait_for_background(60)
 
 
 def lake_of(kind: type[Storage], folder: Path) -> Lake:
@@ -55,7 +55,7 @@ def lake_of(kind: type[Storage], folder: Path) -> Lake:
 
 
 def hint(lake: Lake) -> str:
-    wait_for_threads(60)
+    wait_for_background(60)
     return (lake.folder / HINT).read_text()
 
 
@@ -74,7 +74,7 @@ def test_no_statement_waits_for_the_hint_on_a_distant_store(tmp_path: Path, even
 def test_a_slow_writer_does_not_replace_the_hint_of_a_later_version(tmp_path: Path, event: threading.Event) -> None:
     slow = lake_of(Waiting, tmp_path / "t")
     slow.create()
-    wait_for_threads(60)
+    wait_for_background(60)
 
     class Slow(Waiting):
         def get(self, path: str) -> bytes:
@@ -131,9 +131,9 @@ def test_the_hint_is_written_after_the_version_is_verified(tmp_path: Path, is_di
     lake = Lake(tmp_path / "t")
     lake.table = IcebergTable(Operations(Recording(str(lake.folder)), "s.t"), "s.t")
     lake.create({"write.metadata.delete-after-commit.enabled": str(deletes_metadata).lower()})
-    wait_for_threads(60)
+    wait_for_background(60)
     lake.append([1])
-    wait_for_threads(60)
+    wait_for_background(60)
     relevant = [each for each in events if each in ("verified", f"put {HINT}")]
     assert relevant == ["verified", f"put {HINT}"] * 2
 
@@ -154,16 +154,16 @@ def test_a_hint_that_cannot_be_written_fails_no_commit(tmp_path: Path) -> None:
 def test_a_burst_of_commits_to_a_slow_store_starts_few_threads(
     tmp_path: Path, event: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(background, "_MOST_THREADS", 2)
+    monkeypatch.setattr(concurrency, "_MOST_BACKGROUND_THREADS", 2)
     lake = lake_of(Waiting, tmp_path / "t")
     lake.create()
-    wait_for_threads(60)
+    wait_for_background(60)
     Waiting.events = [event]
     for id_ in range(5):
         lake.append([id_])
-    assert len(background._threads) == 2
+    assert len(concurrency._background_threads) == 2
     event.set()
-    wait_for_threads(60)
+    wait_for_background(60)
     lake.append([9])
     assert hint(lake) == "7"
 

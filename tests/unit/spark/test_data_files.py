@@ -169,7 +169,7 @@ def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
     writer = PartitionedWriter(spec(tmp_path, rows, "p", row_group_size=1))
     writer.write(rows)
     assert list(tmp_path.rglob("*.parquet"))
-    delete_written(writer.abort())
+    delete_written(writer.abort(), {})
     assert not list(tmp_path.rglob("*.parquet"))
 
 

@@ -34,7 +34,7 @@ def test_files_of_all_partitions_are_deleted(tmp_path: Path) -> None:
     written = files(tmp_path / "t")
     (tmp_path / "t/x=1/part-job.parquet").unlink()
     elsewhere = files(tmp_path / "u%20v")
-    discard([*written, *elsewhere])
+    discard([*written, *elsewhere], {})
     assert left(tmp_path) == ["part-other.parquet"] * 2 * len(PARTITIONS)
 
 
@@ -54,7 +54,7 @@ def test_a_failure_is_one_warning(tmp_path: Path, caplog: pytest.LogCaptureFixtu
         os.unlink(path)
         os.mkdir(path)  # nobody can delete it as a file
     with caplog.at_level(logging.WARNING):
-        discard(written)
-        discard(written)
+        discard(written, {})
+        discard(written, {})
     (record,) = caplog.records
     assert f"file://{tmp_path}" in record.getMessage()

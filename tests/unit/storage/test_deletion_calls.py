@@ -65,7 +65,7 @@ def test_the_exceptions_are_in_use() -> None:
     [
         "def f(storage):\n    storage.delete(['a'])",
         "def f(self):\n    self._storage.delete_in_order(paths)",
-        "def f(storage):\n    at_once([partial(storage.delete, ['a'])])",
+        "def f(storage):\n    run_concurrently([partial(storage.delete, ['a'])])",
         "def f(path):\n    path.unlink()",
     ],
 )

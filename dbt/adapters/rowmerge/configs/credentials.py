@@ -63,7 +63,10 @@ class RowmergeCredentials(Credentials):
         self.durability = (self.durability or DURABILITIES[0]).lower()
         self.file_format = (self.file_format or ("iceberg" if self.catalog else "delta")).lower()
         self.spark_config = {str(key): as_text(value) for key, value in self.spark_config.items()}
-        self.storage_options = {str(key): as_text(value) for key, value in self.storage_options.items()}
+        self.storage_options = {
+            str(key): {str(name): as_text(inner) for name, inner in value.items()} if isinstance(value, dict) else as_text(value)
+            for key, value in self.storage_options.items()
+        }
 
     @classmethod
     def validate(cls, data: Any) -> None:

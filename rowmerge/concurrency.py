@@ -1,0 +1,114 @@
+"""Calls that run in several threads at the same time.
+
+Executors run these functions too. The functions travel there by value (see executors.py), so nothing here may import rowmerge.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+STORE_THREADS = 8
+"""The number of threads if each of them waits for a distant store."""
+_BATCHES_PER_THREAD = 8
+_MOST_BACKGROUND_THREADS = 8
+_SECONDS_AT_EXIT = 1.0
+
+_background_threads: set[threading.Thread] = set()
+
+
+def run_concurrently(calls: Sequence[Callable[[], T]], *, is_distant: bool = True) -> list[T]:
+    """Run calls in up to STORE_THREADS threads and return their results, in the order of the calls.
+
+    `is_distant`: the calls wait for another machine. If False, or for a single call, the calls run one after another in this thread,
+    because starting threads takes longer than calls to a local disk.
+    Raises the error of the first call that fails, in the order of the calls. Calls that have started end before that.
+    """
+    if len(calls) < 2 or not is_distant:
+        return [call() for call in calls]
+    with ThreadPoolExecutor(min(STORE_THREADS, len(calls))) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    """Apply a function to items in STORE_THREADS threads and return the results, in the order of the items.
+
+    A single item needs no thread. Raises the error of the first item that fails. Items that have started end before that, later items do
+    not start.
+    """
+    return list(map_in_batches(function, items, STORE_THREADS)) if len(items) > 1 else [function(item) for item in items]
+
+
+def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int) -> Generator[T, None, None]:
+    """Apply a function to items in `threads` threads and yield the results, in the order of the items.
+
+    A thread takes a batch of items if there are many: the items are small then, and one task per item would take longer than the work.
+    Raises the error of the first item that fails. After an error, and when the caller closes the generator, started batches end and
+    later batches do not start.
+    """
+    size = max(1, -(-len(items) // (threads * _BATCHES_PER_THREAD)))
+    batches = [items[start : start + size] for start in range(0, len(items), size)]
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for results in pool.map(lambda batch: [function(item) for item in batch], batches):
+            yield from results
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
+    """Apply a function to items and yield the results, in the order of the items, while threads work on the next STORE_THREADS items.
+
+    Unlike `map_in_batches`, no more than these results wait for the caller. Raises the error of the first item that fails.
+    """
+    with ThreadPoolExecutor(STORE_THREADS) as pool:
+        futures: deque[Future[T]] = deque()
+        for item in items:
+            futures.append(pool.submit(function, item))
+            if len(futures) == STORE_THREADS:
+                yield futures.popleft().result()
+        while futures:
+            yield futures.popleft().result()
+
+
+def run_in_background(call: Callable[[], None], *, ignored: type[Exception], is_distant: bool) -> None:
+    """Run an optional call in a daemon thread, or now if it is not `is_distant`. Skip the call while many such threads run.
+
+    An error of the class `ignored` is logged as a debug message. At its exit, the process waits up to a second for these threads.
+    """
+    if not is_distant:
+        _run_optional(call, ignored)
+    elif len(_background_threads) < _MOST_BACKGROUND_THREADS:
+        thread = threading.Thread(target=_run_optional, args=(call, ignored), daemon=True)
+        _background_threads.add(thread)
+        thread.start()
+
+
+def wait_for_background(seconds: float = _SECONDS_AT_EXIT) -> None:
+    """Wait until the calls of `run_in_background` have ended, for at most `seconds` in all."""
+    deadline = time.monotonic() + seconds
+    for thread in list(_background_threads):
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+atexit.register(wait_for_background)
+
+
+def _run_optional(call: Callable[[], None], ignored: type[Exception]) -> None:
+    try:
+        call()
+    except ignored as error:
+        logger.debug("A call that no statement needs failed: %s", error)
+    finally:
+        _background_threads.discard(threading.current_thread())

@@ -1,0 +1,47 @@
+"""Arrow's file systems for the locations of data files.
+
+Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import pyarrow.fs
+
+Options = Mapping[str, Mapping[str, Any]]
+"""Arguments of file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
+_SECRETS = ("access_key", "secret_key", "session_token", "access_token", "account_key", "sas_token", "client_secret")
+
+
+def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, str]:
+    """Open the file system of an absolute path. Returns the file system and the path inside it."""
+    scheme, _, inner = path.partition("://")
+    if scheme == "file":
+        return pyarrow.fs.LocalFileSystem(), inner
+    if scheme in ("s3", "s3a", "s3n"):
+        return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner
+    if scheme == "gs":
+        return _gcs(options.get("gs", {})), inner
+    authority, _, below = inner.partition("/")
+    if scheme in ("az", "azure", "abfs", "abfss"):
+        container, _, host = authority.partition("@")
+        account = {"account_name": host.partition(".")[0]} if host else {}
+        return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{below}"
+    return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner
+
+
+def without_secrets(text: str, options: Options) -> str:
+    """Return a text, such as an error message, with asterisks instead of the secrets in the options."""
+    for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
+        text = text.replace(secret, "********")
+    return text
+
+
+def _gcs(arguments: Mapping[str, Any]) -> pyarrow.fs.FileSystem:
+    if "access_token" not in arguments:
+        return pyarrow.fs.GcsFileSystem(**arguments)
+    # The configuration does not state when the token expires. Google rejects an expired token.
+    return pyarrow.fs.GcsFileSystem(**arguments, credential_token_expiration=datetime.max)

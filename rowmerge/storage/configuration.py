@@ -1,0 +1,265 @@
+"""Configuration of object stores: `storage_options` parsed once, for obstore, for Arrow's file systems and for Hadoop's file systems."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.storage.option_names import ALIASES, CLIENT_OPTIONS, METADATA_ONLY, PREFIXES, PROVIDERS, RETRY_OPTIONS, SECRETS, SETTINGS
+
+logger = logging.getLogger(__name__)
+
+HIDDEN = "********"
+DEFAULT_REGION = "us-east-1"
+"""The region that obstore assumes."""
+_NESTED = {"config", "client_options", "retry_config", "credential_provider"}
+_PROVIDER_OF_HOST = {
+    ".amazonaws.com": "s3",
+    ".r2.cloudflarestorage.com": "s3",
+    ".core.windows.net": "azure",
+    ".fabric.microsoft.com": "azure",
+}
+
+
+class FilesystemOptions(dict[str, dict[str, Any]]):
+    """Arguments of Arrow's file systems, by provider (`s3`, `gs`, `azure`).
+
+    Its repr hides all values. It is pickled as a plain dictionary, because executors do not have this class.
+    """
+
+    def __repr__(self) -> str:
+        return repr({provider: dict.fromkeys(arguments, HIDDEN) for provider, arguments in self.items()})
+
+    def __reduce__(self) -> tuple[type[dict[str, Any]], tuple[dict[str, Any]]]:
+        return dict, (dict(self),)
+
+
+@dataclass(frozen=True, repr=False)
+class StorageConfiguration:
+    """The credentials, endpoints, regions and client options of object stores.
+
+    `settings`: by provider (`s3`, `gs`, `azure`), the settings by obstore's names without the provider's prefix.
+    `client_options`, `retry_config`, `credential_provider`: as obstore takes them.
+    """
+
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    client_options: Mapping[str, Any] = field(default_factory=dict)
+    retry_config: Mapping[str, Any] = field(default_factory=dict)
+    credential_provider: Any = None
+
+    @staticmethod
+    def parse(options: Mapping[str, Any]) -> StorageConfiguration:
+        """Parse `storage_options`: flat names with or without the provider's prefix, in any case, and obstore's nested mappings.
+
+        A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it.
+        Raises ConfigurationError for an unknown name, and for two names of one setting that have different values.
+        """
+        settings = _Settings()
+        client_options, retry_config = _Settings(), _Settings()
+        flat = {name: value for name, value in options.items() if name not in _NESTED}
+        for name, value in (*flat.items(), *_mapping(options, "config").items()):
+            client_option = re.sub(r"^(aws|azure|google)_", "", name.lower())
+            keys = list(_setting_keys(name.lower()))
+            if client_option in CLIENT_OPTIONS:
+                client_options.add(client_option, name, value)
+            elif not keys:
+                raise ConfigurationError(_unknown_name(name))
+            for key in keys:
+                settings.add(key, name, value if isinstance(value, bool) else str(value))
+        for option, known, target in (("client_options", CLIENT_OPTIONS, client_options), ("retry_config", RETRY_OPTIONS, retry_config)):
+            for name, value in _mapping(options, option).items():
+                if name not in known:
+                    raise ConfigurationError(_unknown_name(name, f"storage_options.{option}", known))
+                target.add(name, name, value)
+        retries = {name: int(value) if name == "max_retries" else value for name, value in retry_config.values.items()}
+        by_provider = {
+            provider: {key: value for (owner, key), value in settings.values.items() if owner == provider} for provider in PROVIDERS
+        }
+        configuration = StorageConfiguration(by_provider, client_options.values, retries, options.get("credential_provider"))
+        configuration._warn_of_metadata_only()
+        return configuration
+
+    def __repr__(self) -> str:
+        names = {provider: dict.fromkeys(settings, HIDDEN) for provider, settings in self.settings.items() if settings}
+        return f"StorageConfiguration({names})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("A StorageConfiguration holds credentials and cannot be pickled. Send `filesystem_options` instead.")
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest that differs between two configurations. It shows no setting."""
+        parts = [sorted(settings.items()) for _, settings in sorted(self.settings.items())]
+        rest = sorted(self.client_options.items()), sorted(self.retry_config.items(), key=str), id(self.credential_provider)
+        return hashlib.sha256(repr((parts, rest)).encode()).hexdigest()
+
+    def without_secrets(self, text: str) -> str:
+        """Return a text, such as an error message, with each secret of the configuration hidden."""
+        return hide(text, (value for settings in self.settings.values() for key, value in settings.items() if key in SECRETS))
+
+    def obstore_arguments(self, location: str) -> dict[str, Any]:
+        """Return the keyword arguments of `obstore.store.from_url` for a location."""
+        provider = provider_of(location)
+        arguments: dict[str, Any] = {
+            "config": dict(self.settings.get(provider or "", {})),
+            "client_options": dict(self.client_options),
+            "retry_config": dict(self.retry_config),
+            "credential_provider": self.credential_provider if provider else None,
+        }
+        return {name: argument for name, argument in arguments.items() if argument}
+
+    def filesystem_options(self) -> FilesystemOptions:
+        """Return the arguments of Arrow's file systems that open the same stores. The environment supplements region and endpoint of S3."""
+        options = FilesystemOptions(s3=self._s3_arguments(), gs=self._gcs_arguments(), azure=self._azure_arguments())
+        for provider in PROVIDERS:
+            options[provider] = {name: argument for name, argument in options[provider].items() if argument is not None}
+        return options
+
+    def s3_endpoint(self) -> str | None:
+        """Return the URL of the S3 service, None for Amazon's own."""
+        endpoint = self.settings.get("s3", {}).get("endpoint")
+        return endpoint or _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+
+    def s3_region(self) -> str:
+        """Return the region of the S3 service."""
+        s3 = self.settings.get("s3", {})
+        return s3.get("region") or s3.get("default_region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or DEFAULT_REGION
+
+    def is_set(self, provider: str, key: str) -> bool:
+        """Return whether a setting that is true or false is true."""
+        return str(self.settings.get(provider, {}).get(key, "")).lower() in ("true", "1", "yes", "on", "y", "t")
+
+    def _warn_of_metadata_only(self) -> None:
+        """Log the settings that obstore applies to metadata files, and that data files cannot have."""
+        names = {key for settings in self.settings.values() for key in settings} & METADATA_ONLY
+        if self.credential_provider is not None:
+            names.add("credential_provider")
+        if names:
+            logger.warning(
+                "These storage options apply to the metadata of tables alone: %s. For data files, set them in the environment of this "
+                "process and of Spark's executors, or in the bucket.",
+                ", ".join(sorted(names)),
+            )
+
+    def _s3_arguments(self) -> dict[str, Any]:
+        s3, endpoint = self.settings.get("s3", {}), _split_endpoint(self.s3_endpoint())
+        return {
+            "access_key": s3.get("access_key_id"),
+            "secret_key": s3.get("secret_access_key"),
+            "session_token": s3.get("session_token"),
+            "anonymous": self.is_set("s3", "skip_signature") or None,
+            "region": self.s3_region(),
+            "scheme": endpoint[0],
+            "endpoint_override": endpoint[1],
+            "force_virtual_addressing": (self.is_set("s3", "virtual_hosted_style_request") and endpoint[1] is not None) or None,
+            "proxy_options": self.client_options.get("proxy_url"),
+        }
+
+    def _gcs_arguments(self) -> dict[str, Any]:
+        gcs = self.settings.get("gs", {})
+        scheme, host = _split_endpoint(gcs.get("base_url"))
+        return {
+            "anonymous": self.is_set("gs", "skip_signature") or None,
+            "access_token": gcs.get("bearer_token"),
+            "scheme": scheme,
+            "endpoint_override": host,
+        }
+
+    def _azure_arguments(self) -> dict[str, Any]:
+        azure = self.settings.get("azure", {})
+        account = azure.get("account_name") or _environment("AZURE_STORAGE_ACCOUNT_NAME")
+        scheme, host = _split_endpoint(azure.get("endpoint"))
+        # Arrow puts the account's name before an authority that begins with a dot, and into the path after any other.
+        authority = host and host.removeprefix(account or "")
+        sas_token = azure.get("sas_key")
+        return {
+            "account_name": account,
+            "account_key": azure.get("account_key"),
+            "sas_token": sas_token and f"?{sas_token.removeprefix('?')}",  # Arrow appends the token to URLs as it is
+            **{name: azure.get(name) for name in ("client_id", "client_secret", "tenant_id")},
+            "blob_storage_authority": authority,
+            "dfs_storage_authority": authority and authority.replace(".blob.", ".dfs."),
+            "blob_storage_scheme": scheme,
+            "dfs_storage_scheme": scheme,
+        }
+
+
+def provider_of(location: str) -> str | None:
+    """Return the provider (`s3`, `gs`, `azure`) of a location, None for a local disk and for a plain HTTP server."""
+    scheme, _, rest = location.partition("://")
+    if scheme.lower() in ("http", "https"):
+        host = rest.partition("/")[0].partition(":")[0].lower()
+        return next((provider for suffix, provider in _PROVIDER_OF_HOST.items() if host.endswith(suffix)), None)
+    return next((provider for provider, schemes in PROVIDERS.items() if scheme.lower() in schemes), None)
+
+
+def hide(text: str, secrets: Iterable[str]) -> str:
+    """Return a text in which HIDDEN replaces each secret."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+class _Settings:
+    """Settings that are read from names, of which several may mean one setting."""
+
+    def __init__(self) -> None:
+        self.values: dict[Any, Any] = {}
+        self._names: dict[Any, str] = {}
+
+    def add(self, key: object, name: str, value: object) -> None:
+        """Add a setting. Raises ConfigurationError if another name gave it another value."""
+        if key in self.values and str(self.values[key]).lower() != str(value).lower():
+            raise ConfigurationError(
+                f"storage_options has {self._names[key]!r} and {name!r}, which mean the same setting, with different values. Remove one."
+            )
+        self.values[key], self._names[key] = value, name
+
+
+def _setting_keys(name: str) -> Iterable[tuple[str, str]]:
+    """Yield provider and setting that a name in lower case means, for each provider that has the name."""
+    for provider, prefixes in PREFIXES.items():
+        for prefix in prefixes:
+            if name.startswith(prefix):
+                bare = name[len(prefix) :]
+                key = ALIASES[provider].get(bare, bare)
+                if key in SETTINGS[provider]:
+                    yield provider, key
+                    break
+
+
+def _mapping(options: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return one of obstore's nested mappings. Raises ConfigurationError if it is something else."""
+    nested = options.get(name) or {}
+    if not isinstance(nested, Mapping):
+        raise ConfigurationError(f"{name!r} in storage_options must be a mapping of names to values.")
+    return nested
+
+
+def _unknown_name(name: str, place: str = "storage_options", names: Iterable[str] | None = None) -> str:
+    if names is None:
+        prefixed = [f"{prefixes[0]}{key}" for provider, prefixes in PREFIXES.items() for key in SETTINGS[provider]]
+        names = [*prefixed, *(key for keys in SETTINGS.values() for key in keys), *CLIENT_OPTIONS, *_NESTED]
+    near = get_close_matches(name.lower(), sorted(set(names)), n=2, cutoff=0.6)
+    advice = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Remove it, or use a name that obstore's documentation lists."
+    return f"{place} has the unknown name {name!r}. {advice}"
+
+
+def _split_endpoint(url: str | None) -> tuple[str | None, str | None]:
+    """Return the scheme of an endpoint, and its host with port and path."""
+    if not url:
+        return None, None
+    parts = urlsplit(url if "://" in url else f"https://{url}")
+    return parts.scheme, f"{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def _environment(*names: str) -> str | None:
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)

@@ -1,0 +1,86 @@
+"""Settings of Hadoop's file systems for Spark, from the same configuration as obstore's stores and Arrow's file systems."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rowmerge.storage.configuration import StorageConfiguration
+
+_S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
+_S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
+_OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
+_FIXED_SAS = "org.apache.hadoop.fs.azurebfs.sas.FixedSASTokenProvider"
+_AUTHORITY = "https://login.microsoftonline.com"
+
+
+def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
+    """Return Hadoop's settings (`fs.s3a.access.key`, …) for the providers that the configuration has settings of.
+
+    Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
+    """
+    settings: dict[str, Any] = {}
+    for provider, of_provider in (("s3", _s3_settings), ("gs", _gcs_settings), ("azure", _azure_settings)):
+        if configuration.settings.get(provider):
+            settings |= of_provider(configuration)
+    return {name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items() if value is not None}
+
+
+def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+    s3, endpoint = configuration.settings["s3"], configuration.s3_endpoint()
+    provider = None
+    if configuration.is_set("s3", "skip_signature"):
+        provider = "AnonymousAWSCredentialsProvider"
+    elif "access_key_id" in s3:
+        provider = "TemporaryAWSCredentialsProvider" if "session_token" in s3 else "SimpleAWSCredentialsProvider"
+    return {
+        # Tables are at s3://, which Hadoop itself has no file system for.
+        "fs.s3.impl": _S3A,
+        "fs.s3n.impl": _S3A,
+        "fs.s3a.aws.credentials.provider": provider and _S3_CREDENTIALS + provider,
+        "fs.s3a.access.key": s3.get("access_key_id"),
+        "fs.s3a.secret.key": s3.get("secret_access_key"),
+        "fs.s3a.session.token": s3.get("session_token"),
+        "fs.s3a.endpoint": endpoint,
+        "fs.s3a.endpoint.region": configuration.s3_region(),
+        "fs.s3a.path.style.access": None if endpoint is None else not configuration.is_set("s3", "virtual_hosted_style_request"),
+        "fs.s3a.connection.ssl.enabled": None if endpoint is None else not endpoint.startswith("http://"),
+    }
+
+
+def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+    gcs = configuration.settings["gs"]
+    key_file = gcs.get("service_account") or gcs.get("application_credentials")
+    auth_type = "UNAUTHENTICATED" if configuration.is_set("gs", "skip_signature") else key_file and "SERVICE_ACCOUNT_JSON_KEYFILE"
+    key = json.loads(gcs["service_account_key"]) if "service_account_key" in gcs else {}
+    return {
+        "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "fs.gs.auth.type": auth_type,
+        "fs.gs.auth.service.account.json.keyfile": key_file,
+        "fs.gs.auth.service.account.email": key.get("client_email"),
+        "fs.gs.auth.service.account.private.key.id": key.get("private_key_id"),
+        "fs.gs.auth.service.account.private.key": key.get("private_key"),
+        "fs.gs.storage.root.url": gcs.get("base_url"),
+    }
+
+
+def _azure_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+    """Return settings without an account in their names, which Hadoop uses for each account that has none of its own."""
+    azure = configuration.settings["azure"]
+    if "account_key" in azure:
+        return {"fs.azure.account.auth.type": "SharedKey", "fs.azure.account.key": azure["account_key"]}
+    if "sas_key" in azure:
+        return {
+            "fs.azure.account.auth.type": "SAS",
+            "fs.azure.sas.token.provider.type": _FIXED_SAS,
+            "fs.azure.sas.fixed.token": azure["sas_key"].removeprefix("?"),
+        }
+    if "client_secret" not in azure:
+        return {}
+    return {
+        "fs.azure.account.auth.type": "OAuth",
+        "fs.azure.account.oauth.provider.type": _OAUTH,
+        "fs.azure.account.oauth2.client.id": azure.get("client_id"),
+        "fs.azure.account.oauth2.client.secret": azure["client_secret"],
+        "fs.azure.account.oauth2.client.endpoint": f"{azure.get('authority_host', _AUTHORITY)}/{azure.get('tenant_id')}/oauth2/token",
+    }

@@ -1,0 +1,241 @@
+"""Storage options: which names are accepted, and what obstore, Arrow and Hadoop get of them."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from obstore.exceptions import GenericError
+from obstore.store import S3Store, from_url
+
+from rowmerge.errors import ConfigurationError
+from rowmerge.parquet.filesystems import filesystem_of, without_secrets
+from rowmerge.storage.configuration import StorageConfiguration
+from rowmerge.storage.hadoop import hadoop_settings
+from rowmerge.storage.option_names import SETTINGS
+from rowmerge.storage.store import Storage
+
+parse = StorageConfiguration.parse
+S3 = {"access_key_id": "AKIA1", "secret_access_key": "hush", "region": "eu-west-1", "endpoint": "http://store:9000"}
+LOCATIONS = {"s3": "s3://lake/w", "gs": "gs://lake/w", "azure": "abfss://lake@account.dfs.core.windows.net/w"}
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+
+
+# ------------------------------------------------------------------ names
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        S3,
+        {f"aws_{name}": value for name, value in S3.items()},
+        {f"AWS_{name}".upper(): value for name, value in S3.items()},
+        {"config": S3},
+        {"config": {name: S3[name] for name in ("region", "endpoint")}, "aws_access_key_id": "AKIA1", "aws_secret_access_key": "hush"},
+        {**{f"aws_{name}": S3[name] for name in ("access_key_id", "secret_access_key", "region")}, "aws_endpoint_url": S3["endpoint"]},
+        {**S3, "aws_endpoint_url_s3": S3["endpoint"]},
+    ],
+    ids=["plain", "prefixed", "upper case", "nested", "nested and flat", "alias", "twice the same"],
+)
+def test_each_spelling_means_the_same_setting(options: dict[str, Any]) -> None:
+    assert parse(options).settings["s3"] == S3
+    assert parse(options).obstore_arguments("s3a://lake/w") == {"config": S3}
+
+
+@pytest.mark.parametrize("provider", list(SETTINGS))
+def test_obstore_knows_each_setting(provider: str) -> None:
+    arguments = parse(dict.fromkeys(SETTINGS[provider], "true")).obstore_arguments(LOCATIONS[provider])
+    assert arguments["config"].keys() == SETTINGS[provider]
+    for key, value in arguments["config"].items():
+        with suppress(GenericError, ValueError):  # "true" is no value of some settings
+            from_url(LOCATIONS[provider], config={key: value})
+
+
+@pytest.mark.parametrize("name", ["allow_http", "aws_allow_http", "AWS_ALLOW_HTTP"])
+def test_client_options_may_be_flat(name: str) -> None:
+    arguments = parse({"aws_region": "eu-west-1", name: "true"}).obstore_arguments("s3://lake")
+    assert arguments == {"config": {"region": "eu-west-1"}, "client_options": {"allow_http": "true"}}
+    assert isinstance(from_url("s3://lake", **arguments), S3Store)
+
+
+def test_nested_client_options_and_retries_reach_obstore() -> None:
+    arguments = parse({"client_options": {"allow_http": True}, "retry_config": {"max_retries": "3"}}).obstore_arguments("s3://lake")
+    assert arguments == {"client_options": {"allow_http": True}, "retry_config": {"max_retries": 3}}
+
+
+def test_a_store_gets_the_settings_of_its_provider_alone() -> None:
+    configuration = parse({"aws_region": "eu-west-1", "azure_storage_account_key": "aHVzaA==", "google_bearer_token": "hush"})
+    assert configuration.obstore_arguments(LOCATIONS["azure"]) == {"config": {"account_key": "aHVzaA=="}}
+    assert configuration.obstore_arguments(LOCATIONS["gs"]) == {"config": {"bearer_token": "hush"}}
+    assert configuration.obstore_arguments("https://lake.s3.eu-west-1.amazonaws.com") == {"config": {"region": "eu-west-1"}}
+    assert configuration.obstore_arguments("https://example.com") == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"aws_acces_key_id": "hush"}, "'aws_acces_key_id'. Did you mean 'aws_access_key_id'"),
+        ({"config": {"regoin": "hush"}}, "'regoin'. Did you mean 'region'"),
+        (
+            {"client_options": {"allow_htp": "hush"}},
+            "storage_options.client_options has the unknown name 'allow_htp'. Did you mean 'allow_http'",
+        ),
+        ({"retry_config": {"retries": "hush"}}, "Did you mean 'max_retries'"),
+        ({"qqq": "hush"}, "Remove it"),
+        ({"config": "hush"}, "'config' in storage_options must be a mapping"),
+    ],
+)
+def test_unknown_options_are_rejected_with_near_names(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        Storage("s3://lake", options)
+    assert message in str(error.value) and "hush" not in str(error.value)
+
+
+def test_two_names_of_one_setting_with_different_values_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="'aws_secret_access_key' and 'secret_access_key'.* different values") as error:
+        parse({"aws_secret_access_key": "hush", "config": {"secret_access_key": "hush2"}})
+    assert "hush" not in str(error.value)
+
+
+def test_a_warning_names_the_options_that_data_files_cannot_have(caplog: pytest.LogCaptureFixture) -> None:
+    parse(S3)
+    assert not caplog.records
+    parse({"aws_sse_kms_key_id": "hush", "google_service_account": "hush", "region": "eu-west-1"})
+    (record,) = caplog.records
+    assert "metadata of tables alone: service_account, sse_kms_key_id." in record.getMessage() and "hush" not in record.getMessage()
+
+
+# ------------------------------------------------------------------ secrets
+
+
+def test_secrets_are_in_no_repr_and_in_no_pickle_of_a_configuration() -> None:
+    configuration = parse(S3)
+    options = configuration.filesystem_options()
+    assert "hush" not in f"{configuration!r} {options!r} {configuration.fingerprint}" and "secret_access_key" in repr(configuration)
+    with pytest.raises(TypeError, match="credentials"):
+        pickle.dumps(configuration)
+    copied = copy.copy(Storage("s3://lake", S3))
+    assert copied.configuration.fingerprint == configuration.fingerprint != parse(S3 | {"secret_access_key": "x"}).fingerprint
+
+
+def test_error_texts_hide_secrets() -> None:
+    configuration = parse({"azure_storage_sas_key": "sv=1&sig=hush"})
+    text = "GET https://account.blob.core.windows.net/lake?sv=1&sig=hush failed"
+    for hidden in (configuration.without_secrets(text), without_secrets(text, configuration.filesystem_options())):
+        assert "hush" not in hidden and hidden.endswith("failed")
+
+
+# ------------------------------------------------------------------ Arrow
+
+
+def test_file_systems_of_arrow_have_the_same_credentials_endpoint_and_region() -> None:
+    options = parse(S3).filesystem_options()
+    assert options["s3"] == {
+        "access_key": "AKIA1",
+        "secret_key": "hush",
+        "region": "eu-west-1",
+        "scheme": "http",
+        "endpoint_override": "store:9000",
+    }
+    filesystem, inner = filesystem_of("s3a://lake/w/part-0.parquet", options)
+    assert filesystem.type_name == "s3" and inner == "lake/w/part-0.parquet" and filesystem.region == "eu-west-1"
+
+
+def test_the_region_is_that_of_the_environment_or_the_one_that_obstore_assumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parse({}).filesystem_options()["s3"] == {"region": "us-east-1"}
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-north-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "https://store/")
+    assert parse({}).filesystem_options()["s3"] == {"region": "eu-north-1", "scheme": "https", "endpoint_override": "store"}
+    assert parse(S3).filesystem_options()["s3"]["endpoint_override"] == "store:9000"
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"skip_signature": True}, {"anonymous": True, "region": "us-east-1"}),
+        (S3 | {"aws_token": "t"}, parse(S3).filesystem_options()["s3"] | {"session_token": "t"}),
+        ({"proxy_url": "http://proxy:1"}, {"proxy_options": "http://proxy:1", "region": "us-east-1"}),
+        (
+            {"aws_endpoint": "https://store", "virtual_hosted_style_request": "true"},
+            {"scheme": "https", "endpoint_override": "store", "force_virtual_addressing": True, "region": "us-east-1"},
+        ),
+    ],
+)
+def test_arguments_of_s3(options: dict[str, Any], expected: dict[str, Any]) -> None:
+    arguments = parse(options).filesystem_options()
+    assert arguments["s3"] == expected
+    filesystem_of("s3://lake/x", arguments)
+
+
+def test_arguments_of_azure_and_of_google() -> None:
+    options = parse(
+        {
+            "azure_storage_account_name": "account",
+            "azure_storage_sas_token": "sv=1",
+            "azure_endpoint": "https://account.blob.core.usgovcloudapi.net",
+            "google_bearer_token": "hush",
+        }
+    ).filesystem_options()
+    assert options["azure"] == {
+        "account_name": "account",
+        "sas_token": "?sv=1",
+        "blob_storage_authority": ".blob.core.usgovcloudapi.net",
+        "dfs_storage_authority": ".dfs.core.usgovcloudapi.net",
+        "blob_storage_scheme": "https",
+        "dfs_storage_scheme": "https",
+    }
+    assert filesystem_of("az://lake/w/x", options)[1] == "lake/w/x"
+    assert filesystem_of(f"{LOCATIONS['azure']}/x", options)[1] == "lake/w/x"
+    assert filesystem_of("gs://lake/w/x", options)[1] == "lake/w/x"
+
+
+# ------------------------------------------------------------------ Hadoop
+
+
+def test_hadoop_gets_the_same_settings_of_s3() -> None:
+    assert hadoop_settings(parse(S3)) == {
+        "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "fs.s3n.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "fs.s3a.aws.credentials.provider": "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+        "fs.s3a.access.key": "AKIA1",
+        "fs.s3a.secret.key": "hush",
+        "fs.s3a.endpoint": "http://store:9000",
+        "fs.s3a.endpoint.region": "eu-west-1",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.connection.ssl.enabled": "false",
+    }
+    temporary = hadoop_settings(parse(S3 | {"session_token": "t"}))
+    assert temporary["fs.s3a.aws.credentials.provider"].endswith("TemporaryAWSCredentialsProvider")
+    assert hadoop_settings(parse({"aws_skip_signature": "true"}))["fs.s3a.aws.credentials.provider"].endswith(
+        "AnonymousAWSCredentialsProvider"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "value"),
+    [
+        ({"azure_storage_account_key": "k"}, "fs.azure.account.key", "k"),
+        ({"azure_storage_sas_key": "?sv=1"}, "fs.azure.sas.fixed.token", "sv=1"),
+        (
+            {"azure_client_id": "c", "azure_client_secret": "s", "azure_tenant_id": "t"},
+            "fs.azure.account.oauth2.client.endpoint",
+            "https://login.microsoftonline.com/t/oauth2/token",
+        ),
+        ({"google_service_account": "/key.json"}, "fs.gs.auth.service.account.json.keyfile", "/key.json"),
+        ({"google_skip_signature": True}, "fs.gs.auth.type", "UNAUTHENTICATED"),
+    ],
+)
+def test_hadoop_gets_the_settings_of_azure_and_of_google(options: dict[str, Any], name: str, value: str) -> None:
+    assert hadoop_settings(parse(options))[name] == value
+
+
+def test_hadoop_gets_nothing_without_options() -> None:
+    assert hadoop_settings(parse({})) == {}

@@ -1,0 +1,155 @@
+"""Credentials that only `storage_options` have reach metadata and data files, on the driver and on executors."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+
+from rowmerge.delta import DeltaTable
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.parquet.data_files import PartitionedWriter
+from rowmerge.spark import key_lookup
+from rowmerge.spark.executors import shipped
+from rowmerge.spark.leftovers import discard_attempt
+from rowmerge.spark.sink import OutcomeColumns, opened, outcome_sink, rewrite
+from rowmerge.spark.write import write_spec
+from rowmerge.spark.written import added_file, discard, discard_paths
+from rowmerge.storage.store import Storage
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.schema import Struct
+from rowmerge.table.snapshot import Change, Committed, Snapshot, Table, TableDefinition, VacuumOptions
+from tests.faulty_s3 import FaultyS3, needs_moto
+from tests.unit.delta.small_tables import ID_NAME
+from tests.unit.spark.test_key_lookup import keys_of
+
+pytestmark = needs_moto
+
+FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
+ACCESS_KEY, SECRET_KEY = "AKIAONLYOPTIONS", "only-the-options-have-this-secret"
+NO_SPARK: Any = None
+
+
+@pytest.fixture(autouse=True)
+def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_") and name != "AWS_CA_BUNDLE"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def signed_s3(s3: FaultyS3) -> Iterator[FaultyS3]:
+    """A store whose every request must be signed with the key of the options."""
+    yield s3
+    assert s3.requests
+    unsigned = [f"{request.method} {request.path}" for request in s3.requests if ACCESS_KEY not in request.headers.get("authorization", "")]
+    assert unsigned == []
+
+
+def table_at(s3: FaultyS3, format_: str) -> Table:
+    options = {
+        "aws_access_key_id": ACCESS_KEY,
+        "aws_secret_access_key": SECRET_KEY,
+        "aws_region": "us-east-1",
+        "aws_endpoint_url": s3.address,
+        "allow_http": "true",
+    }
+    storage = Storage(f"{s3.location}/{uuid.uuid4()}", options)
+    return DeltaTable(storage, "s.t") if format_ == "delta" else IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+
+
+def data_files(snapshot: Snapshot, ids: Sequence[int]) -> tuple[AddedFile, ...]:
+    writer = PartitionedWriter(write_spec(snapshot))
+    writer.write(pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"n{i}" for i in ids])}))
+    return tuple(added_file(vars(file)) for file in writer.close())
+
+
+def commit(table: Table, files: FileChanges) -> None:
+    assert isinstance(table.commit(table.snapshot(), Change("WRITE", files=files)), Committed)
+
+
+def created(s3: FaultyS3, format_: str) -> Table:
+    """A table of two files with the ids 0 to 4 and 5 to 9."""
+    table = table_at(s3, format_)
+    assert isinstance(table.create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE")), Committed)
+    for ids in (range(5), range(5, 10)):
+        commit(table, FileChanges(data_files(table.snapshot(), ids)))
+    return table
+
+
+def ids(snapshot: Snapshot) -> list[int]:
+    found: list[int] = []
+    for path in snapshot.files()["path"].to_pylist():
+        with opened(path, snapshot.shape.filesystem_options, by_field_id=False) as file:
+            found += file.read(["id"])["id"].to_pylist()
+    return sorted(found)
+
+
+def objects(table: Table) -> list[str]:
+    storage: Storage = table._storage if isinstance(table, DeltaTable) else table._operations.storage  # type: ignore[attr-defined]
+    return [stored.path for stored in storage.list() if stored.path.endswith(".parquet") and "checkpoint" not in stored.path]
+
+
+@FORMATS
+def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: FaultyS3, format_: str) -> None:
+    table = created(signed_s3, format_)
+    snapshot = table.snapshot()
+    assert ids(snapshot) == list(range(10))
+    keys = keys_of(pa.table({"id": pa.array([3, 7, 70], pa.int64())}), {"id": ID_NAME.find("id").type}, {"id": "="})
+    files = key_lookup._files(NO_SPARK, snapshot, snapshot.files(), Struct(tuple(snapshot.schema)), lineage=False)
+    assert files is not None and keys is not None
+    columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
+    assert sorted(key_lookup.look_up("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
+
+    first, second = snapshot.files()["path"].to_pylist()
+    (again,) = rewrite(write_spec(snapshot), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
+    commit(table, FileChanges((added_file(vars(again)),), (first, second)))
+    assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
+    table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
+    assert len(objects(table)) == 1 and len(ids(table.snapshot())) == 8
+
+
+@FORMATS
+def test_files_of_a_failed_statement_and_of_a_failed_job_are_deleted(signed_s3: FaultyS3, format_: str) -> None:
+    table = created(signed_s3, format_)
+    snapshot = table.snapshot()
+    discard(data_files(snapshot, [1]), snapshot.shape.filesystem_options)
+    spec = replace(write_spec(snapshot), attempt="job")
+    writer = PartitionedWriter(spec)
+    writer.write(pa.table({"id": pa.array([1], pa.int64()), "name": pa.array(["a"])}))
+    writer.close()
+    assert len(objects(table)) == 3
+    discard_attempt(spec)
+    assert len(objects(table)) == 2
+
+
+EXECUTOR = """
+import pickle, sys
+import pyarrow as pa
+sys.modules["rowmerge"] = None
+run = pickle.load(open(sys.argv[1], "rb"))
+rows = pa.record_batch({"action": pa.array([3], pa.int8()), "id": pa.array([77], pa.int64()), "name": pa.array(["a"])})
+(answer,) = run(iter([rows]))
+open(sys.argv[2], "wb").write(answer["message"][0].as_py())
+"""
+
+
+def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s3: FaultyS3, tmp_path: Any) -> None:
+    table = created(signed_s3, "delta")
+    spec = write_spec(table.snapshot())
+    assert SECRET_KEY not in repr(spec)
+    function, message = tmp_path / "function", tmp_path / "message"
+    function.write_bytes(cloudpickle.dumps(shipped(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or "METADATA" in name}
+    subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True, env=environment)
+    commit(table, FileChanges(tuple(added_file(file) for file in pickle.loads(message.read_bytes())["files"])))
+    assert ids(table.snapshot()) == [*range(10), 77]
