@@ -12,7 +12,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import ConstraintViolated, UnsupportedTableFeature
-from rowmerge.session.definitions.definitions import constraints
+from rowmerge.session.definitions import constraints
 
 pytestmark = pytest.mark.one_of("mode")
 

@@ -10,7 +10,7 @@ from pyiceberg.types import FixedType, ListType, LongType, MapType, NestedField,
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of
 from rowmerge.iceberg.metadata.view_schema import columns_of as columns_of_view
-from rowmerge.iceberg.snapshots.snapshot import _check_uuids
+from rowmerge.iceberg.snapshots.checks import check_uuids
 from rowmerge.table.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
 
 SCHEMA = Schema(
@@ -37,8 +37,8 @@ def test_time_is_refused_in_tables_and_text_in_views() -> None:
 
 
 def test_a_pyarrow_that_forgets_what_a_uuid_is_writes_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    _check_uuids("t", SCHEMA)
+    check_uuids("t", SCHEMA)
     monkeypatch.setattr(pa, "__version__", "20.0.0")
     with pytest.raises(UnsupportedTableFeature, match=r"type uuid of the column u .*Install pyarrow 21 or newer"):
-        _check_uuids("t", SCHEMA)
-    _check_uuids("t", Schema(NestedField(1, "id", LongType(), required=False)))
+        check_uuids("t", SCHEMA)
+    check_uuids("t", Schema(NestedField(1, "id", LongType(), required=False)))

@@ -25,9 +25,13 @@ from rowmerge.spark.sink import OutcomeColumns, opened, outcome_sink, rewrite
 from rowmerge.spark.write import write_spec
 from rowmerge.spark.written import added_file, discard, discard_paths
 from rowmerge.storage.store import Storage
+from rowmerge.table.change import Change, Committed
 from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Struct
-from rowmerge.table.snapshot import Change, Committed, Snapshot, Table, TableDefinition, VacuumOptions
+from rowmerge.table.shape import TableDefinition
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
 from tests.faulty_s3 import FaultyS3, needs_moto
 from tests.unit.delta.small_tables import ID_NAME
 from tests.unit.spark.test_key_lookup import keys_of
@@ -68,7 +72,7 @@ def table_at(s3: FaultyS3, format_: str) -> Table:
 
 
 def data_files(snapshot: Snapshot, ids: Sequence[int]) -> tuple[AddedFile, ...]:
-    writer = PartitionedWriter(write_spec(snapshot))
+    writer = PartitionedWriter(write_spec(snapshot.shape))
     writer.write(pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"n{i}" for i in ids])}))
     return tuple(added_file(vars(file)) for file in writer.close())
 
@@ -111,7 +115,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
     assert sorted(key_lookup.look_up("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
     first, second = snapshot.files()["path"].to_pylist()
-    (again,) = rewrite(write_spec(snapshot), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
+    (again,) = rewrite(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
     commit(table, FileChanges((added_file(vars(again)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
@@ -123,7 +127,7 @@ def test_files_of_a_failed_statement_and_of_a_failed_job_are_deleted(signed_s3: 
     table = created(signed_s3, format_)
     snapshot = table.snapshot()
     discard(data_files(snapshot, [1]), snapshot.shape.filesystem_options)
-    spec = replace(write_spec(snapshot), attempt="job")
+    spec = replace(write_spec(snapshot.shape), attempt="job")
     writer = PartitionedWriter(spec)
     writer.write(pa.table({"id": pa.array([1], pa.int64()), "name": pa.array(["a"])}))
     writer.close()
@@ -145,7 +149,7 @@ open(sys.argv[2], "wb").write(answer["message"][0].as_py())
 
 def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s3: FaultyS3, tmp_path: Any) -> None:
     table = created(signed_s3, "delta")
-    spec = write_spec(table.snapshot())
+    spec = write_spec(table.snapshot().shape)
     assert SECRET_KEY not in repr(spec)
     function, message = tmp_path / "function", tmp_path / "message"
     function.write_bytes(cloudpickle.dumps(shipped(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
