@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Protocol
 
-from rowmerge.catalog.functions import Function
+from rowmerge.catalog.functions import Functions
+from rowmerge.catalog.names import fold
 from rowmerge.catalog.relation import Relation, View
-from rowmerge.commands.functions import FunctionDefinition
-from rowmerge.table.schema import Struct
+from rowmerge.errors import TableNotFound
+from rowmerge.table.schema import Struct, quote
 from rowmerge.table.table import Table
 
 
 class Catalog(Protocol):
     """Schemas, tables, views and functions. Names are not case-sensitive, and told in lower case. Every method raises StorageError when
     the storage or the service behind it fails."""
+
+    @property
+    def functions(self) -> Functions:
+        """The functions in SQL and Python that the schemas hold."""
 
     def schemas(self) -> list[str]:
         """The names of all schemas, sorted."""
@@ -79,14 +85,10 @@ class Catalog(Protocol):
     def drop_view(self, schema: str, name: str) -> None:
         """Delete a view. Raises TableNotFound, TableError for a table."""
 
-    def functions(self, schema: str) -> list[str]:
-        """The names of a schema's functions, sorted; none when there is no such schema."""
 
-    def function(self, schema: str, name: str) -> Function | None:
-        """The function of this name, or None. Raises TableError when what is kept of it says nothing."""
-
-    def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Keep a function. Raises AlreadyExists without `or_replace`, SchemaNotFound, TableError where no functions are kept."""
-
-    def drop_function(self, schema: str, name: str) -> None:
-        """Forget a function. Raises FunctionNotFound."""
+def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
+    """Return the error of a table or view that a catalog does not have. It names relations of the schema, or of similar schemas."""
+    schema, schemas = fold(schema), catalog.schemas()
+    similar_schemas = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
+    candidates = [str(relation) for each in similar_schemas for relation in catalog.relations(each)]
+    return TableNotFound(f"{quote(schema)}.{quote(fold(name))}", candidates)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from functools import partial
 from uuid import uuid4
 
-from rowmerge.catalog.functions import Function, FunctionFiles
+from rowmerge.catalog.catalog import table_not_found
+from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import (
     POINTER,
     DeltaFolder,
@@ -28,7 +28,6 @@ from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
 from rowmerge.catalog.view_dropping import drop_view
 from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, forget_versions, version_after, view_of
-from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import (
     AlreadyExists,
@@ -36,7 +35,6 @@ from rowmerge.errors import (
     SchemaNotFound,
     StorageError,
     TableError,
-    TableNotFound,
     UnsupportedTableFeature,
 )
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
@@ -69,7 +67,7 @@ class DirectoryCatalog:
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
         self._metadata_of_tables: Cache[bool] = Cache(_REMEMBERED)
-        self._functions = FunctionFiles(storage)
+        self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """As `DeltaTable` says."""
         _check_warehouse(storage)
@@ -88,7 +86,13 @@ class DirectoryCatalog:
         if not has_folder(name):
             return False
         marked = self._storage.exists(f"{folder_of(name)}/{_MARKER}")
-        return marked or any(True for _ in self._look_all(name)) or bool(self._functions.names(name))
+        return marked or any(True for _ in self._look_all(name)) or bool(self.functions.names(name))
+
+    def check_schema_exists(self, name: str) -> None:
+        """Raise SchemaNotFound if a schema does not exist, TableError if no schema can have the name."""
+        if not self.schema_exists(name):
+            folder_of(name)
+            raise SchemaNotFound(fold(name), self.schemas())
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
@@ -116,18 +120,19 @@ class DirectoryCatalog:
             if if_exists:
                 return
             raise SchemaNotFound(schema, self.schemas())
-        relations, functions = self.relations(schema), self._functions.names(schema)
+        relations, functions = self.relations(schema), self.functions.names(schema)
         held = [*(r.name for r in relations), *(f"{name}()" for name in functions)]
         if held and not cascade:
             listed = ", ".join(held[:5]) + (", …" if len(held) > 5 else "")
             raise TableError(f"The schema {quote(schema)} is not empty: it holds {listed}. Drop these first, or add CASCADE.")
         for relation in relations:
-            self._check_own(relation.schema, relation.name, "drop")
+            _check_is_versioned(self._look(relation.schema, relation.name), relation, "drop")
         for relation in relations:
             self._drop(relation)
         for function in functions:
-            self._functions.drop(schema, function)
-        self._finish_removals(schema)
+            self.functions.drop(schema, function)
+        for folder_name in self._storage.folders(folder_of(schema)):
+            finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
         self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
         self._storage.child(folder_of(schema)).remove_folders()
 
@@ -158,7 +163,7 @@ class DirectoryCatalog:
                 return self._table(self._storage.at(location), schema, name, format_)
             case ViewFolder():
                 raise TableError(f"{_shown(schema, name)} is a view, not a table. Name a table, or read the view in a query.")
-        raise self._not_found(schema, name)
+        raise table_not_found(self, schema, name)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """The table of a format (`delta`, `iceberg`) that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
@@ -200,7 +205,7 @@ class DirectoryCatalog:
         """Delete a managed table, files and all; of an external one only the name. Raises TableNotFound, TableError for a view."""
         relation = self.relation(schema, name)
         if relation is None:
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         if relation.kind != "table":
             raise TableError(f"{_shown(schema, name)} is a view, not a table. Drop it with DROP VIEW.")
         self._drop(relation)
@@ -211,7 +216,7 @@ class DirectoryCatalog:
         """A view's newest definition. Raises TableNotFound, TableError for a table, CorruptLog."""
         found = self._look(schema, name)
         if found is None:
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         if not isinstance(found, ViewFolder):
             raise TableError(f"{_shown(schema, name)} is a table, not a view. Name a view.")
         path = f"{self._folder(schema, name).location}/{file_of(found.version)}"
@@ -256,30 +261,10 @@ class DirectoryCatalog:
         """Delete a view. Raises TableNotFound, TableError for a table."""
         relation = self.relation(schema, name)
         if relation is None:
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         if relation.kind != "view":
             raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
         self._drop(relation)
-
-    # -------------------------------------------------------------- functions
-
-    def functions(self, schema: str) -> list[str]:
-        """The names of a schema's functions, sorted; none when there is no such schema."""
-        return self._functions.names(schema)
-
-    def function(self, schema: str, name: str) -> Function | None:
-        """The function of this name, or None. Raises TableError for a file that says nothing."""
-        return self._functions.get(schema, name)
-
-    def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Keep a function. Raises AlreadyExists without `or_replace`, SchemaNotFound."""
-        if not self.schema_exists(schema):
-            raise SchemaNotFound(fold(schema), self.schemas())
-        self._functions.put(schema, name, definition, default_schema, or_replace=or_replace)
-
-    def drop_function(self, schema: str, name: str) -> None:
-        """Forget a function. Raises FunctionNotFound."""
-        self._functions.drop(schema, name)
 
     # -------------------------------------------------------------- inside
 
@@ -310,17 +295,15 @@ class DirectoryCatalog:
 
     def _prepare(self, schema: str, name: str) -> Storage:
         """The folder of something that is to be made."""
-        if not self.schema_exists(schema):
-            folder_of(schema)
-            raise SchemaNotFound(fold(schema), self.schemas())
+        self.check_schema_exists(schema)
         folder = self._folder(schema, name)
         finish_drops(folder, _shown(schema, name), clean_up)
         return folder
 
     def _drop(self, relation: Relation) -> None:
-        self._check_own(relation.schema, relation.name, "drop")
         folder = self._folder(relation.schema, relation.name)
         found = look(folder)
+        _check_is_versioned(found, relation, "drop")
         match found:
             case ExternalTable(location, format_) if relation.kind == "table":
                 folder.delete([POINTER])
@@ -335,21 +318,11 @@ class DirectoryCatalog:
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
 
-    def _check_own(self, schema: str, name: str, action: str) -> None:
-        """Raises UnsupportedTableFeature for an Iceberg table whose metadata another catalog keeps."""
-        if self._look(schema, name) == IcebergFolder(versioned=False):
-            raise _of_another_catalog(schema, name, action)
 
-    def _finish_removals(self, schema: str) -> None:
-        for name in self._storage.folders(folder_of(schema)):
-            folder = self._storage.child(f"{folder_of(schema)}/{name}")
-            finish_drops(folder, f"{schema}.{name}")
-
-    def _not_found(self, schema: str, name: str) -> TableNotFound:
-        schema, name = fold(schema), fold(name)
-        schemas = self.schemas()
-        near = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
-        return TableNotFound(f"{quote(schema)}.{quote(name)}", [str(r) for s in near for r in self.relations(s)])
+def _check_is_versioned(found: Found | None, relation: Relation, action: str) -> None:
+    """Raise UnsupportedTableFeature for an Iceberg table whose metadata another catalog keeps."""
+    if found == IcebergFolder(versioned=False):
+        raise _of_another_catalog(relation.schema, relation.name, action)
 
 
 def _of_another_catalog(schema: str, name: str, action: str) -> UnsupportedTableFeature:

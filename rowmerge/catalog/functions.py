@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol
 from uuid import uuid4
 
-from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
+from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, name_of
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage
@@ -36,15 +37,30 @@ class Function:
         return f"{quote(self.schema)}.{quote(self.name)}"
 
 
-class FunctionFiles:
-    """Reads and writes the files. Each is put as a whole: a function is the old one or the new one. Functions have names of their own: a
-    table may be called as one is. Raises StorageError."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+class Functions(Protocol):
+    """The functions of a catalog. A function and a table may have the same name."""
 
     def names(self, schema: str) -> list[str]:
-        """Those of a schema, sorted."""
+        """Return the names of a schema's functions, sorted; none if the schema does not exist."""
+
+    def get(self, schema: str, name: str) -> Function | None:
+        """Return the function of this name, or None. Raises TableError for a definition that cannot be read."""
+
+    def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        """Create a function. Raises AlreadyExists without `or_replace`, SchemaNotFound, TableError in a catalog without functions."""
+
+    def drop(self, schema: str, name: str) -> None:
+        """Delete a function. Raises FunctionNotFound."""
+
+
+class FunctionFiles:
+    """Implements `Functions` with one file for each function, which is put as a whole. Every method raises StorageError."""
+
+    def __init__(self, storage: Storage, check_schema_exists: Callable[[str], None]) -> None:
+        """`check_schema_exists` raises SchemaNotFound."""
+        self._storage, self._check_schema_exists = storage, check_schema_exists
+
+    def names(self, schema: str) -> list[str]:
         if not has_folder(schema):
             return []
         paths = [o.path.rpartition("/")[2] for o in self._storage.list(f"{folder_of(schema)}/{_FOLDER}")]
@@ -52,7 +68,6 @@ class FunctionFiles:
         return sorted(name for name in found if name is not None)
 
     def get(self, schema: str, name: str) -> Function | None:
-        """The function of this name, or None. Raises TableError for a file that says nothing."""
         if not (has_folder(schema) and has_folder(name)):
             return None
         try:
@@ -62,7 +77,8 @@ class FunctionFiles:
         return _parsed(fold(schema), fold(name), data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Keep a function. Raises AlreadyExists without `or_replace`, CommitStateUnknown."""
+        """Create a function, as `Functions` says. Raises CommitStateUnknown, too."""
+        self._check_schema_exists(schema)
         shown = f"{quote(fold(schema))}.{quote(fold(name))}"
         content = {
             "format-version": _VERSION,
@@ -78,10 +94,34 @@ class FunctionFiles:
             raise AlreadyExists(f"The function {shown} exists already. Add OR REPLACE or IF NOT EXISTS.")
 
     def drop(self, schema: str, name: str) -> None:
-        """Raises FunctionNotFound."""
         if not (has_folder(schema) and has_folder(name) and self._storage.exists(_path(schema, name))):
             raise FunctionNotFound(f"{quote(fold(schema))}.{quote(fold(name))}", self.names(schema))
         self._storage.delete([_path(schema, name)])
+
+
+class NoFunctions:
+    """Implements `Functions` for a catalog that stores none, such as every catalog of Iceberg tables."""
+
+    def __init__(self, catalog: str) -> None:
+        """`catalog`: its name and kind, for messages."""
+        self._catalog = catalog
+
+    def names(self, schema: str) -> list[str]:
+        return []
+
+    def get(self, schema: str, name: str) -> Function | None:
+        return None
+
+    def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        check_segment("schema", schema)
+        check_segment("function", name)
+        raise TableError(
+            f"The function {quote(fold(schema))}.{quote(fold(name))} cannot be made: the catalog {self._catalog} keeps none. "
+            f"Write its expression where it is called, or use a warehouse folder without a catalog."
+        )
+
+    def drop(self, schema: str, name: str) -> None:
+        raise FunctionNotFound(f"{quote(fold(schema))}.{quote(fold(name))}")
 
 
 def _path(schema: str, name: str) -> str:

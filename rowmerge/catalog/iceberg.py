@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from rowmerge.catalog.functions import Function
+from rowmerge.catalog.catalog import table_not_found
+from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.layout import plain_location
 from rowmerge.catalog.names import check_segment, fold
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.views import ViewText, first_metadata, view_of
-from rowmerge.commands.functions import FunctionDefinition
-from rowmerge.errors import AlreadyExists, ConfigurationError, FunctionNotFound, SchemaNotFound, TableError, TableNotFound
+from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.schema import Struct, quote
@@ -44,6 +43,7 @@ class IcebergCatalog:
         self._warehouse = None if warehouse is None else plain_location(warehouse)
         self._open_storage = open_storage
         self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), self._sync)
+        self.functions = NoFunctions(f"{self._client.name} ({self._client.kind})")
         self._spelled: dict[str, str] = {}
         self._tables: dict[tuple[str, str], IcebergTable] = {}
 
@@ -100,7 +100,7 @@ class IcebergCatalog:
         if found is None:
             if self._view(namespace, name) is not None:
                 raise TableError(f"{_shown(schema, name)} is a view, not a table. Name a table, or read the view in a query.")
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         return self._table(schema, name, namespace, *found)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
@@ -133,7 +133,7 @@ class IcebergCatalog:
         if found is None:
             if self._view(namespace, name) is not None:
                 raise TableError(f"{_shown(schema, name)} is a view, not a table. Drop it with DROP VIEW.")
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         spelled, location = found
         operations = CatalogOperations(self._client, namespace, spelled, self._open_storage(location))
         newest = operations.current()
@@ -151,7 +151,7 @@ class IcebergCatalog:
         if content is None:
             if self._spelling(namespace, name) is not None:
                 raise TableError(f"{_shown(schema, name)} is a table, not a view. Name a view.")
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         return view_of(Relation(fold(schema), fold(name), "view", None), content, content["current-version-id"], content["location"])
 
     def put_view(
@@ -191,27 +191,10 @@ class IcebergCatalog:
     def drop_view(self, schema: str, name: str) -> None:
         relation = self.relation(schema, name)
         if relation is None:
-            raise self._not_found(schema, name)
+            raise table_not_found(self, schema, name)
         if relation.kind != "view":
             raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
         self._client.drop_view(self._namespace(schema), fold(name))
-
-    def functions(self, schema: str) -> list[str]:
-        return []
-
-    def function(self, schema: str, name: str) -> Function | None:
-        return None
-
-    def put_function(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        check_segment("schema", schema)
-        check_segment("function", name)
-        raise TableError(
-            f"The function {_shown(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps none. "
-            f"Write its expression where it is called, or use a warehouse folder without a catalog."
-        )
-
-    def drop_function(self, schema: str, name: str) -> None:
-        raise FunctionNotFound(_shown(schema, name))
 
     # -------------------------------------------------------------- inside
 
@@ -255,11 +238,6 @@ class IcebergCatalog:
         if self._warehouse is None:
             return self._client.default_location(self._namespace(schema), fold(name))
         return f"{self._warehouse}/{fold(schema)}/{fold(name)}"
-
-    def _not_found(self, schema: str, name: str) -> TableNotFound:
-        schema, schemas = fold(schema), self.schemas()
-        near = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
-        return TableNotFound(_shown(schema, name), [str(r) for s in near for r in self.relations(s)])
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

@@ -312,7 +312,7 @@ class Session:
 
     def functions(self, schema: str) -> list[str]:
         """Return the unquoted names of a schema's functions. Return an empty list if the schema does not exist."""
-        return self._catalog.functions(schema)
+        return self._catalog.functions.names(schema)
 
     def describe(self, schema: str, name: str) -> RelationDescription:
         """Return columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""

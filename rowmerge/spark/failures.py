@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
@@ -92,6 +92,28 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return too_deep
     if stopped := re.search(rf"{STOP} ([0-9a-f]+) ([0-9A-F]*)\.", message):
         return _stopped(bytes.fromhex(stopped[1]), bytes.fromhex(stopped[2]))
+    if (unresolved := _unresolved_name(condition, parameters)) is not None:
+        return unresolved
+    if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
+        return TypeMismatch(f"{_first_line(message)} Cast the value to the type that is wanted.")
+    if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
+        return UnsupportedStatement(
+            f"Spark does not take this subquery here: {_first_line(message)} Use a MERGE, and join what the subquery reads in its source",
+            text=text,
+        )
+    if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
+        return MissingDataFile(table, parameters.get("path") or "")
+    if of_file := _of_file(message, table):
+        return of_file
+    if (python_error := _python_error(message)) is not None:
+        return python_error
+    if isinstance(error, AnalysisException):
+        return SparkFailed(f"Spark does not accept the statement: {_first_line(message)}")
+    return SparkFailed(f"Spark stopped the statement: {_first_line(message)} Nothing was written.")
+
+
+def _unresolved_name(condition: str, parameters: Mapping[str, str]) -> RowmergeError | None:
+    """Return the error of a name that Spark does not resolve, or None for another error condition."""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
         proposed = [_plain(part) for part in (parameters.get("proposal") or "").split(", ") if part and "__rowmerge_" not in part]
@@ -106,24 +128,16 @@ def as_ours(error: PySparkException, text: str, table: str) -> RowmergeError:
         return TableNotFound(_plain(parameters.get("relationName") or ""))
     if condition.startswith("UNRESOLVED_ROUTINE"):
         return FunctionNotFound(_plain(parameters.get("routineName") or ""))
-    if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
-        return TypeMismatch(f"{_first_line(message)} Cast the value to the type that is wanted.")
-    if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
-        return UnsupportedStatement(
-            f"Spark does not take this subquery here: {_first_line(message)} Use a MERGE, and join what the subquery reads in its source",
-            text=text,
-        )
-    if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
-        return MissingDataFile(table, parameters.get("path") or "")
-    if of_file := _of_file(message, table):
-        return of_file
+    return None
+
+
+def _python_error(message: str) -> SparkFailed | None:
+    """Return the error of Python code that an executor ran, or None. Its position comes from the last function in the traceback."""
     if raised := re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
-        told = re.findall(r'File "<function (.+?)>", line (\d+)', message)
-        whose = f"The function {told[-1][0]}, in line {told[-1][1]} of its body," if told else "A Python function that Spark ran"
-        return SparkFailed(f"{whose} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
-    if isinstance(error, AnalysisException):
-        return SparkFailed(f"Spark does not accept the statement: {_first_line(message)}")
-    return SparkFailed(f"Spark stopped the statement: {_first_line(message)} Nothing was written.")
+        frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
+        function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
+        return SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
+    return None
 
 
 def _stopped(known: bytes, shown: bytes) -> RowmergeError:

@@ -6,6 +6,7 @@ import json
 import struct
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
@@ -48,27 +49,15 @@ def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
-    """Write the deleted rows of data files, all of each, to one Puffin file at an absolute path; what manifests are to hold of them.
+    """Write all deleted rows of data files to one Puffin file at an absolute path, and return the entries for manifests.
 
     Raises StorageError.
     """
     content = bytearray(_MAGIC)
     blobs = []
-    places = []
     for data_file, positions in deleted:
         blob = framed(serialize(positions))
-        places.append((len(content), len(blob)))
-        blobs.append(
-            {
-                "type": "deletion-vector-v1",
-                "fields": [POS],
-                "snapshot-id": -1,
-                "sequence-number": -1,
-                "offset": len(content),
-                "length": len(blob),
-                "properties": {"referenced-data-file": data_file.path, "cardinality": str(len(positions))},
-            }
-        )
+        blobs.append(_blob_metadata(data_file, offset=len(content), length=len(blob), cardinality=len(positions)))
         content += blob
     footer = json.dumps({"blobs": blobs, "properties": {"created-by": f"dbt-rowmerge {__version__}"}}).encode()
     content += _MAGIC + footer + struct.pack("<i", len(footer)) + _NO_FLAGS + _MAGIC
@@ -84,11 +73,24 @@ def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[
             partition=data_file.partition,
             format="PUFFIN",
             referenced_data_file=data_file.path,
-            content_offset=offset,
-            content_size=size,
+            content_offset=blob["offset"],
+            content_size=blob["length"],
         )
-        for (data_file, positions), (offset, size) in zip(deleted, places, strict=True)
+        for (data_file, positions), blob in zip(deleted, blobs, strict=True)
     ]
+
+
+def _blob_metadata(data_file: ContentFile, *, offset: int, length: int, cardinality: int) -> dict[str, Any]:
+    """Return what the footer says of one deletion vector (Puffin spec, deletion-vector-v1)."""
+    return {
+        "type": "deletion-vector-v1",
+        "fields": [POS],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": offset,
+        "length": length,
+        "properties": {"referenced-data-file": data_file.path, "cardinality": str(cardinality)},
+    }
 
 
 def _data_file(vector: ContentFile) -> str:

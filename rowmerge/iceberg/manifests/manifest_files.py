@@ -109,18 +109,7 @@ def write_manifest(
     assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in written), "only new files have no age"
     avro = manifest_schema(spec, schema, format_version)
     names = partition_names(avro)
-    data = write_avro(
-        avro,
-        [record_of_entry(entry, names) for entry in written],
-        {
-            "schema": schema.model_dump_json(),
-            "schema-id": str(schema.schema_id),
-            "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
-            "partition-spec-id": str(spec.spec_id),
-            "format-version": str(format_version),
-            "content": content.name.lower(),
-        },
-    )
+    data = write_avro(avro, [record_of_entry(entry, names) for entry in written], _manifest_header(content, spec, schema, format_version))
     _put(storage, path, data)
     ages = [entry.sequence_number for entry in written if entry.live and entry.sequence_number != UNASSIGNED]
     files = Counter(entry.status for entry in written)
@@ -141,6 +130,18 @@ def write_manifest(
         deleted_rows=rows[Status.DELETED],
         partitions=summaries([entry.file.partition for entry in written], spec, schema),
     )
+
+
+def _manifest_header(content: ManifestContent, spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, str]:
+    """Return the key-value metadata of a manifest's Avro file (Iceberg spec, Manifests)."""
+    return {
+        "schema": schema.model_dump_json(),
+        "schema-id": str(schema.schema_id),
+        "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
+        "partition-spec-id": str(spec.spec_id),
+        "format-version": str(format_version),
+        "content": content.name.lower(),
+    }
 
 
 def write_manifest_list(

@@ -31,7 +31,7 @@ class WarehouseFunctions:
 
     def find(self, schema: str, name: str, *, is_qualified: bool) -> Function | None:
         """Return the function of this name, or None. Without a schema in the call, a function of the Spark session comes first."""
-        function = self._catalog.function(schema, name)
+        function = self._catalog.functions.get(schema, name)
         return None if function is not None and not is_qualified and is_known(self._spark, name) else function
 
     def register(self, function: Function, body: str) -> str:

@@ -62,8 +62,8 @@ def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[
 
 
 def _functions(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
-    for name in catalog.functions(schema):
-        if (function := catalog.function(schema, name)) is not None:
+    for name in catalog.functions.names(schema):
+        if (function := catalog.functions.get(schema, name)) is not None:
             definition = function.definition
             body = ("EXTERNAL", definition.body, "PYTHON") if definition.language == "python" else ("SQL", definition.body, None)
             yield catalog_name, schema, name, "FUNCTION", definition.returns, *body

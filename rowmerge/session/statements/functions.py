@@ -44,14 +44,14 @@ class FunctionStatements:
                 schema = schema or self.context.names.schema
                 if not self.context.catalog.schema_exists(schema):
                     raise SchemaNotFound(quote(schema), self.context.catalog.schemas())
-                names = [f"{schema.lower()}.{name}" for name in self.context.catalog.functions(schema) if frames.matches(name, like)]
+                names = [f"{schema.lower()}.{name}" for name in self.context.catalog.functions.names(schema) if frames.matches(name, like)]
                 return StatementResult(frames.names(self.context.spark, "function", names, None), "SHOW")
 
     def _create(self, command: CreateFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
-        if not (command.if_not_exists and self.context.catalog.function(schema, name) is not None):
+        if not (command.if_not_exists and self.context.catalog.functions.get(schema, name) is not None):
             self._check(Function(schema.lower(), name.lower(), command.definition, self.context.names.schema))
-            self.context.catalog.put_function(schema, name, command.definition, self.context.names.schema, or_replace=command.or_replace)
+            self.context.catalog.functions.put(schema, name, command.definition, self.context.names.schema, or_replace=command.or_replace)
         return self._done("CREATE FUNCTION")
 
     def _check(self, function: Function) -> None:
@@ -65,16 +65,16 @@ class FunctionStatements:
 
     def _drop(self, command: DropFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
-        exists = self.context.catalog.function(schema, name) is not None
+        exists = self.context.catalog.functions.get(schema, name) is not None
         if not exists and is_known(self.context.spark, str(command.name)):  # one of a Java class, which is Spark's
             self.context.spark.sql(f"drop function {command.name}")
         elif exists or not command.if_exists:
-            self.context.catalog.drop_function(schema, name)
+            self.context.catalog.functions.drop(schema, name)
         return self._done("DROP FUNCTION")
 
     def _describe(self, command: DescribeFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
-        function = self.context.catalog.function(schema, name)
+        function = self.context.catalog.functions.get(schema, name)
         if function is None:
             return StatementResult(self.context.spark.sql(command.text.text), "DESCRIBE")
         return StatementResult(self._rows("function_desc", (f"{key}: {value}" for key, value in _facts(function))), "DESCRIBE")

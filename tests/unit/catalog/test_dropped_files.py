@@ -141,7 +141,7 @@ def test_a_crafted_metadata_log_deletes_nothing(catalog: IcebergCatalog, theirs:
         lambda c, name: c.view("s", name),
         lambda c, name: c.put_view("s", name, "select 1", default_schema="s", columns=COLUMNS),
         lambda c, name: c.drop_view("s", name),
-        lambda c, name: c.put_function("s", name, FunctionDefinition((), "int", "1"), "s", or_replace=True),
+        lambda c, name: c.functions.put("s", name, FunctionDefinition((), "int", "1"), "s", or_replace=True),
         lambda c, name: c.create_schema(name),
         lambda c, name: c.relations(name),
         lambda c, name: c.location_of(name, "t"),

@@ -81,11 +81,11 @@ def test_schemas_are_namespaces(catalog: IcebergCatalog) -> None:
 
 
 def test_functions_are_refused_by_name(catalog: IcebergCatalog) -> None:
-    assert catalog.functions("raw") == [] and catalog.function("raw", "f") is None
+    assert catalog.functions.names("raw") == [] and catalog.functions.get("raw", "f") is None
     with pytest.raises(TableError, match=r"The function `?raw`?.`?f`? cannot be made: .* keeps none.*use a warehouse folder"):
-        catalog.put_function("raw", "f", FunctionDefinition((), "int", "1"), "raw", or_replace=True)
+        catalog.functions.put("raw", "f", FunctionDefinition((), "int", "1"), "raw", or_replace=True)
     with pytest.raises(FunctionNotFound):
-        catalog.drop_function("raw", "f")
+        catalog.functions.drop("raw", "f")
 
 
 def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path) -> None:

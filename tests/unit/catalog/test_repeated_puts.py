@@ -35,7 +35,7 @@ STATEMENTS: dict[str, tuple[str, Callable[[DirectoryCatalog], Any]]] = {
     "schema": (".schema.json", lambda catalog: catalog.create_schema("sales")),
     "view": ("v1.metadata.json", put_view),
     "replaced view": ("v1.metadata.json", lambda catalog: put_view(catalog, or_replace=True)),
-    "function": ("f.json", lambda catalog: catalog.put_function("default", "f", FUNCTION, "default", or_replace=False)),
+    "function": ("f.json", lambda catalog: catalog.functions.put("default", "f", FUNCTION, "default", or_replace=False)),
     "pointer": (".rowmerge-location.json", put_pointer),
 }
 """Part of the path of the object that each statement puts, and the statement."""

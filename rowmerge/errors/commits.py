@@ -1,0 +1,99 @@
+"""Errors of commits: conflicts with concurrent commits, and unknown outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowmerge.errors.base import RowmergeError
+
+
+class CommitConflict(RowmergeError):
+    """Raised when another commit came first and both cannot stand. Nothing of the statement is visible.
+
+    Remedy: Run the statement again. If conflicts are frequent, raise the table property `rowmerge.commit.retry.num-retries`, or let
+    concurrent statements change different partitions. docs/conflicts.md shows which statements conflict.
+
+    `version` and `operation` describe the other commit. `earlier` are the conflicts of earlier attempts, oldest first.
+    """
+
+    rule = "conflicts with this one"
+
+    def __init__(
+        self, table: str, version: int, operation: str, detail: str = "", rule: str = "", earlier: Sequence[CommitConflict] = ()
+    ) -> None:
+        self.table, self.version, self.operation, self.detail, self.earlier = table, version, operation, detail, tuple(earlier)
+        self.rule = rule or type(self).rule
+        more = f": {detail}" if detail else ""
+        self.reason = f"{operation} committed version {version} first and {self.rule}{more}"
+        story = "".join(f" Attempt {n}: {type(lost).__name__}, {lost.reason}." for n, lost in enumerate(self.earlier, 1))
+        given_up = f" That was attempt {len(self.earlier) + 1}, and the last.{story}" if story else ""
+        advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'" if story else ""
+        super().__init__(
+            f"{type(self).__name__} on {table}: {self.reason}.{given_up} Nothing was written; run the statement again{advice}."
+        )
+
+    def after(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
+        """The same conflict, as the last of several attempts."""
+        return type(self)(self.table, self.version, self.operation, self.detail, self.rule, earlier)
+
+
+class ConcurrentAppend(CommitConflict):
+    """Raised when the other commit added rows that the statement would have read.
+
+    Remedy: Run the statement again. It then reads these rows.
+    """
+
+    rule = "added files that this statement would have read"
+
+
+class ConcurrentDeleteRead(CommitConflict):
+    """Raised when the other commit removed rows or files that the statement read.
+
+    Remedy: Run the statement again. It then reads the table without them.
+    """
+
+    rule = "removed files that this statement read"
+
+
+class ConcurrentDeleteDelete(CommitConflict):
+    """Raised when the other commit removed rows or files that the statement removes or changes, too.
+
+    Remedy: Run the statement again. It then changes only what is left.
+    """
+
+    rule = "removed files that this statement removes too"
+
+
+class MetadataChanged(CommitConflict):
+    """Raised when the table's schema or properties changed, or when the table was dropped or created anew.
+
+    Remedy: Check that the statement fits the table as it is now, and run it again.
+    """
+
+    rule = "changed the table's schema or properties"
+
+
+class ProtocolChanged(CommitConflict):
+    """Raised when the other commit changed the table's protocol.
+
+    Remedy: Run the statement again.
+    """
+
+    rule = "changed the table's protocol"
+
+
+class ConcurrentTransaction(CommitConflict):
+    """Raised when the other commit wrote the same application transaction.
+
+    Remedy: Run the statement again with the same idempotency key. It then returns the result of the other commit.
+    """
+
+    rule = "wrote the same application transaction"
+
+
+class CommitStateUnknown(RowmergeError):
+    """Raised when a failure of storage or of a catalog leaves open whether a commit happened. Files of the statement stay.
+
+    Remedy: Look at DESCRIBE HISTORY, or at SHOW TABLES after a CREATE, before you run the statement again. A statement with an idempotency
+    key can be run again at once. Delete no files by hand, because the commit may need them: VACUUM deletes those that no version needs.
+    """

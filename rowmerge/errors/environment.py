@@ -1,0 +1,89 @@
+"""Errors of what surrounds the engine: storage, catalogs, configuration and Spark."""
+
+from __future__ import annotations
+
+from rowmerge.errors.base import RowmergeError
+
+
+class StorageError(RowmergeError):
+    """Raised when storage rejected a request or failed.
+
+    Remedy: Check that the path exists, that you may write there, and that `storage_options` are right. Then run the statement again.
+
+    `path` is the location of the failure.
+    """
+
+    def __init__(self, path: str, reason: str, advice: str = "Check that the path exists and that you may write there.") -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"Storage failed at {path}: {reason}. {advice}")
+
+
+class ConditionalPutsUnsupported(StorageError):
+    """Raised when an object store does not honour conditional puts (`If-None-Match: *`), which every commit needs. Nothing was committed.
+
+    Remedy: Use a store that supports conditional writes, such as Amazon S3, Google Cloud Storage, Azure Blob Storage or Cloudflare R2. Or
+    use a disk, or Iceberg tables in a catalog.
+
+    `path` is the store.
+    """
+
+    def __init__(self, store: str, reason: str) -> None:
+        advice = (
+            "Use a store that supports conditional writes (Amazon S3, Google Cloud Storage, Azure Blob Storage, Cloudflare R2), a disk, "
+            "or Iceberg tables in a catalog."
+        )
+        super().__init__(store, f"conditional puts do not work here: {reason}", advice)
+
+
+class NotDurable(StorageError):
+    """Raised when a disk failed before the name of a written file was durable. Readers see the file, and a power cut may take it away.
+
+    Remedy: Check the disk. Look whether the statement took effect before you run it again.
+
+    `path` is the file.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        advice = "Check the disk. Look whether the statement took effect before you run it again."
+        super().__init__(path, f"the file is written, but its folder cannot be synced ({reason})", advice)
+
+
+class CatalogFailed(StorageError):
+    """Raised when a catalog rejected a request or could not be reached. The request had no effect.
+
+    Remedy: Check that the catalog runs, and check its configuration and your permissions.
+
+    `path` is the name of the catalog.
+    """
+
+    def __init__(self, catalog: str, doing: str, reason: str) -> None:
+        self.path, self.reason = catalog, reason
+        advice = "Check that the catalog runs and that its configuration and your rights are right."
+        RowmergeError.__init__(self, f"The catalog {catalog} failed {doing}: {reason}. {advice}")
+
+
+class ConfigurationError(RowmergeError):
+    """Raised when an argument of `connect`, a table property or the environment is wrong.
+
+    Remedy: Correct the setting that the message names.
+    """
+
+
+class SparkTooOld(ConfigurationError):
+    """Raised when a feature needs a newer version of PySpark, or of the session's Spark, than the one that runs.
+
+    Remedy: Install the version that the message names.
+
+    `component` is what is too old, `oldest` the version that it needs.
+    """
+
+    def __init__(self, component: str, version: str, oldest: str, feature: str, advice: str) -> None:
+        self.component, self.version, self.oldest, self.feature = component, version, oldest, feature
+        super().__init__(f"{feature} needs {component} {oldest} or newer, but the version here is {version}. {advice}")
+
+
+class SparkFailed(RowmergeError):
+    """Raised when Spark stops a statement for a reason that no other error covers. The message is Spark's.
+
+    Remedy: Correct what the message of Spark names. Nothing is written.
+    """

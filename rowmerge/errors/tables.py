@@ -1,0 +1,229 @@
+"""Errors of tables: their names, versions, features and files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rowmerge.errors.base import RowmergeError, suggest_names
+
+
+class TableError(RowmergeError):
+    """Raised when a table, a view, a function or a schema prevents a statement, rather than its text.
+
+    Remedy: Follow the message, which names the object and the next step.
+    """
+
+
+class TableNotFound(TableError):
+    """Raised when no table or view has this name.
+
+    Remedy: Check the name with SHOW TABLES, or create the table first.
+
+    `candidates` are names that exist.
+    """
+
+    def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        super().__init__(f"There is no table or view {name}. {suggest_names(name, candidates) or 'Check the name with SHOW TABLES.'}")
+
+
+class FunctionNotFound(TableError):
+    """Raised when neither Spark nor the warehouse has a function of this name.
+
+    Remedy: Check the name with SHOW USER FUNCTIONS. CHECK, DEFAULT and GENERATED expressions accept only functions of Spark.
+
+    `candidates` are the functions of the schema.
+    """
+
+    def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        advice = "Check the name with SHOW USER FUNCTIONS; what belongs to a table (CHECK, DEFAULT, GENERATED) takes Spark's own only."
+        super().__init__(f"There is no function {name} here. {suggest_names(name, candidates) or advice}")
+
+
+class SchemaNotFound(TableError):
+    """Raised when no schema has this name.
+
+    Remedy: Check the name, or create the schema with CREATE SCHEMA.
+
+    `candidates` are the schemas that exist.
+    """
+
+    def __init__(self, name: str, candidates: Sequence[str] = ()) -> None:
+        self.name, self.candidates = name, tuple(candidates)
+        super().__init__(f"There is no schema {name}. {suggest_names(name, candidates)} Create it with CREATE SCHEMA `{name}`.")
+
+
+class AlreadyExists(TableError):
+    """Raised when a table, view, function or schema of this name exists already.
+
+    Remedy: Choose another name, add IF NOT EXISTS or OR REPLACE, or drop the existing object first.
+    """
+
+
+class AppendOnly(TableError):
+    """Raised when a statement would remove or change rows of an append-only table.
+
+    Remedy: Only insert, or set the table property `delta.appendOnly` to `false` first.
+
+    `operation` is the rejected operation.
+    """
+
+    def __init__(self, table: str, operation: str) -> None:
+        self.table, self.operation = table, operation
+        super().__init__(
+            f"{operation} on {table} would remove or change rows, and the table is append-only. Only insert into it, "
+            f"or allow more first: ALTER TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')."
+        )
+
+
+class VersionNotFound(TableError):
+    """Raised when the history of a table has no such version, time, branch or tag.
+
+    Remedy: Choose a version that DESCRIBE HISTORY lists, or a branch or tag that the message lists.
+    """
+
+
+class ChangesNotRecorded(TableError):
+    """Raised when a query asks for change rows of a version that did not record them.
+
+    Remedy: Begin at a later version. Set `delta.enableChangeDataFeed` to `true` to record the changes of future versions.
+
+    `version` is the first version without change rows.
+    """
+
+    def __init__(self, table: str, version: int, advice: str) -> None:
+        self.table, self.version = table, version
+        super().__init__(f"The change rows of {table} were not recorded in version {version}. {advice}")
+
+
+class IncompatibleSchemaChange(TableError):
+    """Raised when rows of an older version do not fit the current columns of the table.
+
+    Remedy: Choose a range of versions that begins later.
+
+    `version` is the version whose rows do not fit, `reason` names the columns.
+    """
+
+    def __init__(self, table: str, version: int, reason: str, advice: str) -> None:
+        self.table, self.version, self.reason = table, version, reason
+        super().__init__(f"The rows of {table} in version {version} do not fit its columns: {reason}. {advice}")
+
+
+class UnsupportedTableFeature(TableError):
+    """Raised when a table needs a feature that this release does not support.
+
+    Remedy: Switch the feature off for the table, as the message says, or use an engine that supports it.
+
+    `feature` is the name of the feature in the table format, `action` what was rejected.
+    """
+
+    def __init__(self, table: str, feature: str, *, action: str, advice: str) -> None:
+        self.table, self.feature, self.action = table, feature, action
+        super().__init__(f"Cannot {action} {table}: it uses the table feature {feature!r}, which is not supported. {advice}")
+
+
+class RowsMustStay(UnsupportedTableFeature):
+    """Raised when a statement would rewrite rows whose ids depend on the file that contains them.
+
+    Remedy: Switch the feature off for this table, or use an engine that preserves the ids.
+    """
+
+    def __init__(self, table: str, feature: str, action: str) -> None:
+        advice = "Rows would lose their ids. Switch the feature off for this table, or use an engine that keeps the ids."
+        super().__init__(table, feature, action=action, advice=advice)
+
+
+class CorruptLog(TableError):
+    """Raised when a metadata file of a table is unreadable.
+
+    Remedy: Restore the file from a backup, or read an older version.
+
+    `path` is the file. `line` counts from 1 in a file with one JSON value per line.
+    """
+
+    def __init__(self, path: str, reason: str, *, line: int | None = None) -> None:
+        self.path, self.reason, self.line = path, reason, line
+        place = "" if line is None else f" in line {line}"
+        super().__init__(
+            f"The table's metadata file {path} is unreadable{place}: {reason}. Restore it from a backup, or read an older version."
+        )
+
+
+class ChecksumMismatch(CorruptLog):
+    """Raised when a version that is read in full is not the one that its checksum file records.
+
+    Remedy: Restore the log from a backup. `SET spark.databricks.delta.checksum.mismatch.fatal = false` makes it a warning.
+
+    `path` is the checksum file.
+    """
+
+    def __init__(self, path: str, version: int, differences: Sequence[str]) -> None:
+        self.version, self.differences = version, tuple(differences)
+        super().__init__(path, f"it does not fit version {version}: {'; '.join(differences)}")
+        self.message = (
+            f"The checksum {path} does not fit version {version} of the table: {'; '.join(differences)}. A file of the log was changed or "
+            f"lost after its commit. Restore it from a backup, or read on with SET spark.databricks.delta.checksum.mismatch.fatal = false."
+        )
+        self.args = (self.message,)
+
+
+class MissingDataFile(TableError):
+    """Raised when a data file of the table's current version is missing.
+
+    Remedy: Restore the file, or read a version that does not need it (VERSION AS OF).
+
+    `path` is the file.
+    """
+
+    def __init__(self, table: str, path: str) -> None:
+        self.table, self.path = table, path
+        super().__init__(
+            f"The data file {path} of {table} is missing. Somebody deleted it outside the table's log: "
+            f"restore the file, or read a version that does not need it (VERSION AS OF)."
+        )
+
+
+class LiveFileProtected(TableError):
+    """Raised when a deletion would remove a file that the table needs. Nothing is deleted.
+
+    Remedy: Check whether two paths of the metadata name this file, by a symbolic link or percent-encoding. Report the statement.
+
+    `path` is the file.
+    """
+
+    def __init__(self, location: str, path: str) -> None:
+        self.location, self.path = location, path
+        super().__init__(
+            f"{path} is a live file of the table at {location}, so nothing was deleted. Check whether two paths of the table's metadata "
+            f"name this file, by a symbolic link or percent-encoding, and report the statement that tried to delete it."
+        )
+
+
+class FilesNotFound(TableError):
+    """Raised when a query reads files or a table by path, and the path has none.
+
+    Remedy: Check the path and the format.
+
+    `source` is the name of the files in the query, `wanted` what is missing there.
+    """
+
+    def __init__(self, source: str, wanted: str, advice: str) -> None:
+        self.source, self.wanted = source, wanted
+        super().__init__(f"There is no {wanted} for {source}. {advice}")
+
+
+class UnreadableDataFile(TableError):
+    """Raised when a data file of the table's current version is damaged.
+
+    Remedy: Restore the file from a backup, or read a version that does not need it (VERSION AS OF).
+
+    `path` is the file.
+    """
+
+    def __init__(self, table: str, path: str, reason: str) -> None:
+        self.table, self.path, self.reason = table, path, reason
+        super().__init__(
+            f"The data file {path} of {table} cannot be read: {reason}. "
+            f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
+        )
