@@ -1,4 +1,8 @@
-"""Several calls side by side: of a store that is far away, they take as long as the longest of them."""
+"""Several calls side by side: of a store that is far away, they take as long as the longest of them.
+
+Requests that do not depend on each other run together. Data that this process wrote, or that never changes, is not read again.
+`tests/engine/test_round_trips.py` limits the number of requests that follow each other.
+"""
 
 from __future__ import annotations
 

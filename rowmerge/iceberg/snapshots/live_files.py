@@ -1,4 +1,7 @@
-"""The data files of one snapshot and the delete files that apply to each (Iceberg spec, Scan Planning)."""
+"""The data files of one snapshot and the delete files that apply to each (Iceberg spec, Scan Planning).
+
+Snapshots share `ManifestFiles`, the content of a manifest that both have. A commit reads the manifests that are new.
+"""
 
 from __future__ import annotations
 
