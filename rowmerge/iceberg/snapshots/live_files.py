@@ -1,6 +1,6 @@
 """The data files of one snapshot and the delete files that apply to each (Iceberg spec, Scan Planning).
 
-Snapshots share `ManifestFiles`, the content of a manifest that both have. A commit reads the manifests that are new.
+Snapshots share `ManifestFiles`, the content of a manifest that both have. The next snapshot reads only manifests that are not shared.
 """
 
 from __future__ import annotations
