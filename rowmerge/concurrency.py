@@ -1,5 +1,8 @@
 """Calls that run in several threads at the same time.
 
+Requests to a distant store that do not depend on each other run together. `tests/engine/test_round_trips.py` limits the number of requests
+that follow each other. One thread reads a thousand small Parquet files in 0.17 s. Two threads that take one file after another need longer.
+
 Executors run these functions too. The functions travel there by value (see executors.py), so nothing here may import rowmerge.
 """
 

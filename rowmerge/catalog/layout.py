@@ -1,4 +1,9 @@
-"""What lies in a relation's folder: a Delta table, an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing."""
+"""What lies in a relation's folder: a Delta table, an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing.
+
+The folder of a relation is `<warehouse>/<schema>/<name>/`. It holds `_delta_log/` (a Delta table), `metadata/v<N>.metadata.json` (an
+Iceberg table, or a view after the Iceberg view spec), or a pointer to a table elsewhere. Each name has one folder name, and each folder
+name has one name. The next version of a view is put if it is absent, too.
+"""
 
 from __future__ import annotations
 

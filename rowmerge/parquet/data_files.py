@@ -140,6 +140,7 @@ class OddFloats:
     """The columns that hold floats which Spark's own Parquet filters would lose.
 
     NaN is no part of a footer's bounds, but above all numbers in Spark; -0.0 is another entry of a dictionary than 0.0, but equal to it.
+    Spark passes conditions to Parquet's filters, which trust footers and dictionaries. So these columns are written without them.
     """
 
     not_a_number: frozenset[str] = frozenset()

@@ -101,6 +101,7 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
     node = node.unnest()
     if depth > _DEEPEST or any(value for name, value in node.args.items() if name not in _UNDERSTOOD):
         return UNKNOWN
+    # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`.
     if node.args.get("negate"):
         return _negated(_predicate_of(node, table, depth))
     return _predicate_of(node, table, depth)

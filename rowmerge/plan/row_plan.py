@@ -1,4 +1,8 @@
-"""RowPlan: any row-level command as one shape, an ordered list of clauses over (target row?, source row?)."""
+"""RowPlan: any row-level command as one shape, an ordered list of clauses over (target row?, source row?).
+
+MERGE, UPDATE, DELETE and INSERT are ordered lists of WHEN clauses. The first clause whose condition is true applies to a row pair. UPDATE
+and DELETE have no source, and INSERT has only NOT MATCHED clauses. Modules after planning therefore handle one shape.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Follows delta-spark: which columns a MERGE needs (ResolveDeltaMergeInto), how two schemas become one (SchemaMergingUtils). Names are
 compared without regard to case, whatever the session says, because no table can hold two that differ in case alone; the table's spelling
 stays.
+
+A RowPlan of a statement that adds columns has two schemas. The target is read with the old one, and rows are written with the new one
+(`Snapshot.evolved`). One commit brings the rows and the schema. Old files stay, and readers return NULL for a column that a file lacks.
 """
 
 from __future__ import annotations

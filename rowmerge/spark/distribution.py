@@ -79,7 +79,7 @@ def distributed(
     elif (mode := distribution or table.settings.distribution(is_ordered=bool(order))) is Distribution.RANGE and order and are_spread:
         rows = rows.repartitionByRange(*keys, *order)
     elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
-        rows = rows.hint("rebalance", *keys)
+        rows = rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)
     return rows.drop(*computed) if computed else rows

@@ -1,4 +1,9 @@
-"""Few outcome rows are written by the driver: without the latency of Python on an executor, and of the first one there most of all."""
+"""Few outcome rows are written by the driver: without the latency of Python on an executor, and of the first one there most of all.
+
+A source of few rows comes to the driver in the job that counts it. The driver keeps it as a local relation, prunes files by each of its
+keys, and writes its inserted rows. The driver also writes up to `FEW_ROWS` changed rows. So a small statement runs no Python on an
+executor. One task reads, joins and writes small files, without a shuffle.
+"""
 
 from __future__ import annotations
 

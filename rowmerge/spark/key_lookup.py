@@ -2,6 +2,19 @@
 
 What Spark joins afterwards are these few rows, not the table: a hash join of Spark takes a hundred times as long for each row that it
 throws away as a look into a set of keys does here.
+
+The keys must be plain values that are equal in Arrow whenever they are equal in Spark. The result may hold more rows than match, never
+fewer. Spark joins it to the source on the whole condition, and this join also tells which source rows are new.
+
+Arrow hashes the keys in each call. Hashing a million texts takes as long as looking up some million rows. Therefore:
+
+- Texts are looked up in several row groups at once.
+- Of integers, only keys within the range of a row group are hashed.
+- If all key columns but one have one value in a row group, as in the file of a partition, only keys with these values are hashed.
+
+Spark reads the table itself if rows without a key matter (NOT MATCHED BY SOURCE, change rows), and for other types. It also does for few
+keys with other columns, because its reader skips pages and Arrow's does not. The other cases are more than two million rows with a key, and
+many files on a driver that is not the whole cluster.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def outcome_rows(
         columns += [f"{_as_it_was(plan, field)} as {old_column(position)}" for position, field in enumerate(plan.schema)]
     if not writing:
         deleted = rows.selectExpr(*columns)
-        assert len(deleted.columns) == len(columns)  # Spark Connect analyses no sooner than it must
+        assert len(deleted.columns) == len(columns)  # Spark Connect analyses a frame only when its columns are read; errors must come now
         return deleted
     # Where every row that is left is the one clause's, there is nothing to choose; a value must not be computed for any other row.
     chosen = len(cases) == 1 and not ordinals
@@ -98,6 +98,7 @@ def _drawn(rows: DataFrame, writing: Sequence[tuple[int, Clause]]) -> tuple[Data
 
 def output_column(position: int) -> str:
     """The name of the table's column at a position (from 0) among the outcome columns."""
+    # PySpark's mapInArrow selects columns by name (`df[name]`): a dot or a backquote in a name breaks it, and each column costs a call.
     return f"__rowmerge_column_{position}"
 
 

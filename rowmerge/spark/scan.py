@@ -1,4 +1,14 @@
-"""A snapshot's files as a DataFrame: clean files through Spark's own reader alone, marked files less their deleted rows."""
+"""A snapshot's files as a DataFrame: clean files through Spark's own reader alone, marked files less their deleted rows.
+
+Spark's Parquet reader returns the file and the position of each row. These two are the address of a row, and a deleted row is a position in
+a bitmap. A merge that changes few rows of a file writes a deletion vector and the new rows.
+
+A snapshot names columns twice: `schema` as users do, `stored_schema` as data files and statistics do. Names change in three places only:
+here, where `rowmerge.parquet.data_files` writes a file, and where a format reads and writes its metadata.
+
+A row of an older file has the default of a new column as its value. The metadata of `stored_schema` holds the default as SQL text
+(`INITIAL`). Spark's Parquet reader fills it in, and so does the writer that moves rows without Spark.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +77,10 @@ def read_snapshot(
 
 
 def spark_path(path: str) -> str:
-    """How Spark's `_metadata.file_path` spells a file's path (Hadoop's Path.toUri().toString())."""
+    """How Spark's `_metadata.file_path` spells a file's path (Hadoop's Path.toUri().toString()).
+
+    The path is percent-encoded as `java.net.URI` does it, and a local path begins with `file:/`.
+    """
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
     return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
@@ -228,7 +241,10 @@ def read_files(
 
 
 def _unglobbed(path: str) -> str:
-    """The path as Spark takes it to the letter: to Hadoop some characters are patterns. Spark's own switch for that doubles files."""
+    """The path as Spark takes it to the letter: to Hadoop some characters are patterns.
+
+    With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
+    """
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
@@ -254,6 +270,8 @@ def _without_deleted(spark: SparkSession, snapshot: Snapshot, frame: DataFrame, 
         words.append(bits)
     keys = files["size"].cast(pa.int64()) if known_by == _SIZE else pa.array(map(spark_path, files["path"].to_pylist()), pa.string())
     columns = [keys, pa.array(firsts, pa.int64()), pa.array(words, pa.list_(pa.int64()))]
+    # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention.
+    # A join keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
     marks = F.broadcast(frame_of(spark, pa.Table.from_arrays(columns, [_KEY, _FIRST, _WORDS])))
     joined = frame.join(marks, F.col(known_by) == F.col(_KEY), "left")
     stop = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"

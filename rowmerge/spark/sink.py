@@ -1,6 +1,9 @@
 """What runs on executors: the one writer of every row-level command.
 
 Sent to the executors by value together with data_files.py: they need pyarrow, numpy and pyroaring there, and not this package.
+
+The input is outcome rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names at once, and
+none is renamed. Files of a failed statement belong to no version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The source of a MERGE: evaluated once, counted, its keys known."""
+"""The source of a MERGE: evaluated once, counted, its keys known.
+
+One job evaluates the source and keeps its rows in the executors. It returns the size, the keys and, of a small source, the rows.
+"""
 
 from __future__ import annotations
 

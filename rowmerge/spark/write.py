@@ -1,4 +1,9 @@
-"""Running the sink: outcome rows in, written files and deleted positions out."""
+"""Running the sink: outcome rows in, written files and deleted positions out.
+
+If a table has a change data feed, the outcome rows also hold the target row before the change. The same task writes data files and
+`_change_data`, without a second read or a join. A version with change rows must hold all of them, so inserted rows are written twice then.
+Copied rows are never written as change rows. Appends and removals of whole files need none, because readers derive changes from files.
+"""
 
 from __future__ import annotations
 

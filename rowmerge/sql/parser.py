@@ -1,4 +1,11 @@
-"""One statement's text becomes a command of ours, or a Query for Spark."""
+"""One statement's text becomes a command of ours, or a Query for Spark.
+
+The engine executes statements on tables of its catalog. Spark executes every other statement as the user wrote it, and resolves every table
+name that the catalog does not have.
+
+Names of views replace table names in a query by their position in the text. The user's SQL is never generated from a tree, and Spark judges
+every expression.
+"""
 
 from __future__ import annotations
 

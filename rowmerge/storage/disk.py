@@ -1,4 +1,10 @@
-"""Files on a local disk: each appears under its name as a whole, and survives a power cut if the caller asks for that."""
+"""Files on a local disk: each appears under its name as a whole, and survives a power cut if the caller asks for that.
+
+The driver syncs the data files of a change, whichever process wrote them, and their folders. A commit is written to a temporary file,
+synced, and linked under its name. The link fails if the name is taken. Then the folder is synced, and the commit is acknowledged. If this
+last sync fails, the outcome is Unknown. Names of new folders are synced up to the root, once for each folder and process.
+With `durability='process'` nothing is synced.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""One root folder or bucket prefix, and the few things done to objects under it."""
+"""One root folder or bucket prefix, and the few things done to objects under it.
+
+`put_if_absent` is the whole concurrency control. S3 answers 409 while another put is in progress. The first conditional put to a bucket
+probes whether the store honours `If-None-Match`. `Storage.delete` sends a thousand paths in one request. `delete_in_order` is for logs and
+views, whose readers must find the last object until all others are deleted.
+"""
 
 from __future__ import annotations
 

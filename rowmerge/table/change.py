@@ -1,4 +1,8 @@
-"""A commit as a command asks for it, and its outcome."""
+"""A commit as a command asks for it, and its outcome.
+
+`Outcome` is a value: Committed, Conflicted or Unknown. The files of a change are deleted only if it is certainly not committed: after a
+conflict, or a RowmergeError of the format. After Unknown, an interrupt or any other exception, every file stays.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,11 @@ from rowmerge.table.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Reads:
-    """What a command looked at, so that a format can tell whether a concurrent commit would have changed its outcome."""
+    """What a command looked at, so that a format can tell whether a concurrent commit would have changed its outcome.
+
+    A row that only failed a condition is not among the rows that decided. If another commit marks rows of the same file, the deletion
+    vector is written again on top of the other one, and no statement runs again.
+    """
 
     paths: frozenset[str] = frozenset()
     """Files whose rows the command read."""

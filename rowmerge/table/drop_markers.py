@@ -4,6 +4,11 @@ A table that is dropped keeps its log, which ends with a version without files. 
 that no late commit of the dropped table has the number of one of its versions. A marker tells the catalog to look at the newest version. It
 is put before that version, and deleted after the version that creates the new table. Its name has the version, so that no process deletes
 the marker of another drop.
+
+DROP commits a version with no files, another table id and the property `rowmerge.dropped`. Then it deletes the log before this version and
+the table's files: those that the commit removes, and those that are older. A late commit of the dropped table is below a checkpoint, or its
+put fails. A DROP that waits deletes no file of the new table, because all of these are younger. Readers of Delta find an empty table
+meanwhile. A process that creates a table in the folder completes the deletion first.
 """
 
 from __future__ import annotations

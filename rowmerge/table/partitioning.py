@@ -1,4 +1,13 @@
-"""How a table's rows are divided into partitions and ordered in files: functions of a row's values, as users write them."""
+"""How a table's rows are divided into partitions and ordered in files: functions of a row's values, as users write them.
+
+`TableShape.partitioning` lists the fields of a table. `partition_values_in_files` says whether the columns stay in data files (Iceberg) or
+not (Delta). Spark groups the rows of a partition by expressions that may group more rows together. The writer computes the committed values
+with `rowmerge.parquet.transforms`, and so does planning: it hashes keys to exclude files of other buckets.
+
+A new transform needs its name in `Transform`, its values in `rowmerge.parquet.transforms`, its SQL in
+`rowmerge.sql.statements.partitioning`, an expression in `rowmerge.spark.distribution`, and the type of its values in
+`rowmerge.iceberg.metadata.partition_values`.
+"""
 
 from __future__ import annotations
 

@@ -110,6 +110,7 @@ with_queries = st.sampled_from(
 values = {
     "k": st.sampled_from(["s.k", "t.k + 100", "t.k"]),
     "v": st.sampled_from(["s.v", "t.v + s.v", "null", "7", "coalesce(s.v, t.v)", "case when s.v > t.v then s.v else t.v end"]),
+    # DuckDB's `concat` skips NULL, Spark's does not, so the test uses `||`.
     "w": st.sampled_from(["s.w", "t.w || '!'", "null", "'new'", "coalesce(s.w, t.w)"]),
     "p": st.sampled_from(["s.p", "t.p", "2", "null"]),
 }

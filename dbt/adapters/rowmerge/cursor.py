@@ -67,6 +67,7 @@ class Handle:
         """Cancel jobs until the statement ends: Spark cancels only the present jobs, and a statement starts several one after another."""
         spark = self.session.spark
         while not self._idle.is_set():
+            # In process, SparkSession.interruptTag has no effect.
             if self._is_remote:
                 spark.interruptTag(self.tag)
             else:

@@ -1,4 +1,8 @@
-"""The live files of a version, in blocks that versions have in common: what was found out of a block for one is known to the next."""
+"""The live files of a version, in blocks that versions have in common: what was found out of a block for one is known to the next.
+
+A commit adds rows to the last block and copies the blocks from which it removes files. Statistics stay in the checkpoint, compressed, until
+a column is needed. Parsed statistics belong to the block's source, so the next version has them too.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _TEXT = ("date", "timestamp", "timestamp_ntz")
 _WHOLE = ("long", "integer", "short", "byte")
 _FLOATING = ("double", "float")
 _RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
-_NOTHING = r"^\s*(null)?\s*$"  # Arrow's parser needs an object a line: a bare null is the end of it
+_NOTHING = r"^\s*(null)?\s*$"  # A line that is a bare null crashes the process in pyarrow.json
 # Numbers that JSON cannot hold come as strings; as a bound, each means: unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 

@@ -3,6 +3,10 @@
 Needed are the files of the newest version, and those that a version within the retention had: the tombstones that are younger, and whatever
 the commits since then removed or recorded as changes. A file younger than the retention is never touched: a statement that runs may
 be about to commit it.
+
+Files with hidden names stay, except change data and leftovers of puts. Files outside the table's own folder are never deleted. Files of
+killed statements are deleted once they are older than the retention. The folder is listed before the newest version is opened. This version
+is read once more before the first deletion.
 """
 
 from __future__ import annotations

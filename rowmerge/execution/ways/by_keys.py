@@ -1,4 +1,13 @@
-"""The way of a statement that keys decide, with a source that is kept: the positions of matches are looked up, and nothing is joined."""
+"""The way of a statement that keys decide, with a source that is kept: the positions of matches are looked up, and nothing is joined.
+
+This way applies if the keys are the whole condition, the clauses read the source alone, and an update sets every column. Then only
+positions of target rows are needed. Rows are joined instead in tables whose rows keep ids, and for change rows. They are also joined unless
+each target row meets at most one source row, and the reverse.
+
+If a match decides whether a row is written, and the source reads few bytes, the job that evaluates the source returns finished rows to the
+driver, up to `PREPARED_ROWS`. Each comes with the action for a match and for no match. The driver writes the rows that apply, so no Python
+runs on executors. Of a larger source, a second job of Spark makes the rows.
+"""
 
 from __future__ import annotations
 

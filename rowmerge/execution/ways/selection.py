@@ -1,6 +1,9 @@
 """The ways in order of preference, and the choice between them.
 
 To add a way, write its module and put its `WAY` into `WAYS`.
+
+`applies` of a way reads metadata only. It returns why the way does not apply, and EXPLAIN prints the reason. `run` returns `NotApplicable`
+if the way finds out late that it does not apply. Then its files are deleted, and the next way runs. Ways do not import each other.
 """
 
 from __future__ import annotations

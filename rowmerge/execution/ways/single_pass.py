@@ -1,6 +1,9 @@
 """The way of a mirror, a MERGE that changes every target row without a match: one outer join reads the source, and nothing keeps it.
 
 Such a source is about as large as the target, and no key of it leaves a file unread, so its keys need not be known first.
+
+The way applies if the source is large and nothing known about the source's files contradicts that. After a conflict, the statement begins
+anew and keeps its source, because the rows cannot be checked without the source.
 """
 
 from __future__ import annotations

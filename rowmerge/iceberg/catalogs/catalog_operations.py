@@ -66,7 +66,11 @@ _GONE = "the catalog has no such table any more, and others may have renamed it 
 
 
 class CatalogOperations:
-    """Implements `rowmerge.iceberg.catalogs.operations.TableOperations`. The catalog writes metadata files; where, is its own affair."""
+    """Implements `rowmerge.iceberg.catalogs.operations.TableOperations`. The catalog writes metadata files; where, is its own affair.
+
+    `DirectoryOperations` puts a metadata file if it is absent, and verifies afterwards that the file continues the table. This class sends
+    the catalog updates with requirements. The requirements decide which commit wins, and that it continues the table.
+    """
 
     keeps_ids = False
 

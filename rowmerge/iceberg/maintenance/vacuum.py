@@ -2,6 +2,9 @@
 
 Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. Snapshots leave in one commit first, so that nobody meets a snapshot of which files
 are gone, wherever this is killed; what is left behind then is an orphan. A file that a statement is about to commit is safe by its age.
+
+Metadata files are deleted oldest first. So a writer that slept can verify after its put whether another version had the name that it found
+free (`DirectoryOperations`).
 """
 
 from __future__ import annotations

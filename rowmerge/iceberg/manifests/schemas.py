@@ -168,7 +168,7 @@ def partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
 
 
 def _partition_type(type_: IcebergType, field_id: int) -> AvroType:
-    """The Avro form of a type. Fixed types have names, one for each field: not every reader knows a type by the name it had before."""
+    """The Avro form of a type. Fixed types have names, one for each field: pyiceberg knows no type by the name it had before."""
     match type_:
         case DecimalType(precision=precision, scale=scale):
             size = ((10**precision - 1).bit_length() + 8) // 8

@@ -1,4 +1,8 @@
-"""Partition specs and sort orders between pyiceberg and the engine's words; the values that files have."""
+"""Partition specs and sort orders between pyiceberg and the engine's words; the values that files have.
+
+Other readers have gaps. Iceberg 1.12 on Spark reads no manifest with a `fixed` partition value, not even its own. DuckDB's extension reads
+no table with files of a partition spec whose column was dropped.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The shape of an Iceberg table, from its metadata."""
+"""The shape of an Iceberg table, from its metadata.
+
+Spark's Parquet reader finds columns by id, but selects statistics of row groups by name. Another column may have the name of a renamed or
+dropped column now, and Spark would skip row groups by the wrong statistics. So `stored_schema` names a column `name_<id>` if another column
+ever had its name, or if metadata lacks a schema. Then Spark finds no statistics and reads the row group.
+"""
 
 from __future__ import annotations
 

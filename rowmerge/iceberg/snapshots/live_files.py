@@ -1,4 +1,7 @@
-"""The data files of one snapshot and the delete files that apply to each (Iceberg spec, Scan Planning)."""
+"""The data files of one snapshot and the delete files that apply to each (Iceberg spec, Scan Planning).
+
+Snapshots share `ManifestFiles`, the content of a manifest that both have. The next snapshot reads only manifests that are not shared.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""One version of an Iceberg table, as the engine reads it."""
+"""One version of an Iceberg table, as the engine reads it.
+
+A version is a snapshot, and its number is the snapshot's id. Versions have no order but that of parents. A new definition (columns,
+partitioning, order, properties) needs no new snapshot, so `Snapshot.identity` distinguishes two states of a table, and `version` does not.
+
+Old files may have other partition transforms than new ones. Data files hold the partition columns (`partition_values_in_files`), and names
+of folders have no meaning. Readers find columns by field id (`by_field_id`).
+
+Deleted rows are positions for the engine. Position-delete files and deletion vectors hold positions. A Spark job looks up the rows of
+equality deletes (`Snapshot.equality_deletes`). A commit writes one position-delete file for each data file, which replaces the one before.
+From format version 3 on, it writes deletion vectors, all of one commit in one Puffin file.
+"""
 
 from __future__ import annotations
 

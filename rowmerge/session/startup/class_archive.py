@@ -2,7 +2,11 @@
 
 Spark and what it runs are some twenty thousand classes. Java finds, parses and verifies them at each start; from an archive it maps them
 as they were (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive is good for one Java and one class path: both are in its name, and
-its size.
+its size. Java verifies that the archive belongs to its build and to the jars, but crashes (SIGBUS) on a truncated archive.
+
+Measured with `benchmarks/start.py` on 2 cores, medians of 5: Spark starts in 3.5 instead of 6.7 s, and start, CREATE, MERGE and SELECT take
+10.7 instead of 16.9 s. Java writes the archive at its end, in 20 s and more, so only
+`python -m rowmerge archive-classes` writes it, never a `dbt run`.
 """
 
 from __future__ import annotations

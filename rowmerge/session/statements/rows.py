@@ -1,4 +1,9 @@
-"""MERGE, UPDATE, DELETE, INSERT and TRUNCATE: each is planned on a version of its target, executed and committed."""
+"""MERGE, UPDATE, DELETE, INSERT and TRUNCATE: each is planned on a version of its target, executed and committed.
+
+A statement may read its own target: a model that selects from `{{ this }}`, or a MERGE with the target as its source. It reads the version
+on which it is planned, and counts as having read every row of that version. Any other change of the table is a conflict, and the source is
+evaluated again for the next attempt. Any other source is evaluated once, or twice if the first attempt did not keep it.
+"""
 
 from __future__ import annotations
 

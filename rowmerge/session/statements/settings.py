@@ -20,7 +20,10 @@ def case_sensitive(spark: SparkSession) -> bool:
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
-    """Whether INSERT OVERWRITE of a partitioned table replaces only partitions that get rows."""
+    """Whether INSERT OVERWRITE of a partitioned table replaces only partitions that get rows.
+
+    Otherwise `PARTITION (p)` without a value replaces every partition, as in Spark.
+    """
     return _setting(spark, OVERWRITE_MODE, "static") == "dynamic"
 
 

@@ -1,4 +1,8 @@
-"""Spark SQL text cut into tokens that know their place in the text."""
+"""Spark SQL text cut into tokens that know their place in the text.
+
+The lexer follows Spark's grammar. sqlglot's tokenizer and trees differ from Spark where the engine searches for names: hints, `TABLE t`,
+SHOW, EXPLAIN and `'it''s'`. Only `rowmerge.plan` uses sqlglot, for conditions. A condition that sqlglot cannot parse prunes no file.
+"""
 
 from __future__ import annotations
 
