@@ -1,0 +1,38 @@
+"""The structure of the engine that `make structure` prints: what must not occur in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.support.structure import Module, cycles, long_files, module_cycles, package_cycles, read_modules, upward_imports
+
+
+@pytest.fixture(scope="module")
+def modules() -> Mapping[str, Module]:
+    return read_modules()
+
+
+def test_no_module_imports_a_layer_above_it(modules: Mapping[str, Module]) -> None:
+    assert upward_imports(modules) == []
+
+
+def test_an_upward_import_of_an_annotation_counts(modules: Mapping[str, Module]) -> None:
+    lower = modules["rowmerge.table.schema"]
+    changed = Module(lower.name, lower.path, lower.tree, lower.lines, {"rowmerge.spark.scan"})
+    assert upward_imports({**modules, lower.name: changed}) == ["rowmerge.table.schema imports rowmerge.spark.scan"]
+
+
+def test_no_modules_or_packages_import_each_other_in_a_cycle(modules: Mapping[str, Module]) -> None:
+    assert module_cycles(modules) == []
+    assert package_cycles(modules) == []
+    assert module_cycles(read_modules("dbt")) == []
+
+
+def test_a_cycle_is_reported_with_its_members() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
+def test_no_file_has_more_than_400_lines(modules: Mapping[str, Module]) -> None:
+    assert long_files({**modules, **read_modules("dbt")}) == []
