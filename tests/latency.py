@@ -58,10 +58,10 @@ class DistantStorage(Storage):
         self.trips = trips
 
     def child(self, path: str) -> DistantStorage:
-        return DistantStorage(f"{self.location}/{path}", self._options, trips=self.trips)
+        return DistantStorage(f"{self.location}/{path}", self.configuration, trips=self.trips)
 
     def at(self, location: str) -> DistantStorage:
-        return DistantStorage(location, self._options, trips=self.trips)
+        return DistantStorage(location, self.configuration, trips=self.trips)
 
     def get(self, path: str) -> bytes:
         return self.trips.around(f"get {path}", lambda: Storage.get(self, path))

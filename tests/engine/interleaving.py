@@ -37,10 +37,10 @@ class TakingTurns(Storage):
         self._turns = turns
 
     def child(self, path: str) -> TakingTurns:
-        return TakingTurns(f"{self.location}/{path}", self._options, turns=self._turns)
+        return TakingTurns(f"{self.location}/{path}", self.configuration, turns=self._turns)
 
     def at(self, location: str) -> TakingTurns:
-        return TakingTurns(location, self._options, turns=self._turns)
+        return TakingTurns(location, self.configuration, turns=self._turns)
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
         if _COMMIT.fullmatch(path):

@@ -317,10 +317,10 @@ class _Worker:
 def _storage_of(worker: _Worker) -> type[Storage]:
     class Stopping(Storage):
         def child(self, path: str) -> Storage:
-            return Stopping(f"{self.location}/{path}", self._options)
+            return Stopping(f"{self.location}/{path}", self.configuration)
 
         def at(self, location: str) -> Storage:
-            return Stopping(location, self._options)
+            return Stopping(location, self.configuration)
 
         def get(self, path: str) -> bytes:
             worker.before_call("get", path)

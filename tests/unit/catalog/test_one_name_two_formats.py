@@ -74,10 +74,10 @@ def counted(calls: Calls, distant: bool = False) -> type[Storage]:
         is_distant = distant  # type: ignore[assignment]
 
         def child(self, path: str) -> Storage:
-            return Counted(f"{self.location}/{path}", self._options)
+            return Counted(f"{self.location}/{path}", self.configuration)
 
         def at(self, location: str) -> Storage:
-            return Counted(location, self._options)
+            return Counted(location, self.configuration)
 
         def get(self, path: str) -> bytes:
             calls.before()
@@ -153,7 +153,7 @@ def around_put(before: Act = lambda: None, after: Act = lambda: None) -> type[St
 
     class AroundPut(Storage):
         def child(self, path: str) -> Storage:
-            return AroundPut(f"{self.location}/{path}", self._options)
+            return AroundPut(f"{self.location}/{path}", self.configuration)
 
         def put_if_absent(self, path: str, data: bytes) -> Put:
             if has_begun or not path.startswith(("_delta_log/", "metadata/v")):

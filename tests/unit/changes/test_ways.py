@@ -47,7 +47,8 @@ def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(t
     listed = way("first", "no source", result), way("second", None, in_vain), way("third", None, result), way("fourth", None, result)
     monkeypatch.setattr(selection, "WAYS", listed)
     planned: Any = SimpleNamespace(plan=SimpleNamespace(operation="MERGE", table="t"))
-    request = Request(None, None, planned, lambda _: nullcontext())  # type: ignore[arg-type]
+    snapshot: Any = SimpleNamespace(shape=SimpleNamespace(filesystem_options={}))
+    request = Request(None, snapshot, planned, lambda _: nullcontext())  # type: ignore[arg-type]
     assert selection.execute(request) is result
     assert runs == ["second", "third"]
     assert not written.exists()
