@@ -102,24 +102,27 @@ class FaultyS3:
 
 @pytest.fixture(scope="session")
 def moto_port() -> Iterator[int]:
-    """The port of moto's server, where the bucket exists."""
+    """Serve S3 with moto and yield the port."""
     from moto.server import ThreadedMotoServer  # an optional dependency
 
     server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
     server.start()
     port: int = server.get_host_and_port()[1]
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    scope = "Credential=testing/20260101/us-east-1/s3/aws4_request"
-    connection.request("PUT", f"/{BUCKET}", headers={"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"})
-    assert connection.getresponse().status == 200
-    connection.close()
     yield port
     server.stop()
 
 
 @pytest.fixture
 def s3(moto_port: int) -> Iterator[FaultyS3]:
-    """A bucket without objects behind a proxy without faults."""
+    """Yield a proxy without faults in front of the bucket.
+
+    Each test creates the bucket: `mock_aws`, by which other tests of the same process play AWS Glue, deletes all buckets.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", moto_port)
+    scope = "Credential=testing/20260101/us-east-1/s3/aws4_request"
+    connection.request("PUT", f"/{BUCKET}", headers={"Authorization": f"AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=none"})
+    assert connection.getresponse().status == 200
+    connection.close()
     with serving(FaultyS3(moto_port)) as proxy:
         yield proxy
 
