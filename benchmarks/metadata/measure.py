@@ -62,8 +62,8 @@ class DeltaEngine(Engine):
 class Rowmerge(DeltaEngine):
     def __init__(self, folder: Path) -> None:
         from rowmerge.delta import DeltaTable
-        from rowmerge.plan.conditions import Side
-        from rowmerge.plan.pruning import file_mask
+        from rowmerge.plan.expressions.conditions import Side
+        from rowmerge.plan.pruning.file_pruning import file_mask
         from rowmerge.storage.store import Storage
 
         super().__init__(folder)
@@ -86,7 +86,7 @@ class Rowmerge(DeltaEngine):
         return files.filter(mask(files)).num_rows
 
     def commit(self, number: int) -> None:
-        from rowmerge.table.change import Change, Committed
+        from rowmerge.table.commits.request import Change, Committed
         from rowmerge.table.files import AddedFile, FileChanges
 
         low = number * KEYS_OF_A_FILE

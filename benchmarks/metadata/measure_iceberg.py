@@ -14,10 +14,10 @@ from typing import Any
 from benchmarks.metadata.delta_logs import KEYS_OF_A_FILE, ROWS_OF_A_FILE, file_name
 from benchmarks.metadata.measure import Engine, measured
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.plan.conditions import Side
-from rowmerge.plan.pruning import file_mask
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Committed
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.files import AddedFile, FileChanges
 
 

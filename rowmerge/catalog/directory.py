@@ -41,7 +41,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage, local_path
-from rowmerge.table.commit import put_once
+from rowmerge.table.commits.commit import put_once
 from rowmerge.table.schema import Struct, quote
 from rowmerge.table.table import Table
 

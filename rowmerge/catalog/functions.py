@@ -13,7 +13,7 @@ from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, n
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage
-from rowmerge.table.commit import put_once
+from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import quote
 

@@ -23,8 +23,8 @@ from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.errors import ConfigurationError, CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
-from rowmerge.table.creation import DROPPED_TABLE
-from rowmerge.table.drop_markers import MARKERS
+from rowmerge.table.commits.creation import DROPPED_TABLE
+from rowmerge.table.commits.drop_markers import MARKERS
 from rowmerge.table.metadata_json import parse_object
 
 POINTER = ".rowmerge-location.json"

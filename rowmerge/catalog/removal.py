@@ -14,8 +14,8 @@ from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Unknown
-from rowmerge.table.commit import CommitSteps
+from rowmerge.table.commits.commit import CommitSteps
+from rowmerge.table.commits.request import Unknown
 
 LOG, METADATA = "_delta_log", "metadata"
 """The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.

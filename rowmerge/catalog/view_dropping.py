@@ -1,7 +1,7 @@
 """Drop a view so that no statement on it that waits meanwhile reaches a table or a view that others create in its place.
 
 A view has its versions where an Iceberg table has them. So a view is dropped as such a table is: a version without a view ends it, and what
-is created in the folder continues the version numbers. See `rowmerge.table.drop_markers`.
+is created in the folder continues the version numbers. See `rowmerge.table.commits.drop_markers`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from rowmerge.catalog.removal import finish_drops
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Unknown
-from rowmerge.table.drop_markers import after_drop
+from rowmerge.table.commits.drop_markers import after_drop
+from rowmerge.table.commits.request import Unknown
 
 
 def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:

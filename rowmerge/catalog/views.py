@@ -14,7 +14,7 @@ from rowmerge.errors import CorruptLog, TableError
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
-from rowmerge.table.drop_markers import marked_versions
+from rowmerge.table.commits.drop_markers import marked_versions
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.schema import Struct, schema_from_json, to_json
 

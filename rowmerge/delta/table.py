@@ -36,9 +36,9 @@ from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import CorruptLog, MetadataChanged, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Committed, Conflicted, Outcome
-from rowmerge.table.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
-from rowmerge.table.drop_markers import delete_markers
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
+from rowmerge.table.commits.drop_markers import delete_markers
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.shape import TableDefinition, TableShape
 from rowmerge.table.snapshot import Snapshot

@@ -18,12 +18,12 @@ from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
 from rowmerge.plan.planner import plan_delete
-from rowmerge.spark.distribution import Parts
 from rowmerge.spark.failures import translated
-from rowmerge.spark.scan import deleted_rows, files_where
+from rowmerge.spark.reading.scan import deleted_rows, files_where
 from rowmerge.spark.types import empty_frame, schema_of
-from rowmerge.spark.write import Rewrite, rewrite_files, rewrite_in_order
-from rowmerge.table.change import Change, Reads
+from rowmerge.spark.writing.distribution import Parts
+from rowmerge.spark.writing.write import Rewrite, rewrite_files, rewrite_in_order
+from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.snapshot import Snapshot
 from rowmerge.table.table import Table

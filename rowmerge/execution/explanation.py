@@ -15,15 +15,15 @@ from rowmerge.execution.insert import NewRows, static_mask
 from rowmerge.execution.result import Timings
 from rowmerge.execution.ways.request import Planned, Request
 from rowmerge.execution.ways.selection import explain_ways
-from rowmerge.plan.conditions import Side
+from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
-from rowmerge.plan.predicates import understand
-from rowmerge.plan.pruning import file_mask
+from rowmerge.plan.pruning.file_pruning import file_mask
+from rowmerge.plan.pruning.predicates import understand
 from rowmerge.plan.row_plan import Effect, RowPlan
-from rowmerge.spark.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
-from rowmerge.spark.outcomes import new_rows, outcome_rows
-from rowmerge.spark.scan import read_snapshot
-from rowmerge.spark.source import Source, unevaluated
+from rowmerge.spark.reading.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.source.source import Source, unevaluated
+from rowmerge.spark.values.outcomes import new_rows, outcome_rows
 from rowmerge.table.files import FileMask, live_rows
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Struct, quote

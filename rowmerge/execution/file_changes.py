@@ -10,9 +10,9 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.plan.bins import bins_to_rewrite
 from rowmerge.plan.file_strategy import Strategy, strategy
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.scan import deleted_rows, spark_path
-from rowmerge.spark.write import Rewrite, rewrite_files
-from rowmerge.spark.written import Written
+from rowmerge.spark.reading.scan import deleted_rows, spark_path
+from rowmerge.spark.writing.write import Rewrite, rewrite_files
+from rowmerge.spark.writing.written import Written
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.settings import WriteMode
 from rowmerge.table.snapshot import Snapshot

@@ -17,7 +17,8 @@ from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions,
 from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.execution.ways.request import Planned
-from rowmerge.plan.conditions import Side
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import side_of
 from rowmerge.plan.planner import (
     SOURCE,
     VALUE_COLUMN,
@@ -28,18 +29,17 @@ from rowmerge.plan.planner import (
     plan_replace_using,
     static_partition,
 )
-from rowmerge.plan.pruning import everything
+from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
-from rowmerge.plan.sides import side_of
 from rowmerge.plan.store_assignment import by_position
-from rowmerge.spark.distribution import Gather
-from rowmerge.spark.outcomes import new_rows
-from rowmerge.spark.source import SourceRowsOnce
+from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
-from rowmerge.spark.write import write_outcomes
-from rowmerge.spark.written import Written
-from rowmerge.table.change import Change, Reads
+from rowmerge.spark.values.outcomes import new_rows
+from rowmerge.spark.writing.distribution import Gather
+from rowmerge.spark.writing.write import write_outcomes
+from rowmerge.spark.writing.written import Written
+from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.files import FileChanges, FileMask
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.rules import Check

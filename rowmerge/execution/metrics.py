@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.plan.row_plan import Effect, RowPlan
-from rowmerge.spark.written import Written
+from rowmerge.spark.writing.written import Written
 from rowmerge.table.files import FileChanges, live_rows
 
 

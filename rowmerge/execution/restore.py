@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.plan.pruning import everything
-from rowmerge.table.change import Change, Reads
+from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.table import Table
 
 

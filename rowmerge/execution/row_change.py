@@ -13,9 +13,9 @@ from rowmerge.execution.result import ChangeResult, Timings
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.request import Planned, Request
 from rowmerge.execution.ways.way import WayResult
-from rowmerge.plan.pruning import everything
-from rowmerge.spark.written import discard_on_error
-from rowmerge.table.change import Change, Reads
+from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.spark.writing.written import discard_on_error
+from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
 from rowmerge.table.table import Table

@@ -12,10 +12,10 @@ from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.planner import static_partition
-from rowmerge.plan.pruning import everything
-from rowmerge.spark.written import Written, discard
-from rowmerge.table.change import Change, Committed, Conflicted, Reads, Unknown
-from rowmerge.table.creation import CreationVersion
+from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.spark.writing.written import Written, discard
+from rowmerge.table.commits.creation import CreationVersion
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.files import FileChanges, live_rows
 from rowmerge.table.partitioning import identity_columns, partition_by
 from rowmerge.table.shape import TableDefinition

@@ -29,8 +29,8 @@ from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, own_snapshot
 from rowmerge.storage.store import absolute_location
-from rowmerge.table.change import Change, Outcome
-from rowmerge.table.creation import CreationVersion
+from rowmerge.table.commits.creation import CreationVersion
+from rowmerge.table.commits.request import Change, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.metadata_json import decode_json
 from rowmerge.table.shape import TableDefinition, TableShape

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, UnknownColumn
-from rowmerge.plan.conditions import Side
-from rowmerge.plan.qualification import qualify, replace_qualifiers
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
+from rowmerge.plan.expressions.sides import without_qualifier
 from rowmerge.plan.row_plan import Clause, Effect
-from rowmerge.plan.sides import without_qualifier
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field, Struct, backquote, string_literal
 

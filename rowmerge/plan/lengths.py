@@ -8,7 +8,7 @@ from functools import lru_cache
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from rowmerge.plan.column_refs import DIALECT
+from rowmerge.plan.expressions.column_refs import DIALECT
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.column_refs import has_query, parse, references
-from rowmerge.plan.conditions import nondeterministic, resolve
+from rowmerge.plan.expressions.column_refs import has_query, parse, references
+from rowmerge.plan.expressions.conditions import nondeterministic, resolve
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 
 

@@ -11,14 +11,14 @@ from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Match, Merge, Update
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
 from rowmerge.plan.clauses import Columns, assigned, clause_of, column_of
-from rowmerge.plan.conditions import Condition, Side, analyse
-from rowmerge.plan.moment import rules_at
-from rowmerge.plan.pruning import exact_partition_mask, file_mask, nothing
-from rowmerge.plan.qualification import qualify, replace_qualifiers
-from rowmerge.plan.restrictions import check_condition, check_merge, check_update
+from rowmerge.plan.expressions.conditions import Condition, Side, analyse
+from rowmerge.plan.expressions.moment import rules_at
+from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
+from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
+from rowmerge.plan.expressions.sides import apart_from, check_apart, side_of
+from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, nothing
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
-from rowmerge.plan.sides import apart_from, check_apart, side_of
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Struct, backquote, sql_name
 from rowmerge.table.snapshot import Snapshot

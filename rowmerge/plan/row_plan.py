@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.conditions import Condition, Side
+from rowmerge.plan.expressions.conditions import Condition, Side
 from rowmerge.plan.schema_evolution import new_columns
 from rowmerge.table.files import FileMask
 from rowmerge.table.rules import Rules

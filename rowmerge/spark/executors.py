@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 
 from rowmerge import concurrency
 from rowmerge.parquet import data_files, filesystems, fitting, lineage, partitions, transforms, uuids
-from rowmerge.spark import sink
+from rowmerge.spark.writing import sink
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

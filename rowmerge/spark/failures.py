@@ -26,8 +26,8 @@ from rowmerge.errors import (
     UnsupportedTableFeature,
     ValueOutOfRange,
 )
-from rowmerge.spark.assignment import STOP, Stop
-from rowmerge.spark.sink import UNREADABLE
+from rowmerge.spark.values.assignment import STOP, Stop
+from rowmerge.spark.writing.sink import UNREADABLE
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _python_error(message: str) -> SparkFailed | None:
 
 
 def _stopped(known: bytes, shown: bytes) -> RowmergeError:
-    """The error of an expression that `rowmerge.spark.assignment.stop` made."""
+    """The error of an expression that `rowmerge.spark.values.assignment.stop` made."""
     why, table, told = json.loads(known)
     value = shown.decode("utf-8", "replace")
     match Stop(why):

@@ -38,11 +38,11 @@ from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.spark.failures import unreadable
-from rowmerge.spark.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
-from rowmerge.spark.sink import UnreadableFile, opened
-from rowmerge.spark.source import Source, can_be_held
-from rowmerge.spark.source_keys import SourceKeys, source_keys
+from rowmerge.spark.reading.scan import FILE, POSITION, deleted_rows, lineage_columns, spark_path
+from rowmerge.spark.source.keys import SourceKeys, source_keys
+from rowmerge.spark.source.source import Source, can_be_held
 from rowmerge.spark.types import frame_of
+from rowmerge.spark.writing.sink import UnreadableFile, opened
 from rowmerge.table.files import Positions
 from rowmerge.table.rules import INITIAL
 from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare

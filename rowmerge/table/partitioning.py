@@ -5,7 +5,7 @@ not (Delta). Spark groups the rows of a partition by expressions that may group 
 with `rowmerge.parquet.transforms`, and so does planning: it hashes keys to exclude files of other buckets.
 
 A new transform needs its name in `Transform`, its values in `rowmerge.parquet.transforms`, its SQL in
-`rowmerge.sql.statements.partitioning`, an expression in `rowmerge.spark.distribution`, and the type of its values in
+`rowmerge.sql.statements.partitioning`, an expression in `rowmerge.spark.writing.distribution`, and the type of its values in
 `rowmerge.iceberg.metadata.partition_values`.
 """
 

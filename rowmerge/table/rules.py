@@ -1,6 +1,6 @@
 """What a table asks of every row that is written: conditions to meet, values to give where a statement gives none.
 
-The planner fills in defaults. `rowmerge.spark.rules` computes generated columns and checks every row in the job that writes it, with an
+The planner fills in defaults. `rowmerge.spark.values.rules` computes generated columns and checks every row in the job that writes it, with an
 expression that fails the job. Spark's message holds the violated rule as hexadecimal digits, from which `rowmerge.spark.failures` makes the
 error.
 """

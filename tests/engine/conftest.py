@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.table.schema import backquote
-from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support import suites
 from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 
 remember_java_classes()
 

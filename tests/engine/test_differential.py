@@ -21,9 +21,9 @@ import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.execution.ways import write_first
 from rowmerge.spark import key_lookup
-from rowmerge.spark import source as source_module
+from rowmerge.spark.source import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree
-from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg
+from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg
 from tests.support.suites import examples
 
 STATEMENTS_A_TABLE = 5

@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 from rowmerge.execution.insert import NewRows
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.parquet.data_files import WriteSpec
-from rowmerge.spark.distribution import Gather, distributed
-from rowmerge.spark.write import write_spec
-from rowmerge.spark.written import Written
+from rowmerge.spark.writing.distribution import Gather, distributed
+from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.written import Written
 from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.schema import Decimal as DecimalType
 from rowmerge.table.schema import Field, Primitive, Struct

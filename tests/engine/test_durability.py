@@ -13,7 +13,7 @@ import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 from dbt.adapters.rowmerge.sessions import session_for
 from rowmerge.errors import ConfigurationError
-from tests.disk_calls import DiskCalls, assert_durable, named_files
+from tests.support.disk_calls import DiskCalls, assert_durable, named_files
 
 MERGE_ON_READ = {"delta": "'rowmerge.write.mode' = 'merge-on-read'", "iceberg": "'write.merge.mode' = 'merge-on-read'"}
 COPY_ON_WRITE = {"delta": "'rowmerge.write.mode' = 'copy-on-write'", "iceberg": "'write.merge.mode' = 'copy-on-write'"}

@@ -11,7 +11,7 @@ from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn
 from rowmerge.execution.ways import selection, single_pass, write_first
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.way import NotApplicable, Way, WayResult
-from rowmerge.spark import source
+from rowmerge.spark.source import source
 
 CLAUSES = "when matched and s.v > 3 then update set v = s.v when not matched then insert *"
 APPENDED = "  commit: a blind append, which meets no conflict but with changes of the definition"

@@ -20,10 +20,10 @@ from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.errors import CommitStateUnknown, RowmergeError
 from rowmerge.storage.store import Storage
 from tests.support import suites
-from tests.unit.changes import operations
-from tests.unit.changes.faulty_storage import Fault, Kind
-from tests.unit.changes.operations import ICEBERG_ONLY, NOW, OPERATIONS, opened_any, rows
-from tests.unit.iceberg.lake import needed
+from tests.support import table_operations as operations
+from tests.support.faulty_storage import Fault, Kind
+from tests.support.iceberg_lake import needed
+from tests.support.table_operations import ICEBERG_ONLY, NOW, OPERATIONS, opened_any, rows
 
 pytestmark = pytest.mark.one_of("original", "kind")
 
@@ -36,7 +36,7 @@ class Executioner:
 
     def __init__(self) -> None:
         self._server = subprocess.Popen(
-            [sys.executable, "-m", "tests.unit.changes.operations"],
+            [sys.executable, "-m", "tests.support.table_operations"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -144,7 +144,7 @@ def test_a_call_that_fails_ends_in_success_or_in_an_error_and_the_table_as_it_wa
 ) -> None:
     before, after, calls = expected(operation, copies)
     # A store that failed for good is asked as often, but sooner.
-    monkeypatch.setattr("rowmerge.table.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr("rowmerge.table.commits.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
     succeeded = 0
     for at in _sampled(range(1, len(calls) + 1)):
         folder = next(copies)

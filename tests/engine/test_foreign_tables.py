@@ -14,7 +14,7 @@ import pytest
 
 import rowmerge
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
-from tests.readers import read_with_delta_rs
+from tests.support.readers import read_with_delta_rs
 
 pytestmark = pytest.mark.one_of("mode")
 

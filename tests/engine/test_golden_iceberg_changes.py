@@ -8,7 +8,7 @@ import pytest
 
 import rowmerge
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
-from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
 pytestmark = pytest.mark.one_of("name", "mode", keep=4)
 

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import ConfigurationError, PlanError, TableError, TableNotFound, UnsupportedTableFeature
-from tests.iceberg_rest_server import needs_jars, serving_with_java
-from tests.readers import read_lineage_with_duckdb, read_with_duckdb_iceberg, rows_of
-from tests.rest_catalog import serving
+from tests.support.iceberg_rest_server import needs_jars, serving_with_java
+from tests.support.readers import read_lineage_with_duckdb, read_with_duckdb_iceberg, rows_of
+from tests.support.rest_catalog import serving
 
 pytestmark = pytest.mark.one_of("mode")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import rowmerge
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
 
 
 def lake_of(session: rowmerge.Session) -> Lake:

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import ValueOutOfRange
 from tests.golden.iceberg.tables import comparable
-from tests.readers import read_with_duckdb_iceberg
+from tests.support.readers import read_with_duckdb_iceberg
 
 pytestmark = pytest.mark.one_of("mode")
 

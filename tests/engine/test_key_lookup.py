@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 
 import rowmerge
 from rowmerge.execution.ways import row_writing, target_only
-from rowmerge.plan.conditions import KeyPair
-from rowmerge.spark import source
+from rowmerge.plan.expressions.conditions import KeyPair
+from rowmerge.spark.source import source
 
 pytestmark = pytest.mark.one_of("kind")
 

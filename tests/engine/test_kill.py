@@ -20,7 +20,7 @@ import rowmerge
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.storage.store import Storage
-from tests.unit.iceberg.lake import needed
+from tests.support.iceberg_lake import needed
 
 ROOT = Path(__file__).parents[2]
 ROWS = 5_000
@@ -45,7 +45,7 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.session import Session
 from tests.support.jvm import SPARK_SETTINGS
-from tests.unit.changes.faulty_storage import Fault, FaultyStorage, Kind
+from tests.support.faulty_storage import Fault, FaultyStorage, Kind
 fault = Fault(Kind.KILLED)
 session = Session(DirectoryCatalog(FaultyStorage(sys.argv[1], fault)), start_spark(SPARK_SETTINGS), "default", sys.argv[3], owns_spark=True)
 for turn in (1, 2, 3):

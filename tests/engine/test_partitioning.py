@@ -12,7 +12,7 @@ from pyiceberg.table import StaticTable
 
 import rowmerge
 from rowmerge import errors
-from tests.readers import newest_metadata
+from tests.support.readers import newest_metadata
 
 pytestmark = pytest.mark.one_of("mode")
 

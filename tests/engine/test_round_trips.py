@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.catalog.directory import DirectoryCatalog
-from tests.latency import DistantStorage, RoundTrips
+from tests.support.latency import DistantStorage, RoundTrips
 
 MERGE = """MERGE INTO t USING (SELECT {0} AS id, 'new' AS name UNION ALL SELECT {1}, 'old') s ON t.id = s.id
 WHEN MATCHED THEN UPDATE SET name = s.name WHEN NOT MATCHED THEN INSERT *"""

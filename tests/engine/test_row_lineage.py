@@ -8,7 +8,7 @@ import pytest
 
 import rowmerge
 from tests.golden.iceberg.tables import copied
-from tests.readers import read_lineage_with_duckdb
+from tests.support.readers import read_lineage_with_duckdb
 
 pytestmark = pytest.mark.one_of("mode")
 

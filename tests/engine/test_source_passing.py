@@ -9,9 +9,9 @@ import pytest
 
 import rowmerge
 from rowmerge.execution.ways import single_pass
-from rowmerge.spark import source
+from rowmerge.spark.source import source
 from tests.engine.interleaving import overtaken
-from tests.readers import read_with_delta_rs, read_with_pyiceberg
+from tests.support.readers import read_with_delta_rs, read_with_pyiceberg
 
 pytestmark = pytest.mark.one_of("mirrored")
 

@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.storage.store import Storage
-from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.stress.statements import NAME, SCHEMA, Begin, End, Resumed, Rows, Stop, Target, Task, id_of, rows_of, run
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 
 _READERS = {"delta": (read_with_delta_rs, read_with_duckdb), "iceberg": (read_with_pyiceberg, read_with_duckdb_iceberg)}
 _IDS_OF_A_WORKER = 1_000_000

@@ -27,15 +27,15 @@ from rowmerge.iceberg.catalogs.operations import DirectoryOperations
 from rowmerge.iceberg.commits import drop as iceberg_drop
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.change import Change, Committed, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import Change, Committed, Outcome, Reads, Unknown
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
 from rowmerge.table.table import Table
-from tests.unit.changes.operations import optimize, written
-from tests.unit.delta.small_tables import ID_NAME
+from tests.support.delta_tables import ID_NAME
+from tests.support.table_operations import optimize, written
 
 Rows = dict[int, int]
 """The value of each id."""

@@ -7,8 +7,8 @@ from threading import Lock
 
 import pytest
 
-from tests.faulty_s3 import FaultyS3, Request, needs_moto
 from tests.stress.model import Model
+from tests.support.faulty_s3 import FaultyS3, Request, needs_moto
 from tests.support.suites import examples
 
 SEEDS = range(10)

@@ -12,8 +12,8 @@ from pathlib import Path
 from tests.engine.test_rows import FOLDER, cases
 from tests.functional.conformance_page import passes_by_area
 from tests.functional.dbt_core import RELEASES
-from tests.unit.changes import operations
-from tests.unit.changes.faulty_storage import Fault
+from tests.support import table_operations as operations
+from tests.support.faulty_storage import Fault
 from tests.unit.delta import conflict_matrix as delta
 from tests.unit.iceberg import conflict_matrix as iceberg
 
@@ -41,7 +41,7 @@ def table() -> str:
 
 
 def _storage_calls() -> list[str]:
-    """Return the storage calls of each operation in tests/unit/changes/operations.py, in each format that has the operation."""
+    """Return the storage calls of each operation in tests/support/table_operations.py, in each format that has the operation."""
     calls: list[str] = []
     names = [name for name in (*operations.OPERATIONS, *operations.ICEBERG_ONLY) if name != "append"]
     for name, format_ in product(names, ("delta", "iceberg")):

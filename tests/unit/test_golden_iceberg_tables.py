@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.golden.iceberg.tables import NAMES, comparable, copied, expected
-from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 
 EQUALITY_DELETES = {name for name in NAMES if name.startswith("equality_")}
 EMPTY_FOR_NULL = {"name_mapped": {"l"}, "schema_evolution": {"l", "m"}}

@@ -41,9 +41,9 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change, Outcome, Unknown
-from rowmerge.table.commit import Existing, commit, put_settled
-from rowmerge.table.creation import FIRST_VERSION, CreationVersion, conflict_after_put
+from rowmerge.table.commits.commit import Existing, commit, put_settled
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_after_put
+from rowmerge.table.commits.request import Change, Outcome, Unknown
 from rowmerge.table.files import Positions
 from rowmerge.table.shape import TableDefinition
 from rowmerge.version import __version__
@@ -167,7 +167,7 @@ class Commit:
             return Unknown(failure.message)
 
     def _verify_only_table(self) -> Put | Unknown | CommitConflict:
-        """Say whether the new table is the only one in its folder. Drop it if it is not, as `rowmerge.table.creation` explains."""
+        """Say whether the new table is the only one in its folder. Drop it if it is not, as `rowmerge.table.commits.creation` explains."""
         put: Put | Unknown | CommitConflict
         conflict: CommitConflict | Unknown | None
         calls: list[Callable[[], Any]] = [

@@ -25,8 +25,8 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.change import Reads
-from rowmerge.table.conflict_details import named_files, named_rows
+from rowmerge.table.commits.conflict_details import named_files, named_rows
+from rowmerge.table.commits.request import Reads
 from rowmerge.table.files import Positions
 
 

@@ -1,4 +1,4 @@
-"""Commit the version that drops a Delta table. Its log stays, as `rowmerge.table.drop_markers` explains."""
+"""Commit the version that drops a Delta table. Its log stays, as `rowmerge.table.commits.drop_markers` explains."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, Pro
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change, Unknown
-from rowmerge.table.commit import Existing, commit, put_settled
-from rowmerge.table.drop_markers import delete_marker, put_marker
+from rowmerge.table.commits.commit import Existing, commit, put_settled
+from rowmerge.table.commits.drop_markers import delete_marker, put_marker
+from rowmerge.table.commits.request import Change, Unknown
 from rowmerge.table.files import FileChanges
 from rowmerge.version import __version__
 
@@ -41,7 +41,7 @@ def withdraw_creation(storage: Storage, table: str, id_: str) -> Unknown | None:
 
 @dataclass
 class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
+    """One DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`."""
 
     storage: Storage
     table: str

@@ -26,7 +26,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import AddedFile, Positions
 from rowmerge.table.schema import Field
 

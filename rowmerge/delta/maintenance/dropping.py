@@ -1,6 +1,6 @@
 """Drop a Delta table: commit a version without files, and delete the files and the log before it.
 
-See `rowmerge.table.drop_markers` for why the log stays.
+See `rowmerge.table.commits.drop_markers` for why the log stays.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from rowmerge.delta.maintenance.vacuum import paths_below
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.change import Unknown
-from rowmerge.table.commit import commit
-from rowmerge.table.creation import has_other_table
-from rowmerge.table.drop_markers import MARKERS, after_drop, has_markers, marked_versions
+from rowmerge.table.commits.commit import commit
+from rowmerge.table.commits.creation import has_other_table
+from rowmerge.table.commits.drop_markers import MARKERS, after_drop, has_markers, marked_versions
+from rowmerge.table.commits.inner_tables import inner_tables
+from rowmerge.table.commits.request import Unknown
 from rowmerge.table.files import FileChanges
-from rowmerge.table.inner_tables import inner_tables
 
 _ICEBERG = "metadata/"
 

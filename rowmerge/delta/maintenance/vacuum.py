@@ -30,9 +30,9 @@ from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
-from rowmerge.table.change import Change, Committed, Outcome, Unknown
-from rowmerge.table.drop_markers import has_markers
-from rowmerge.table.inner_tables import inner_tables
+from rowmerge.table.commits.drop_markers import has_markers
+from rowmerge.table.commits.inner_tables import inner_tables
+from rowmerge.table.commits.request import Change, Committed, Outcome, Unknown
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 
 _COLLECTED = ("_change_data", "_delta_index")

@@ -11,9 +11,9 @@ from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import Reason
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.key_lookup import KeyMatches, find_key_matches
-from rowmerge.spark.scan import spark_path
-from rowmerge.spark.source import Source
-from rowmerge.spark.written import Written
+from rowmerge.spark.reading.scan import spark_path
+from rowmerge.spark.source.source import Source
+from rowmerge.spark.writing.written import Written
 
 INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
 UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"

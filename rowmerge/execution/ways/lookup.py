@@ -7,9 +7,9 @@ from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import TargetRows, write_join
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.joins import join_looked_up
 from rowmerge.spark.key_lookup import FEW_KEYS, FOUND_ROWS, rows_by_keys, skips_pages_instead
-from rowmerge.spark.source import LOOKED_UP_KEYS
+from rowmerge.spark.reading.joins import join_looked_up
+from rowmerge.spark.source.source import LOOKED_UP_KEYS
 
 
 def applies(request: Request) -> Reason | None:

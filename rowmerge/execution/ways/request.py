@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys, target_files
-from rowmerge.plan.conditions import KeyPair
+from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.needed_columns import is_upsert, keys_decide, needed_columns
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
 from rowmerge.spark.key_lookup import is_all_of_spark
-from rowmerge.spark.source import Source, SourceRowsOnce
+from rowmerge.spark.source.source import Source, SourceRowsOnce
 from rowmerge.table.files import Lineage
 from rowmerge.table.partitioning import Distribution
 from rowmerge.table.shape import TableShape

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.key_ranges import key_condition
-from rowmerge.plan.pruning import all_of, key_mask, range_mask
+from rowmerge.plan.pruning.file_pruning import all_of, key_mask, range_mask
+from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.source import Source, SourceKey, fit
+from rowmerge.spark.source.source import Source, SourceKey, fit
 from rowmerge.table.files import FileMask
 from rowmerge.table.schema import Field
 from rowmerge.table.snapshot import Snapshot

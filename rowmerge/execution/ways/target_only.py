@@ -8,9 +8,9 @@ from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
 from rowmerge.execution.ways.way import Reason, Way, WayResult
-from rowmerge.spark.outcomes import boolean, outcome_rows
-from rowmerge.spark.scan import read_snapshot
-from rowmerge.spark.written import Written, discard_on_error
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.values.outcomes import boolean, outcome_rows
+from rowmerge.spark.writing.written import Written, discard_on_error
 
 
 def applies(request: Request) -> Reason | None:

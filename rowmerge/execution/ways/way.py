@@ -8,8 +8,8 @@ from typing import NewType
 
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.target_files import TargetFiles
-from rowmerge.spark.source import Source
-from rowmerge.spark.written import Written
+from rowmerge.spark.source.source import Source
+from rowmerge.spark.writing.written import Written
 from rowmerge.table.files import FileMask, Positions
 
 Reason = NewType("Reason", str)

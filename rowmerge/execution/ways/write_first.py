@@ -24,9 +24,9 @@ from rowmerge.execution.ways.key_matches import (
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
-from rowmerge.spark.source import MANY_KEYS
-from rowmerge.spark.source_writing import FEW_BYTES, is_made_of_few_bytes, write_source
-from rowmerge.spark.written import discard_on_error
+from rowmerge.spark.source.source import MANY_KEYS
+from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write_source
+from rowmerge.spark.writing.written import discard_on_error
 
 
 def applies(request: Request) -> Reason | None:

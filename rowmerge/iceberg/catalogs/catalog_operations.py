@@ -51,9 +51,9 @@ from rowmerge.iceberg.catalogs.commit_status import is_committed
 from rowmerge.iceberg.catalogs.operations import Current
 from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Unknown
-from rowmerge.table.commit import WAITS
-from rowmerge.table.creation import FIRST_VERSION, CreationVersion
+from rowmerge.table.commits.commit import WAITS
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
+from rowmerge.table.commits.request import Unknown
 
 _REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
 """What says that nothing was committed, and that another attempt would end in the same way."""

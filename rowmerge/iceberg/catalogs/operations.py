@@ -19,10 +19,10 @@ from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, left_the_log, serialized, updated
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
-from rowmerge.table.change import Unknown
-from rowmerge.table.commit import Existing, put_settled
-from rowmerge.table.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
-from rowmerge.table.drop_markers import delete_markers
+from rowmerge.table.commits.commit import Existing, put_settled
+from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
+from rowmerge.table.commits.drop_markers import delete_markers
+from rowmerge.table.commits.request import Unknown
 
 FOLDER = "metadata"
 DROPPED = "_dropped.json"

@@ -34,9 +34,9 @@ from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put
-from rowmerge.table.change import Change, Outcome, Unknown
-from rowmerge.table.commit import commit
-from rowmerge.table.creation import CreationVersion
+from rowmerge.table.commits.commit import commit
+from rowmerge.table.commits.creation import CreationVersion
+from rowmerge.table.commits.request import Change, Outcome, Unknown
 from rowmerge.table.files import Positions
 from rowmerge.table.shape import TableDefinition
 

@@ -16,8 +16,8 @@ from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDe
 from rowmerge.iceberg.commits.concurrent_commits import Winner
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.table.change import Reads
-from rowmerge.table.conflict_details import named_files, named_rows
+from rowmerge.table.commits.conflict_details import named_files, named_rows
+from rowmerge.table.commits.request import Reads
 from rowmerge.table.files import Positions
 
 

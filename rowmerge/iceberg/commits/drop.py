@@ -1,4 +1,4 @@
-"""Put the version that drops an Iceberg table in a folder. It stays, as `rowmerge.table.drop_markers` explains."""
+"""Put the version that drops an Iceberg table in a folder. It stays, as `rowmerge.table.commits.drop_markers` explains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, Rowmerg
 from rowmerge.iceberg.catalogs.operations import FOLDER, Current, DirectoryOperations, is_dropped
 from rowmerge.iceberg.metadata.updates import serialized
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Unknown
-from rowmerge.table.commit import Existing, commit, put_settled
-from rowmerge.table.creation import DROPPED_TABLE
-from rowmerge.table.drop_markers import put_marker
+from rowmerge.table.commits.commit import Existing, commit, put_settled
+from rowmerge.table.commits.creation import DROPPED_TABLE
+from rowmerge.table.commits.drop_markers import put_marker
+from rowmerge.table.commits.request import Unknown
 from rowmerge.table.files import FileChanges
 
 FORMAT = "iceberg"
@@ -46,7 +46,7 @@ def withdraw_creation(operations: DirectoryOperations, table: str, id_: uuid.UUI
 
 @dataclass
 class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commit.CommitSteps`."""
+    """One DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`."""
 
     operations: DirectoryOperations
     table: str

@@ -12,7 +12,7 @@ from rowmerge.iceberg.catalogs.operations import Current, TableOperations
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.storage.store import Put
-from rowmerge.table.change import Unknown
+from rowmerge.table.commits.request import Unknown
 
 MakeUpdates = Callable[[Current], tuple[TableUpdate, ...]]
 """The updates for the newest metadata; none when there is nothing to do."""

@@ -15,7 +15,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.iceberg.commits.snapshot_files import Produced
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.version import __version__
 
 

@@ -1,6 +1,6 @@
 """Drop an Iceberg table that a folder is the catalog of: put a version without snapshots, and delete the files before it.
 
-See `rowmerge.table.drop_markers` for why that version stays.
+See `rowmerge.table.commits.drop_markers` for why that version stays.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.change import Unknown
-from rowmerge.table.commit import commit
-from rowmerge.table.creation import has_other_table
-from rowmerge.table.drop_markers import MARKERS, after_drop, marked_versions
+from rowmerge.table.commits.commit import commit
+from rowmerge.table.commits.creation import has_other_table
+from rowmerge.table.commits.drop_markers import MARKERS, after_drop, marked_versions
+from rowmerge.table.commits.inner_tables import inner_tables
+from rowmerge.table.commits.request import Unknown
 from rowmerge.table.files import FileChanges
-from rowmerge.table.inner_tables import inner_tables
 
 _LOG = "_delta_log"
 _VERSION = re.compile(rf"{FOLDER}/v(\d+)\.")

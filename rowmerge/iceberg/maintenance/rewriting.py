@@ -25,7 +25,7 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manife
 from rowmerge.iceberg.metadata.partition_values import undivided_specs
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
 from rowmerge.table.settings import whole_number

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import AlterColumn, ColumnDefinition, ColumnPlace, DropColumns, RenameColumn
 from rowmerge.errors import PlanError, UnknownColumn
-from rowmerge.plan.column_refs import mentions
+from rowmerge.plan.expressions.column_refs import mentions
 from rowmerge.spark.columns import fields_of
 from rowmerge.table.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, sql_name
 from rowmerge.table.snapshot import Snapshot

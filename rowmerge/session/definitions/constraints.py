@@ -11,7 +11,7 @@ from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, Unknow
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.names.context import SessionContext
-from rowmerge.spark.definition_rules import check_condition, check_default, check_existing
+from rowmerge.spark.values.definition_rules import check_condition, check_default, check_existing
 from rowmerge.table.rules import DEFAULT, Check, not_null_checks
 from rowmerge.table.schema import Field, Struct
 from rowmerge.table.shape import TableDefinition

@@ -19,8 +19,8 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Place
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.columns import fields_of
-from rowmerge.spark.definition_rules import check_rules
 from rowmerge.spark.types import check_storable
+from rowmerge.spark.values.definition_rules import check_rules
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
 from rowmerge.table.table import Table

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from rowmerge.spark.change_feed import read_changes
-from rowmerge.spark.scan import read_snapshot
+from rowmerge.spark.reading.change_feed import read_changes
+from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.views import register, unregister
 from rowmerge.table.change_feed import TableChanges
 from rowmerge.table.schema import backquote

@@ -19,9 +19,9 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
 from rowmerge.execution.ways.request import Planned
-from rowmerge.plan.conditions import Side
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.sides import apart_from, side_of
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
-from rowmerge.plan.sides import apart_from, side_of
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
@@ -29,7 +29,7 @@ from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
 from rowmerge.session.statements.settings import case_sensitive, may_evolve
-from rowmerge.spark.source import SourceRowsOnce
+from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import references
 from rowmerge.table.schema import backquote

@@ -7,7 +7,7 @@ from dbt.tests.adapter.incremental.test_incremental_on_schema_change import Base
 from dbt.tests.util import get_artifact, run_dbt, write_file
 from pyiceberg.catalog import load_catalog
 
-from tests.readers import read_with_delta_rs, read_with_duckdb_iceberg, read_with_pyiceberg, rows_of
+from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg, read_with_pyiceberg, rows_of
 
 ORDERS = """
 {{ config(materialized='incremental', unique_key=var('key', 'id'), incremental_strategy=var('strategy', 'merge'), **var('more', {})) }}

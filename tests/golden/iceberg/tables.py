@@ -22,7 +22,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.readers import newest_metadata
+from tests.support.readers import newest_metadata
 
 FOLDER = Path(__file__).parent / "tables"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.json"))

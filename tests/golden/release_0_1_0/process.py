@@ -18,8 +18,8 @@ from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Snapshot
-from tests.unit.changes.operations import written
-from tests.unit.delta.small_tables import ID_NAME, live_rows
+from tests.support.delta_tables import ID_NAME, live_rows
+from tests.support.table_operations import written
 
 try:  # The names in release 0.1.0 come first: an editable installation adds modules of the present code to the package of a checkout.
     from rowmerge.changes.commit import Attempt, commit_with_retry
@@ -30,7 +30,7 @@ try:  # The names in release 0.1.0 come first: an editable installation adds mod
 except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
     from rowmerge.execution.result import RowCounts, Timings
-    from rowmerge.table.change import Change, Conflicted, Outcome, Reads
+    from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
     from rowmerge.table.shape import TableDefinition
     from rowmerge.table.table import Table
 

@@ -11,7 +11,7 @@ import pytest
 
 from rowmerge.storage.store import Put, Storage
 from tests.golden.release_0_1_0.process import Commands, OldProcess, check_out
-from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
 
 FORMATS = ("delta", "iceberg")
 CLEANED = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}

@@ -23,7 +23,7 @@ from rowmerge.errors import (
     UnsupportedTableFeature,
 )
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.change import Change, Committed
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
 

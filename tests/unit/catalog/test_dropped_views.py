@@ -13,11 +13,11 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.catalog.views import KEPT_VERSIONS
 from rowmerge.errors import AlreadyExists, TableError, TableNotFound
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import FileChanges
 from rowmerge.table.shape import TableDefinition
-from tests.unit.changes.operations import written_for
-from tests.unit.delta.small_tables import ID_NAME, committed, live_rows
+from tests.support.delta_tables import ID_NAME, committed, live_rows
+from tests.support.table_operations import written_for
 
 
 class Paused(Storage):

@@ -24,12 +24,12 @@ from rowmerge.errors import (
     TableError,
     TableNotFound,
 )
-from rowmerge.table.change import Change, Committed, Conflicted
+from rowmerge.table.commits.request import Change, Committed, Conflicted
 from rowmerge.table.schema import Array, Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
-from tests.glue import needs_moto, serving_glue
-from tests.iceberg_rest_server import needs_jars, serving_with_java
-from tests.rest_catalog import ENDPOINTS, Answer, serving
+from tests.support.glue import needs_moto, serving_glue
+from tests.support.iceberg_rest_server import needs_jars, serving_with_java
+from tests.support.rest_catalog import ENDPOINTS, Answer, serving
 
 COLUMNS = Struct((Field("id", Primitive("long")), Field("v", Primitive("string"))))
 DEFINITION = TableDefinition(COLUMNS, (), {"owner": "us"})

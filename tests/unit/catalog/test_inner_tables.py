@@ -11,12 +11,12 @@ from rowmerge.catalog.removal import LOG, METADATA, drop_table
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import FileChanges
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import Table
-from tests.unit.changes.operations import NOW, append, rows, written
-from tests.unit.delta.small_tables import ID_NAME, committed
+from tests.support.delta_tables import ID_NAME, committed
+from tests.support.table_operations import NOW, append, rows, written
 
 OUTER = pytest.mark.parametrize("outer", ["delta", "iceberg"])
 INNER = pytest.mark.parametrize("inner", ["delta", "iceberg"])

@@ -20,14 +20,14 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown, MetadataChanged, 
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
-from rowmerge.spark.written import Written
+from rowmerge.spark.writing.written import Written
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition, TableShape
-from tests.faulty_s3 import FaultyS3, needs_moto
+from tests.support.delta_tables import ID_NAME, committed
+from tests.support.faulty_s3 import FaultyS3, needs_moto
+from tests.support.table_operations import written_for
 from tests.unit.catalog.test_drop_and_create import FORMATS, Act, Killed, Warehouse
-from tests.unit.changes.operations import written_for
-from tests.unit.delta.small_tables import ID_NAME, committed
 
 MOST_CALLS = 80
 """More storage calls than one creation makes."""

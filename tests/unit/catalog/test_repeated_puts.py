@@ -13,10 +13,10 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.shape import TableDefinition
-from tests.faulty_s3 import Fault, FaultyS3, Request, needs_moto
-from tests.unit.delta.small_tables import ID_NAME
+from tests.support.delta_tables import ID_NAME
+from tests.support.faulty_s3 import Fault, FaultyS3, Request, needs_moto
 
 pytestmark = [needs_moto, pytest.mark.one_of("catalog", "fault", keep=2)]
 
@@ -43,7 +43,7 @@ STATEMENTS: dict[str, tuple[str, Callable[[DirectoryCatalog], Any]]] = {
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.table.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr("rowmerge.table.commits.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition

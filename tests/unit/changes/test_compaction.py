@@ -13,12 +13,12 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Outcome
+from rowmerge.table.commits.request import Change, Outcome
 from rowmerge.table.snapshot import Snapshot
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.changes import operations
-from tests.unit.changes.operations import NO_SPARK, opened, rows
-from tests.unit.delta.small_tables import delete_checksums
+from tests.support import table_operations as operations
+from tests.support.delta_tables import delete_checksums
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
+from tests.support.table_operations import NO_SPARK, opened, rows
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFound
 from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.changes import operations
-from tests.unit.changes.operations import NO_SPARK, opened, rows
+from tests.support import table_operations as operations
+from tests.support.delta_tables import live_rows
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
+from tests.support.table_operations import NO_SPARK, opened, rows
 from tests.unit.changes.test_compaction import Overtaken, actions
-from tests.unit.delta.small_tables import live_rows
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ import pytest
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.table.change import Change, Reads
+from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.settings import RetryPolicy
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 QUICK = {"rowmerge.commit.retry.min-wait-ms": "1", "rowmerge.commit.retry.max-wait-ms": "2"}
 

@@ -15,7 +15,7 @@ from rowmerge.execution import ways
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
-from rowmerge.spark.written import Written
+from rowmerge.spark.writing.written import Written
 from rowmerge.table.files import AddedFile
 
 

@@ -30,13 +30,13 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Committed, Reads, Unknown
-from rowmerge.table.commit import commit
+from rowmerge.table.commits.commit import commit
+from rowmerge.table.commits.request import Change, Committed, Reads, Unknown
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import Lake, committed, live_rows
+from tests.support.delta_tables import Lake, committed, live_rows
 
 LEVELS = ("WriteSerializable", "Serializable")
 RELATIONS = {"other partition": 21, "same partition": 11, "same file": 1, "same rows": 3}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 
 @pytest.fixture(scope="session")

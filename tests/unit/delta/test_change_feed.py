@@ -13,12 +13,12 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.read_compatibility import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
 from rowmerge.table.change_feed import Bound, ChangedFile
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 LONG, TEXT, INT = Primitive("long"), Primitive("string"), Primitive("integer")

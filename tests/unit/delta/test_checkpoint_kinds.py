@@ -19,8 +19,8 @@ from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
 Write = Callable[[Path, int, pa.Table], list[Path]]
 

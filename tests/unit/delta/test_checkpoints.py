@@ -19,8 +19,8 @@ from rowmerge.errors import StorageError
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.schema import Array, Decimal, Field, Primitive, Struct
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
 SCHEMA = Struct(
     (

@@ -29,13 +29,13 @@ from rowmerge.delta.log.log_files import checksum_path, commit_path, list_log
 from rowmerge.delta.log.versions import read_state
 from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change, Committed
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.files import Positions
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_delta_rs, read_with_duckdb
-from tests.unit.changes import operations
-from tests.unit.changes.faulty_storage import Fault
-from tests.unit.delta.small_tables import ID_NAME, Lake, committed
+from tests.support import table_operations as operations
+from tests.support.delta_tables import ID_NAME, Lake, committed
+from tests.support.faulty_storage import Fault
+from tests.support.readers import read_with_delta_rs, read_with_duckdb
 
 MARKS = {"rowmerge.write.mode": "merge-on-read"}
 ROOT = Path(__file__).parents[3]
@@ -253,9 +253,9 @@ import sys, time
 from pathlib import Path
 from rowmerge.delta import DeltaTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import ID_NAME
+from tests.support.delta_tables import ID_NAME
 
 class Distant(Storage):
     is_distant = True

@@ -14,13 +14,13 @@ from rowmerge.errors import ConfigurationError
 from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
 from rowmerge.execution.result import ChangeResult
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_delta_rs
-from tests.unit.delta.small_tables import Lake
+from tests.support.delta_tables import Lake
+from tests.support.readers import read_with_delta_rs
 
 ROW_IDS = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
 

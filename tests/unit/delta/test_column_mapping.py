@@ -14,11 +14,11 @@ from rowmerge.delta.metadata.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NA
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import committed, delete_checksums
+from tests.support.delta_tables import committed, delete_checksums
 
 LONG = Primitive("long")
 INNER = Struct((Field("x", LONG), Field("y", Primitive("string"))))

@@ -13,11 +13,11 @@ from rowmerge.delta import DeltaTable, table
 from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import MetadataChanged, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change, Committed, Conflicted, Reads, Unknown
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.delta.small_tables import ID_NAME, Lake, committed, delete_checksums
+from tests.support.delta_tables import ID_NAME, Lake, committed, delete_checksums
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
 
 def actions(lake: Lake, version: int) -> list[dict[str, Any]]:

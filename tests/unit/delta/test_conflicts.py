@@ -20,10 +20,10 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.change import Change, Conflicted, Outcome, Reads
+from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
 from rowmerge.table.files import FileChanges, FileMask, Positions
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import ID_NAME, Lake, committed
+from tests.support.delta_tables import ID_NAME, Lake, committed
 
 
 @pytest.fixture

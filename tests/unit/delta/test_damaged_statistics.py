@@ -17,9 +17,9 @@ import pytest
 from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
 from rowmerge.table.files import Positions
-from tests.readers import read_with_delta_rs
+from tests.support.delta_tables import Lake, committed
+from tests.support.readers import read_with_delta_rs
 from tests.support.suites import examples
-from tests.unit.delta.small_tables import Lake, committed
 
 IDS = [0, *range(100, 112)]
 
@@ -130,7 +130,7 @@ def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: 
 def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path, parsed: bool) -> None:
     lake = Lake(copied_table)
     add_line(copied_table, 13, "{{{")
-    from rowmerge.table.change import Change
+    from rowmerge.table.commits.request import Change
     from rowmerge.table.shape import TableDefinition
 
     properties = {"delta.checkpoint.writeStatsAsStruct": str(parsed).lower()}

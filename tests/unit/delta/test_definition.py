@@ -13,12 +13,12 @@ from rowmerge.delta.metadata.properties import milliseconds
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.partitioning import PartitionField, SortField, Transform, identities
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.settings import WriteMode
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import ID_NAME, committed, delete_checksums
+from tests.support.delta_tables import ID_NAME, committed, delete_checksums
 
 LONG = Primitive("long")
 

@@ -12,9 +12,9 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.features import check_readable, check_writable
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 
 def metadata(properties: dict[str, str] | None = None, *, type_: Any = "long", **column: Any) -> Metadata:

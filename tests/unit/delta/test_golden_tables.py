@@ -11,7 +11,7 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.storage.store import Storage
 from rowmerge.table.schema import arrow_schema
-from tests.unit.delta.small_tables import conformed, file_rows, live_rows
+from tests.support.delta_tables import conformed, file_rows, live_rows
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "delta"
 NAMES = [

@@ -14,11 +14,11 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MetadataChanged, StorageError
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.files import FileChanges
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_delta_rs, read_with_duckdb
-from tests.unit.delta.small_tables import ID_NAME, Lake, committed
+from tests.support.delta_tables import ID_NAME, Lake, committed
+from tests.support.readers import read_with_delta_rs, read_with_duckdb
 
 Act = Callable[[], object]
 CLEANED = {"delta.logRetentionDuration": "interval 1 seconds"}

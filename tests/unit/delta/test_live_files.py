@@ -17,7 +17,7 @@ from rowmerge.delta.log.log_files import checkpoint_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
-from tests.unit.delta.small_tables import Lake, committed, delete_checksums
+from tests.support.delta_tables import Lake, committed, delete_checksums
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 

@@ -14,7 +14,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 
 @pytest.fixture

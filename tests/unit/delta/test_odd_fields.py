@@ -15,8 +15,8 @@ from rowmerge.delta.log.checkpoints import write_checkpoint
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, commit_path
 from rowmerge.errors import CorruptLog, RowmergeError
 from rowmerge.storage.store import Storage
+from tests.support.delta_tables import Lake, committed
 from tests.support.suites import examples
-from tests.unit.delta.small_tables import Lake, committed
 from tests.unit.delta.test_odd_logs import VECTOR, add, commit, metadata
 
 MAP = {"type": "map", "keyType": "long", "valueType": "string", "valueContainsNull": True}

@@ -14,7 +14,7 @@ from rowmerge.delta.files.paths import absolute_path, absolute_paths, log_path
 from rowmerge.delta.files.text_values import from_text, to_text
 from rowmerge.errors import CorruptLog, TypeMismatch
 from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 UTC = datetime.timezone.utc
 PLAIN = ["x=A%2FA/p.parquet", "a b/ü?#[].parquet", "100%/+&=@:.parquet", "a:/b.parquet", "~tilde'(1)!.parquet"]

@@ -14,13 +14,13 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.delta.small_tables import Lake, committed, live_rows
+from tests.support.delta_tables import Lake, committed, live_rows
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
 UTC = datetime.timezone.utc
 ALL_TYPES = Struct(

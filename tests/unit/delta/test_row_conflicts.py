@@ -13,10 +13,10 @@ import pytest
 from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead
-from rowmerge.table.change import Committed, Conflicted, Outcome, Reads
+from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Reads
 from rowmerge.table.files import Positions
-from tests.readers import read_with_delta_rs, read_with_duckdb, rows_of
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
 ROWS = 8
 

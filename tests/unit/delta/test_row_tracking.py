@@ -13,10 +13,10 @@ from rowmerge.delta.metadata.row_tracking import DOMAIN, high_water_mark
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.files import Positions
 from rowmerge.table.shape import TableDefinition
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 SUPPORTED = {"delta.feature.rowTracking": "supported"}
 

@@ -17,7 +17,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.schema import Field, Primitive, Struct
-from tests.unit.delta.small_tables import Lake, committed
+from tests.support.delta_tables import Lake, committed
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)
 DAY = 24 * 3600

@@ -28,17 +28,17 @@ from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.iceberg.metadata.updates import next_row_id
 from rowmerge.iceberg.snapshots.live_files import scope_of
 from rowmerge.parquet.data_files import PartitionedWriter
-from rowmerge.spark.write import write_spec
+from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change, Committed, Conflicted, Reads
-from rowmerge.table.commit import commit
+from rowmerge.table.commits.commit import commit
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
+from tests.support.delta_tables import committed, live_rows
 from tests.unit.delta import conflict_matrix as delta
 from tests.unit.delta.conflict_matrix import FILES, LOSER, RELATIONS, SCHEMA, Command, Ending, Rows, file_of
-from tests.unit.delta.small_tables import committed, live_rows
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many
 
 GONE = (4, 14)

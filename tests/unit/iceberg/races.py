@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.change import Change, Conflicted, Outcome, Reads
+from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
 from rowmerge.table.files import FileChanges, FileMask, Positions
 from rowmerge.table.snapshot import Snapshot
-from tests.unit.changes.operations import written
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
+from tests.support.table_operations import written
 
 
 def _none(listing: pa.Table) -> pa.Array:

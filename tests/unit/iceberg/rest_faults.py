@@ -11,8 +11,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import LongType, NestedField, StringType
 
-from tests.rest_catalog import Answer, serving
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
+from tests.support.rest_catalog import Answer, serving
 from tests.unit.iceberg.test_pyiceberg_races import configuration, lake_in_catalog, rows
 
 CUT = None

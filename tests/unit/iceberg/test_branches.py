@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
-from rowmerge.plan.pruning import everything
-from rowmerge.table.change import Change, Committed
+from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.files import FileChanges
 from rowmerge.table.table import SnapshotReference
-from tests.unit.changes.operations import written
-from tests.unit.delta.small_tables import live_rows
-from tests.unit.iceberg.lake import Lake
+from tests.support.delta_tables import live_rows
+from tests.support.iceberg_lake import Lake
+from tests.support.table_operations import written
 from tests.unit.iceberg.races import conflict, deleting, keeping_out
 from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog
 

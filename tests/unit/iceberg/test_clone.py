@@ -9,13 +9,13 @@ import pytest
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
 from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.partitioning import PartitionField
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
-from tests.readers import read_with_pyiceberg
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
+from tests.support.readers import read_with_pyiceberg
 
 
 def clone(source: Lake, target: Lake, *, version: int | None = None, or_replace: bool = False, **properties: str) -> int:

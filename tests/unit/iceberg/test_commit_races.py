@@ -21,15 +21,15 @@ from rowmerge.errors import (
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.dropping import drop_table
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
-from rowmerge.plan.pruning import everything
+from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.change import Change, Committed, Reads
+from rowmerge.table.commits.request import Change, Committed, Reads
 from rowmerge.table.files import FileChanges
 from rowmerge.table.partitioning import identities
 from rowmerge.table.shape import TableDefinition
-from tests.unit.changes.operations import written
+from tests.support.iceberg_lake import Lake
+from tests.support.table_operations import written
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes
-from tests.unit.iceberg.lake import Lake
 from tests.unit.iceberg.races import conflict, deleting, keeping_out, path_of
 
 

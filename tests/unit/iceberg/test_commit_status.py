@@ -9,14 +9,14 @@ import pytest
 
 from rowmerge.errors import CatalogFailed
 from rowmerge.iceberg.catalogs import catalog_operations
-from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Unknown
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.files import FileChanges
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
-from tests.rest_catalog import Answer
-from tests.unit.changes.operations import written, written_for
-from tests.unit.delta.small_tables import ID_NAME, live_rows
-from tests.unit.iceberg.lake import Lake
+from tests.support.delta_tables import ID_NAME, live_rows
+from tests.support.iceberg_lake import Lake
+from tests.support.rest_catalog import Answer
+from tests.support.table_operations import written, written_for
 from tests.unit.iceberg.races import deleting
 from tests.unit.iceberg.rest_faults import CUT, Act, Server, append, expire, failing, files_of, serving_faults, theirs
 

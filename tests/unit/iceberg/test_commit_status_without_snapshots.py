@@ -12,13 +12,13 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.catalogs import catalog_operations
-from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.maintenance import ExpiryOptions
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
-from tests.unit.delta.small_tables import ID_NAME, live_rows
-from tests.unit.iceberg.lake import Lake
+from tests.support.delta_tables import ID_NAME, live_rows
+from tests.support.iceberg_lake import Lake
 from tests.unit.iceberg.rest_faults import CUT, Server, append, expire, failing, serving_faults, set_property, theirs
 
 OLD = list(range(20))

@@ -10,7 +10,7 @@ import pytest
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from tests.unit.iceberg.small_tables import data_file, table_of
+from tests.support.iceberg_tables import data_file, table_of
 
 
 @pytest.mark.parametrize("format_", ["ORC", "avro"])

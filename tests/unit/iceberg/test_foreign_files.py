@@ -13,7 +13,7 @@ from rowmerge.iceberg.maintenance import vacuum
 from rowmerge.iceberg.maintenance.reachable import FileKind
 from rowmerge.table.files import AddedFile
 from rowmerge.table.maintenance import VacuumOptions
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)
 CLEANED = {"write.metadata.delete-after-commit.enabled": "true", "write.metadata.previous-versions-max": "1"}

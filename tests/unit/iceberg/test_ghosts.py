@@ -10,12 +10,12 @@ import pytest
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.change import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Snapshot
-from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.unit.changes.operations import written
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
+from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.table_operations import written
 
 CLEANED = "write.metadata.delete-after-commit.enabled"
 PREVIOUS = "write.metadata.previous-versions-max"

@@ -20,7 +20,7 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manife
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
 from tests.golden.iceberg.tables import NAMES
-from tests.unit.iceberg.small_tables import opened
+from tests.support.iceberg_tables import opened
 
 
 def manifests_of(storage: Storage, metadata: TableMetadata) -> list[Manifest]:

@@ -19,7 +19,7 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manife
 from rowmerge.iceberg.manifests.metrics import metrics_modes, metrics_of
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.table.files import AddedFile
-from tests.unit.iceberg.small_tables import opened
+from tests.support.iceberg_tables import opened
 
 TABLES = ["all_types", "bucket_types", "identity_types", "sorted", "transforms", "v1", "v3"]
 

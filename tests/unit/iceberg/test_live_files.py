@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
 
 
 @pytest.fixture

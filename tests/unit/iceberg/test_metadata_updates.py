@@ -8,7 +8,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.table.update import RemoveSnapshotsUpdate, SetPropertiesUpdate, SetSnapshotRefUpdate, update_table_metadata
 
 from rowmerge.iceberg.metadata.updates import serialized, updated
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
 
 
 def _timeless(metadata: TableMetadata) -> TableMetadata:

@@ -21,12 +21,12 @@ from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.shape import TableDefinition
 from tests.golden.iceberg.tables import NAMES, copied
+from tests.support.delta_tables import committed, live_rows
+from tests.support.iceberg_lake import Lake
 from tests.support.suites import examples
-from tests.unit.delta.small_tables import committed, live_rows
-from tests.unit.iceberg.lake import Lake
 
 IDS = [1, 2, 3, 5]
 HUGE = 10**30

@@ -19,12 +19,12 @@ from pyiceberg.table import Table as TheirTable
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
-from rowmerge.plan.pruning import everything
-from rowmerge.table.change import Change, Committed
+from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.files import FileChanges
 from rowmerge.table.snapshot import Snapshot
-from tests.unit.changes.operations import NOW, written
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
+from tests.support.table_operations import NOW, written
 from tests.unit.iceberg.races import conflict, deleting, keeping_out
 
 ROOT = Path(__file__).parents[3]

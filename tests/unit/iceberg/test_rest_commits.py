@@ -11,14 +11,14 @@ from pyiceberg.transforms import IdentityTransform
 
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg.catalogs import catalog_operations
-from rowmerge.table.change import Change, Committed, Unknown
+from rowmerge.table.commits.request import Change, Committed, Unknown
 from rowmerge.table.files import FileChanges
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
-from tests.rest_catalog import Answer
-from tests.unit.changes.operations import written
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
+from tests.support.rest_catalog import Answer
+from tests.support.table_operations import written
 from tests.unit.iceberg.races import conflict, deleting
 from tests.unit.iceberg.rest_faults import CUT, Server, failing, files_of, serving_faults, set_property
 from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog, rows

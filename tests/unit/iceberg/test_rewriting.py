@@ -11,13 +11,13 @@ from rowmerge.errors import CommitConflict
 from rowmerge.execution.compaction import optimize
 from rowmerge.iceberg.manifests.content import Content, Entry
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
-from rowmerge.table.change import Change, Conflicted, Reads
+from rowmerge.table.commits.request import Change, Conflicted, Reads
 from rowmerge.table.files import FileChanges
 from rowmerge.table.maintenance import RewrittenManifests
-from tests.readers import read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.unit.changes.operations import NO_SPARK, written
-from tests.unit.delta.small_tables import committed
-from tests.unit.iceberg.lake import Lake
+from tests.support.delta_tables import committed
+from tests.support.iceberg_lake import Lake
+from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.table_operations import NO_SPARK, written
 
 
 @pytest.fixture

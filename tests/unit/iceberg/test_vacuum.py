@@ -25,8 +25,8 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.files import AddedFile
 from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
-from tests.readers import read_with_pyiceberg
-from tests.unit.iceberg.lake import DAY, Lake, needed
+from tests.support.iceberg_lake import DAY, Lake, needed
+from tests.support.readers import read_with_pyiceberg
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)
 

@@ -15,7 +15,7 @@ from rowmerge.concurrency import wait_for_background
 from rowmerge.errors import StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
 
 HINT = "metadata/version-hint.text"
 
@@ -181,7 +181,7 @@ class Slow(Storage):
         time.sleep(0.3)
         Storage.put(self, path, data)
 
-from tests.unit.iceberg.lake import Lake
+from tests.support.iceberg_lake import Lake
 lake = Lake(Path(sys.argv[1]))
 lake.table = IcebergTable(DirectoryOperations(Slow(str(lake.folder)), "s.t"), "s.t")
 lake.create()

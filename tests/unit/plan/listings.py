@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowmerge.plan.conditions import Side
-from rowmerge.plan.pruning import file_mask
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.files import file_listing
 from rowmerge.table.schema import Field, Primitive, Struct, arrow_type
 

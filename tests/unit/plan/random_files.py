@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from rowmerge.plan.conditions import Side
+from rowmerge.plan.expressions.conditions import Side
 from rowmerge.table.files import file_listing
 from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
 

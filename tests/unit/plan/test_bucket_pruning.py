@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.parquet.transforms import transformed
-from rowmerge.plan.conditions import Side
-from rowmerge.plan.pruning import file_mask, key_mask
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
 from rowmerge.table.files import SOURCE, TRANSFORM, file_listing
 from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.schema import Decimal as DecimalType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.conditions import KeyPair, Side, analyse, nondeterministic, resolve
+from rowmerge.plan.expressions.conditions import KeyPair, Side, analyse, nondeterministic, resolve
 
 TARGET = Side("t", (("analytics", "orders"),), ("id", "amount", "day", "s", "items", "name"))
 SOURCE = Side("src", (("staged",),), ("id", "amt", "day_given", "s2", "Key"))

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from rowmerge.plan.key_ranges import RANGES, key_condition
+from rowmerge.plan.pruning.key_ranges import RANGES, key_condition
 from rowmerge.table.schema import Decimal as DecimalType
 from rowmerge.table.schema import Field, Primitive, arrow_type
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.moment import at_moment, rules_at
+from rowmerge.plan.expressions.moment import at_moment, rules_at
 from rowmerge.table.rules import Check, Rules
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.conditions import Side, analyse
+from rowmerge.plan.expressions.conditions import Side, analyse
 from rowmerge.plan.needed_columns import is_upsert, needed_columns
-from rowmerge.plan.pruning import everything
+from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.table.rules import Rules
 from rowmerge.table.schema import Field, Primitive, Struct

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.conditions import Side
-from rowmerge.plan.pruning import exact_partition_mask, file_mask
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from rowmerge.table.schema import Field, Primitive, Struct
 from tests.unit.plan.listings import column, partitions
 

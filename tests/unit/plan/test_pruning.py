@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.plan.conditions import Side
-from rowmerge.plan.pruning import file_mask
+from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, kept, listing
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowmerge.plan.pruning import all_of, exact_partition_mask, file_mask, key_mask, range_mask
+from rowmerge.plan.pruning.file_pruning import all_of, exact_partition_mask, file_mask, key_mask, range_mask
 from rowmerge.table.schema import arrow_type
 from tests.support.suites import examples
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE, VALUES, Files, conditions, duck, files

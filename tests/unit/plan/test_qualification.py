@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowmerge.plan.conditions import Side, analyse, nondeterministic
-from rowmerge.plan.pruning import exact_partition_mask, file_mask
-from rowmerge.plan.qualification import qualify, replace_qualifiers
+from rowmerge.plan.expressions.conditions import Side, analyse, nondeterministic
+from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
+from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE
 
 ORDERS = Side("o", (("analytics", "orders"), ("orders",)), ("id", "amount", "day", "s", "items", "odd name"))

@@ -16,9 +16,9 @@ from pyspark import cloudpickle
 
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, delete_written
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
-from rowmerge.spark.sink import OutcomeColumns, outcome_sink, rewrite
-from rowmerge.spark.write import write_spec
-from rowmerge.spark.written import discard_paths
+from rowmerge.spark.writing.sink import OutcomeColumns, outcome_sink, rewrite
+from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.written import discard_paths
 
 
 def spec(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> WriteSpec:

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.executors import shipped
-from rowmerge.spark.sink import INSERT, OutcomeColumns, outcome_sink
+from rowmerge.spark.writing.sink import INSERT, OutcomeColumns, outcome_sink
 
 EXECUTOR = """
 import pickle, sys

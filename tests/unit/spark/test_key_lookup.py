@@ -16,12 +16,12 @@ import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.parquet.data_files import HeldColumns
-from rowmerge.plan.conditions import KeyPair
+from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark import key_lookup
 from rowmerge.spark.key_lookup import LookedUpFile, look_up
-from rowmerge.spark.scan import FILE, POSITION
-from rowmerge.spark.source import SourceKey
-from rowmerge.spark.source_keys import SourceKeys, source_keys
+from rowmerge.spark.reading.scan import FILE, POSITION
+from rowmerge.spark.source.keys import SourceKeys, source_keys
+from rowmerge.spark.source.source import SourceKey
 from rowmerge.table.files import Positions
 from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 

@@ -11,8 +11,8 @@ import pytest
 
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.spark.leftovers import discard_attempt
-from rowmerge.spark.written import discard
+from rowmerge.spark.writing.leftovers import discard_attempt
+from rowmerge.spark.writing.written import discard
 from rowmerge.table.files import AddedFile
 
 PARTITIONS = ["x=1", "x=..%2F..%2Fetc", "x=%25", "x=a b"]

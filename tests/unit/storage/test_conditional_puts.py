@@ -12,13 +12,13 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import ConditionalPutsUnsupported, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Committed, Outcome, Unknown
+from rowmerge.table.commits.request import Change, Committed, Outcome, Unknown
 from rowmerge.table.files import AddedFile, FileChanges
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
 from rowmerge.table.table import Table
-from tests.faulty_s3 import Fault, FaultyS3, Request, needs_moto
-from tests.unit.delta.small_tables import ID_NAME
+from tests.support.delta_tables import ID_NAME
+from tests.support.faulty_s3 import Fault, FaultyS3, Request, needs_moto
 
 pytestmark = [needs_moto, pytest.mark.one_of("format_", "retries")]
 
@@ -32,7 +32,7 @@ NAMES = [str(fault) if isinstance(fault, int) else fault.name for fault in FAULT
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.table.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr("rowmerge.table.commits.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
 
 
 def new_location(s3: FaultyS3) -> str:

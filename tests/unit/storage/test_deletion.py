@@ -8,7 +8,7 @@ import pytest
 
 from rowmerge.errors import StorageError
 from rowmerge.storage.store import Storage
-from tests.bucket import Bucket, serving
+from tests.support.bucket import Bucket, serving
 
 NAMES = [f"part {n}=ü&+%.parquet" for n in range(2500)]
 

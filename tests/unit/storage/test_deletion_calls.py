@@ -53,7 +53,7 @@ def test_no_module_deletes_files_of_tables_by_itself() -> None:
 
 def test_only_code_of_executors_deletes_what_it_wrote_by_itself() -> None:
     users = {path.name for path in PACKAGE.rglob("*.py") if "delete_written" in path.read_text(encoding="utf-8")}
-    assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.written.discard_paths"
+    assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.writing.written.discard_paths"
 
 
 def test_the_exceptions_are_in_use() -> None:

@@ -24,16 +24,16 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage import disk
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Durability, Put, Storage
-from rowmerge.table.change import Change, Unknown
+from rowmerge.table.commits.request import Change, Unknown
 from rowmerge.table.files import FileChanges
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.partitioning import identities
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.table import Table
-from tests.disk_calls import DiskCalls, assert_durable, named_files, newest_commit
-from tests.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
-from tests.unit.changes.operations import NOW, OPERATIONS, append, rows, written
-from tests.unit.delta.small_tables import ID_NAME, committed
+from tests.support.delta_tables import ID_NAME, committed
+from tests.support.disk_calls import DiskCalls, assert_durable, named_files, newest_commit
+from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg
+from tests.support.table_operations import NOW, OPERATIONS, append, rows, written
 
 ROOT = Path(__file__).parents[3]
 FORMATS = pytest.mark.parametrize("format_", ["delta", "iceberg"])
@@ -264,7 +264,7 @@ def test_a_file_system_that_cannot_sync_folders_is_used_as_it_is(calls: DiskCall
 
 KILLED = """
 import os, signal, sys
-from tests.unit.changes.operations import append
+from tests.support.table_operations import append
 from tests.unit.storage.test_durability import opened
 from pathlib import Path
 call = sys.argv[3]

@@ -8,10 +8,10 @@ import pytest
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change
+from rowmerge.table.commits.request import Change
 from rowmerge.table.shape import TableDefinition
-from tests.faulty_s3 import FaultyS3, needs_moto
-from tests.unit.delta.small_tables import ID_NAME, committed
+from tests.support.delta_tables import ID_NAME, committed
+from tests.support.faulty_s3 import FaultyS3, needs_moto
 
 pytestmark = [needs_moto, pytest.mark.one_of("name", keep=3)]
 

@@ -20,20 +20,20 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.parquet.data_files import PartitionedWriter
 from rowmerge.spark import key_lookup
 from rowmerge.spark.executors import shipped
-from rowmerge.spark.leftovers import discard_attempt
-from rowmerge.spark.sink import OutcomeColumns, opened, outcome_sink, rewrite
-from rowmerge.spark.write import write_spec
-from rowmerge.spark.written import added_file, discard, discard_paths
+from rowmerge.spark.writing.leftovers import discard_attempt
+from rowmerge.spark.writing.sink import OutcomeColumns, opened, outcome_sink, rewrite
+from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.written import added_file, discard, discard_paths
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Committed
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.schema import Struct
 from rowmerge.table.shape import TableDefinition
 from rowmerge.table.snapshot import Snapshot
 from rowmerge.table.table import Table
-from tests.faulty_s3 import FaultyS3, needs_moto
-from tests.unit.delta.small_tables import ID_NAME
+from tests.support.delta_tables import ID_NAME
+from tests.support.faulty_s3 import FaultyS3, needs_moto
 from tests.unit.spark.test_key_lookup import keys_of
 
 pytestmark = needs_moto

@@ -11,7 +11,7 @@ import pytest
 from rowmerge.errors import LiveFileProtected, StorageError
 from rowmerge.storage.deletion import Origin, clean_up, deletable_files, delete_files
 from rowmerge.storage.store import Storage
-from tests.bucket import Bucket, serving
+from tests.support.bucket import Bucket, serving
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import ChangesNotRecorded, PlanError, RowmergeError
 from rowmerge.session.names.format_features import branch_of, branches_of, change_feed_of
 from rowmerge.storage.store import Storage
-from rowmerge.table.change import Change, Committed
+from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.partitioning import identities
 from rowmerge.table.schema import Field, Primitive, Struct
 from rowmerge.table.shape import TableDefinition

@@ -1,0 +1,1 @@
+"""Expressions of statements: which columns they refer to, and to which side each condition belongs."""

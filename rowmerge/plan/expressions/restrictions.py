@@ -1,0 +1,64 @@
+"""What the conditions and values of a row-level statement must not hold, refused by its name."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.expressions import FUNCTION_BY_NAME
+
+from rowmerge.commands.names import SqlText
+from rowmerge.commands.rows import DeleteAction, Merge, Update
+from rowmerge.errors import UnsupportedStatement
+from rowmerge.plan.expressions.column_refs import parse, tokens_of
+from rowmerge.plan.expressions.conditions import nondeterministic
+
+_MANY_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
+_MANY_VALUES = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
+
+
+def check_merge(merge: Merge) -> None:
+    """Raises UnsupportedStatement for what Spark would refuse, or answer at random, in ON, in a clause's condition, or in a value."""
+    check_condition(merge.on, "the ON condition")
+    for when in merge.clauses:
+        if when.condition is not None:
+            check_condition(when.condition, f"the condition of {when.match.value}")
+        if not isinstance(when.action, DeleteAction):
+            for assignment in when.action.assignments or ():
+                _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+
+
+def check_update(update: Update) -> None:
+    """The same for UPDATE."""
+    for assignment in update.assignments:
+        _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+    if update.condition is not None:
+        check_condition(update.condition, "the WHERE condition")
+
+
+def check_condition(text: SqlText, where: str) -> None:
+    """The same for one condition, which must have one answer however often and in whatever order it is asked."""
+    if function := nondeterministic(text.text):
+        raise UnsupportedStatement(
+            f"{function}() gives another value each time it is asked, so {where} would have no one meaning. Compute it in the source first",
+            text=text.text,
+        )
+    _check_one_row(text, where)
+
+
+def _check_one_row(text: SqlText, where: str) -> None:
+    tree = parse(text.text)
+    if tree is None:
+        return
+    for node in tree.find_all(exp.Window, exp.AggFunc, exp.UDTF):
+        if isinstance(node, exp.Query | exp.Lateral) or node.find_ancestor(exp.Query) is not None:
+            continue
+        function = node.this if isinstance(node, exp.Window) else node
+        reason = _MANY_VALUES if isinstance(node, exp.UDTF) else _MANY_ROWS
+        raise UnsupportedStatement(reason.format(f"{_written(function, text.text)}()", where), text=text.text)
+
+
+def _written(function: exp.Expr, text: str) -> str:
+    """A function's name as the user spells it."""
+    for token in tokens_of(text) or ():
+        if FUNCTION_BY_NAME.get(token.text.upper()) is type(function):
+            return token.text.lower()
+    return (function.sql_name() if isinstance(function, exp.Func) else str(function.name) or "a window function").lower()

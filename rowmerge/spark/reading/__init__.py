@@ -1,0 +1,1 @@
+"""Read data files, change rows and files without a table as DataFrames."""

@@ -1,0 +1,47 @@
+"""Files that others added while a command was at work: which of them hold rows that it would have minded."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from rowmerge.commands.rows import Match
+from rowmerge.errors import MissingDataFile
+from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
+from rowmerge.spark.reading.joins import BOTH, TARGET_ALONE, Join, joined_rows
+from rowmerge.spark.reading.scan import FILE, read_snapshot, spark_path
+from rowmerge.spark.source.source import Source
+from rowmerge.table.snapshot import Snapshot
+
+
+def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: pa.Table) -> pa.Array:
+    """True for each file (rows of a file listing) with a row that the plan would change, or that keeps a source row from being inserted.
+
+    The files need not be of the snapshot, whose schema they have; none of their rows is deleted.
+    """
+    try:
+        target = read_snapshot(spark, snapshot, files, addresses=True)
+        found = _rows_minded(plan, target, source).select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
+    except (PySparkException, MissingDataFile):
+        # Whatever stands in the way of looking, planning anew will meet it, and say it.
+        return pa.repeat(pa.scalar(True), files.num_rows)
+    return pa.array([spark_path(path) in found for path in files["path"].to_pylist()], pa.bool_())
+
+
+def _rows_minded(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:
+    alone = plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    if source is None or plan.on is None:
+        rows = target.alias(plan.target.alias)
+        conditions = [_guard(clause) for clause in alone]
+    else:
+        rows = joined_rows(plan, Join("left" if alone else "inner", source.broadcastable, False), target, source)
+        conditions = [f"{TARGET_ALONE} and {_guard(clause)}" for clause in alone]
+        conditions += [f"{BOTH} and {_guard(clause)}" for clause in plan.of(Match.MATCHED)]
+        conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []
+    return rows.where(" or ".join(f"({condition})" for condition in conditions))
+
+
+def _guard(clause: Clause) -> str:
+    return f"({clause.condition})" if clause.condition is not None else "true"

@@ -1,0 +1,1 @@
+"""The source of a MERGE: evaluate it once, count it, and extract its keys."""

@@ -1,0 +1,1 @@
+"""SQL text that computes, casts and checks the values of the rows to write."""

@@ -1,0 +1,1 @@
+"""Distribute rows over tasks, write them as data files, and collect what the tasks wrote."""

@@ -1,0 +1,154 @@
+"""What the sink did, as the driver holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from rowmerge.errors import StorageError
+from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
+from rowmerge.spark.reading.scan import spark_path
+from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.table.files import AddedFile, Positions
+
+
+@dataclass
+class Written:
+    """What the tasks of a job did, put together.
+
+    `change_rows` are files of the rows that changed; `positions` of changed rows are by path as Spark spells it; `repeated` counts
+    positions that were set more than once; `sources` are the ordinals of source rows that matched; `reads` the positions of rows that met
+    a source row and stay as they are.
+    """
+
+    files: list[AddedFile] = field(default_factory=list)
+    change_rows: list[AddedFile] = field(default_factory=list)
+    positions: dict[str, Positions] = field(default_factory=dict)
+    reads: dict[str, Positions] = field(default_factory=dict)
+    sources: BitMap64 = field(default_factory=BitMap64)
+    repeated: int = 0
+    updated: int = 0
+    inserted: int = 0
+
+    def add(self, other: Written) -> None:
+        """Take in another job's outcome."""
+        self.files += other.files
+        self.change_rows += other.change_rows
+        for path, bitmap in other.positions.items():
+            self._mark(path, bitmap)
+        for path, bitmap in other.reads.items():
+            self.reads[path] = self.reads.get(path, Positions()) | bitmap
+        self.sources |= other.sources
+        self.repeated += other.repeated
+        self.updated += other.updated
+        self.inserted += other.inserted
+
+    def _mark(self, path: str, bitmap: BitMap64) -> None:
+        known = self.positions.get(path)
+        if known is None:
+            self.positions[path] = bitmap
+            return
+        before = len(known)
+        known |= bitmap
+        self.positions[path] = known
+        self.repeated += len(bitmap) - (len(known) - before)
+
+    def rename(self, paths: Mapping[str, str]) -> None:
+        """Put a path for each name that rows had for a file."""
+        self.positions = {paths[name]: bitmap for name, bitmap in self.positions.items()}
+        self.reads = {paths[name]: bitmap for name, bitmap in self.reads.items()}
+
+    @property
+    def touched(self) -> int:
+        """Target rows that are deleted or replaced."""
+        return sum(len(bitmap) for bitmap in self.positions.values())
+
+    def touched_files(self, files: pa.Table) -> list[dict[str, Any]]:
+        """Those of the files (rows of `Snapshot.files()`) that have such rows."""
+        if not self.positions:
+            return []
+        spelled = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
+        hit = files.filter(pc.is_in(spelled, value_set=pa.array(list(self.positions), pa.string())))
+        rows: list[dict[str, Any]] = hit.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
+        return rows
+
+    def discard(self, filesystem_options: Options) -> None:
+        """Delete all files. A failure leaves them for VACUUM."""
+        discard([*self.files, *self.change_rows], filesystem_options)
+
+
+@contextmanager
+def discard_on_error(written: Written, filesystem_options: Options) -> Iterator[None]:
+    """Delete the files of `written` if the block raises, including those that the block adds."""
+    try:
+        yield
+    except BaseException:
+        written.discard(filesystem_options)
+        raise
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """Implements `rowmerge.storage.deletion.FileDeleter` by the file systems that write data files."""
+
+    location: str
+    filesystem_options: Options = field(repr=False)
+
+    def at(self, location: str) -> DataFolder:
+        return DataFolder(location, self.filesystem_options)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            absolute = f"{self.location}/{path}"
+            filesystem, inner = filesystem_of(absolute, self.filesystem_options)
+            try:
+                filesystem.delete_file(inner)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise StorageError(absolute, without_secrets(str(error), self.filesystem_options)) from error
+
+
+def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
+    """Delete files that no version lists: those of a command that failed for certain. A failure leaves them for VACUUM."""
+    discard_paths([file.path for file in files], filesystem_options)
+
+
+def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
+    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM.
+
+    The paths are this process's own choice, below the location of their table's data, so any common folder of them will do.
+    """
+    by_store: dict[tuple[str, ...], list[str]] = {}
+    for path in paths:
+        by_store.setdefault(tuple(path.split("/")[:3]), []).append(path)
+    for written in by_store.values():
+        folder = written[0].rpartition("/")[0]
+        while not all(path.startswith(f"{folder}/") for path in written):
+            folder = folder.rpartition("/")[0]
+        clean_up(DataFolder(folder, filesystem_options), [written], Origin.WRITTEN)
+
+
+def written_of(message: Mapping[str, Any]) -> Written:
+    """What a task's message says (see `sink.message_fields`)."""
+    return Written(
+        files=[added_file(fields) for fields in message["files"]],
+        change_rows=[added_file(fields) for fields in message["change_rows"]],
+        positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
+        reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
+        sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
+        repeated=message["repeated"],
+        updated=message["updated"],
+        inserted=message["inserted"],
+    )
+
+
+def added_file(fields: Mapping[str, object]) -> AddedFile:
+    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
+    return AddedFile(**{name: fields[name] for name in kept})  # type: ignore[arg-type]

@@ -1,0 +1,140 @@
+"""The commit protocol of both table formats: put a change as the next version, after the commits of others that do not conflict with it.
+
+A format implements `CommitSteps` with what its specification says: where the next version goes, what a winner did, what a change wrote.
+
+A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
+created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
+the log from the base on (`Commit._continued`), one more request in sequence. An Iceberg table in a folder reads its base again and, where
+old metadata is deleted, lists the versions (`DirectoryOperations._verified`), beside other requests. No reader takes a rejected version for
+the current one.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from rowmerge.errors import CommitConflict, CommitStateUnknown, NotDurable, RowmergeError, StorageError
+from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Unknown
+from rowmerge.table.files import FileChanges
+
+WAITS = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between the attempts to read a store or a catalog that failed."""
+
+
+class CommitSteps(Protocol):
+    """What a format does in each step of a commit. Every method raises RowmergeError only while the change is certainly not committed."""
+
+    @property
+    def version(self) -> int:
+        """The version that the change is, once its put created it."""
+
+    def put(self) -> Put | Unknown | CommitConflict:
+        """Put the change as the version after the newest that is known.
+
+        CREATED means that the version continues the table that the change was planned on. A conflict means that it does not, and that no
+        reader applies what was put.
+        """
+
+    def follow(self) -> int | Unknown | CommitConflict | None:
+        """Read the commits of others since the version that is known, and prepare the change to come after them.
+
+        Returns the number of them whose deletions in the files of this change are now part of it, None if the winner is this change, or the
+        conflict with the first that cannot stand beside it.
+        """
+
+    def discard(self) -> None:
+        """Delete every file that was written for the change. It never raises."""
+
+    def discard_superseded(self) -> None:
+        """Delete the files of earlier attempts, which the committed version does not name. It never raises."""
+
+
+def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
+    """Make the data files of a change durable, commit it, and delete what it wrote if it certainly did not become a version.
+
+    When the outcome is unknown, every file stays, because a version may name it. Orphan removal deletes it later.
+    Raises the RowmergeError of a step, after which nothing was committed. After any other exception the outcome is unknown.
+    """
+    rebases = 0
+    try:
+        storage.sync(file.path for file in files.written)
+        while True:
+            put = steps.put()
+            followed = steps.follow() if put is Put.EXISTED else None if put is Put.CREATED else put
+            if followed is None:
+                steps.discard_superseded()
+                return Committed(steps.version, rebases)
+            if isinstance(followed, Unknown):
+                return followed
+            if isinstance(followed, CommitConflict):
+                steps.discard()
+                return Conflicted(followed)
+            assert isinstance(followed, int)
+            rebases += followed
+    except RowmergeError:
+        steps.discard()
+        raise
+
+
+@dataclass(frozen=True)
+class Existing:
+    """The content that another writer has put at the path."""
+
+    data: bytes
+
+
+def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | Existing | Unknown:
+    """Put an object if it is absent, and settle whose object is at the path by reading it. Every conditional put goes through here.
+
+    The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
+    A store's answer that an object exists counts only if the object can be read. Until then the put is repeated.
+    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly not there: a local disk has failed, and nothing is under
+    way any more.
+    """
+    storage.check_conditional_puts()
+    reason = ""
+    for wait in (*WAITS, 0):
+        failure: StorageError | None = None
+        try:
+            if storage.put_if_absent(path, data) is Put.CREATED:
+                return Put.CREATED
+            reason = f"the store answers that {storage.location}/{path} exists, but nothing can be read there"
+        except NotDurable as not_durable:
+            return Unknown(not_durable.message.rstrip("."))
+        except StorageError as error:
+            failure, reason = error, error.message.rstrip(".")
+        try:
+            existing = storage.get(path)
+            return _confirmed(storage, path) if existing == data else Existing(existing)
+        except FileNotFoundError:
+            # A request to an object store may still arrive, so only the absence of a local file is final.
+            if failure is not None and local_path(storage.location) is not None:
+                raise failure from None
+        except StorageError as error:
+            reason = error.message.rstrip(".")
+        time.sleep(wait)
+    return Unknown(reason)
+
+
+def _confirmed(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
+    """Make an object of this writer durable whose put gave no clear answer. A file server may report a link that it made as failed."""
+    try:
+        storage.sync([f"{storage.location}/{path}"])
+    except StorageError as failure:
+        return Unknown(failure.message.rstrip("."))
+    return Put.CREATED
+
+
+def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
+    """Put an object if it is absent, as `put_settled` does. Returns whether it was. `subject` names in an error what the object is.
+
+    Raises CommitStateUnknown, ConditionalPutsUnsupported, StorageError if the object is certainly not there.
+    """
+    settled = put_settled(storage, path, data)
+    if isinstance(settled, Unknown):
+        advice = "Check whether it exists before you run the statement again."
+        raise CommitStateUnknown(f"It is not known whether {subject} was written: {settled.reason}. {advice}")
+    return settled is Put.CREATED

@@ -1,0 +1,157 @@
+"""Small Iceberg tables for tests of what happens to them over time: rows come and go in one snapshot after the other."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
+
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.catalogs.operations import Current
+from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
+from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
+from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
+from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
+from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.shape import TableDefinition
+from tests.support.delta_tables import ID_NAME, committed, live_rows
+from tests.support.table_operations import written
+
+_POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+DAY = 24 * 3600
+
+
+class Lake:
+    """A table of `id` and `name` below a folder, without Spark."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        self.storage = Storage(str(folder))
+        self.operations = DirectoryOperations(self.storage, "s.t")
+        self.table = IcebergTable(self.operations, "s.t")
+
+    def create(self, properties: Mapping[str, str] | None = None) -> None:
+        committed(self.table.create(TableDefinition(ID_NAME, (), properties or {}, None), Change("CREATE TABLE")))
+
+    def append(self, ids: Sequence[int]) -> int:
+        """The snapshot that brings one file of these ids."""
+        return self.change(added=written(self.table.snapshot(), ids))
+
+    def delete(self, *ids: int) -> int:
+        """The snapshot that marks rows as deleted in files that stay."""
+        snapshot = self.table.snapshot()
+        paths = self.paths
+        known = snapshot.deleted_positions(paths)
+        rows = {path: Positions(at for at, id_ in enumerate(self.ids_in(path)) if id_ in ids) for path in paths}
+        return self.change(deleted={path: known.get(path, Positions()) | found for path, found in rows.items() if found})
+
+    def remove(self, *ids: int) -> int:
+        """The snapshot that takes out the files that begin with these ids."""
+        return self.change(removed=tuple(path for path in self.paths if self.ids_in(path)[0] in ids))
+
+    def change(
+        self, added: tuple[AddedFile, ...] = (), removed: tuple[str, ...] = (), deleted: Mapping[str, Positions] | None = None
+    ) -> int:
+        files = FileChanges(added, removed, deleted or {})
+        return committed(self.table.commit(self.table.snapshot(), Change("WRITE", files=files, reads=Reads())))
+
+    def add_deletes(self, *files: ContentFile) -> int:
+        """The snapshot that brings delete files as another engine wrote them."""
+        metadata, snapshot_id = self.current.metadata, uuid.uuid4().int >> 65
+        parent = metadata.current_snapshot()
+        assert parent is not None
+        made = SnapshotFiles(self.storage, metadata, snapshot_id, ())
+        manifests = made.delete_manifests(files)
+        entries = [Entry.added(file, snapshot_id) for file in files]
+        before = read_manifest_list(self.storage, parent.manifest_list)
+        produced = made.listed([*manifests, *before], entries, Place.after(metadata, parent))
+        snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
+        self.update(AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id))
+        return snapshot_id
+
+    def shared_deletes(self, *ids: int) -> ContentFile:
+        """A file of position deletes of all data files that have these ids."""
+        found = [(path, at) for path in self.paths for at, id_ in enumerate(self.ids_in(path)) if id_ in ids]
+        rows = pa.table({"file_path": [path for path, _ in found], "pos": pa.array([at for _, at in found], pa.int64())}, schema=_POSITIONS)
+        return self._content(Content.POSITION_DELETES, rows)
+
+    def equality_deletes(self, *ids: int) -> ContentFile:
+        """A file that deletes rows by their id."""
+        schema = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
+        return self._content(Content.EQUALITY_DELETES, pa.table({"id": list(ids)}, schema=schema), (1,))
+
+    def _content(self, content: Content, rows: pa.Table, equality_ids: tuple[int, ...] = ()) -> ContentFile:
+        path = self.folder / "data" / f"{uuid.uuid4()}-deletes.parquet"
+        pq.write_table(rows, path)
+        return ContentFile(content, f"file://{path}", rows.num_rows, os.path.getsize(path), equality_ids=equality_ids)
+
+    @property
+    def paths(self) -> list[str]:
+        paths: list[str] = self.table.snapshot().files()["path"].to_pylist()
+        return paths
+
+    def update(self, *updates: TableUpdate) -> None:
+        """Other updates of the metadata."""
+        current = self.operations.current()
+        assert current is not None
+        assert self.operations.commit(current, updates) is Put.CREATED
+
+    def ids(self, snapshot_id: int | None = None) -> list[int]:
+        snapshot = self.table.snapshot() if snapshot_id is None else self.table.snapshot_at(version=snapshot_id)
+        return sorted(live_rows(snapshot)["id"].to_pylist())
+
+    def ids_in(self, path: str) -> list[int]:
+        """The ids in a data file, in its order."""
+        ids: list[int] = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
+        return ids
+
+    @property
+    def current(self) -> Current:
+        current = self.operations.current()
+        assert current is not None
+        return current
+
+    @property
+    def snapshots(self) -> list[int]:
+        """The ids of the snapshots that are kept, oldest first."""
+        return [snapshot.snapshot_id for snapshot in self.current.metadata.snapshots]
+
+    def on_disk(self, folder: str = "") -> set[str]:
+        return {found.path for found in self.storage.list(folder)}
+
+    def aged(self, days: float, *paths: str) -> None:
+        """Make files look as if they had been written days ago, all of the folder's when none is named."""
+        then = time.time() - days * DAY
+        for path in paths or sorted(self.on_disk()):
+            os.utime(self.folder / path, (then, then))
+
+    def junk(self, path: str, days: float = 30) -> str:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"left over")
+        self.aged(days, path)
+        return path
+
+
+def needed(folder: Path) -> set[str]:
+    """What the table in a folder needs, relative to it: of its snapshots, its metadata files, and the hint."""
+    lake = Lake(folder)
+    metadata = lake.current.metadata
+    paths = [*needed_files(lake.storage, metadata), lake.current.path, *(entry.metadata_file for entry in metadata.metadata_log)]
+    root = f"{file_key(lake.storage.location)}/"
+    return {file_key(path).removeprefix(root) for path in paths} | {"metadata/version-hint.text"}

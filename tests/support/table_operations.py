@@ -1,0 +1,234 @@
+"""Commands as they reach a table, Spark's part done without Spark: real Parquet files, written by the writer of every command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rowmerge.delta import DeltaTable
+from rowmerge.delta.snapshots import deletion_vectors
+from rowmerge.execution import compaction
+from rowmerge.execution.commit import Attempt, commit_with_retry
+from rowmerge.execution.restore import restore
+from rowmerge.execution.result import RowCounts, Timings
+from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.deletes import position_deletes
+from rowmerge.iceberg.manifests import manifest_files as manifests
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
+from rowmerge.spark.writing.sink import rewrite
+from rowmerge.spark.writing.write import write_spec
+from rowmerge.spark.writing.written import discard_paths
+from rowmerge.storage.cache import Cache
+from rowmerge.storage.store import Storage
+from rowmerge.table.commits.request import Change, Committed, Reads
+from rowmerge.table.files import AddedFile, FileChanges, Positions
+from rowmerge.table.maintenance import VacuumOptions
+from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.table import Table
+from tests.support.delta_tables import ID_NAME, live_rows
+from tests.support.faulty_storage import Fault, FaultyStorage, serve
+
+NO_SPARK: Any = None
+"""For what small files do not need."""
+NOW = VacuumOptions(retain_hours=0, check_retention=False)
+
+
+def opened(folder: str, fault: Fault | None = None) -> DeltaTable:
+    """A Delta table."""
+    return DeltaTable(_storage(folder, fault), "s.t")
+
+
+def opened_iceberg(folder: str, fault: Fault | None = None) -> IcebergTable:
+    storage = _storage(folder, fault)
+    return IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
+
+
+def opened_any(folder: str, fault: Fault | None = None) -> Table:
+    """The table of whatever format that is in a folder."""
+    return opened_iceberg(folder, fault) if Path(folder, "metadata").is_dir() else opened(folder, fault)
+
+
+def _storage(folder: str, fault: Fault | None) -> Storage:
+    return Storage(folder) if fault is None else FaultyStorage(folder, fault)
+
+
+def rows(table: Table) -> list[tuple[object, ...]]:
+    """What the table holds, read from its Parquet files."""
+    return sorted(tuple(row.values()) for row in live_rows(table.snapshot()).to_pylist())
+
+
+def built(folder: str, format_: str = "delta") -> None:
+    """Twenty rows in two files less one deleted row, a removed file, an old deletion vector and a file of nobody."""
+    table: Table = opened(folder) if format_ == "delta" else opened_iceberg(folder)
+    definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}, None)
+    assert isinstance(table.create(definition, Change("CREATE TABLE")), Committed)
+    for ids in (range(10), range(10, 20), range(20, 25)):
+        _committed(table, lambda snapshot, ids=ids: Change("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
+    marked, _, gone = sorted(_paths(table.snapshot()), key=lambda path: _ids(path)[0])
+    for positions in (Positions([0]), Positions([0, 1])):
+        files = FileChanges(removed=(gone,) if len(positions) == 1 else (), deleted={marked: positions})
+        _committed(table, lambda snapshot, files=files: Change("DELETE", files=files, reads=Reads(frozenset({marked}))))  # type: ignore[misc]
+    Path(folder, "part-of-nobody.parquet").write_bytes(b"PAR1")
+
+
+def written(snapshot: Snapshot, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
+    """Data files with a row for each id."""
+    return written_for(snapshot.shape, ids, name)
+
+
+def written_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple[AddedFile, ...]:
+    """Data files with a row for each id, for a table that need not exist."""
+    writer = PartitionedWriter(write_spec(shape))
+    columns = {"id": pa.array(ids, pa.int64()), "name": pa.array([f"{name}{i}" for i in ids], pa.string())}
+    writer.write(pa.table(columns | {other: pa.nulls(len(ids), pa.string()) for other in shape.schema.names[2:]}))
+    return tuple(_added(file) for file in writer.close())
+
+
+# ------------------------------------------------------------------ operations
+
+
+def merge_on_read(table: Table) -> None:
+    """Rows 5 and 15 are updated, row 100 is inserted: two vectors and a file."""
+
+    def change(snapshot: Snapshot) -> Change:
+        paths = _paths(snapshot, records=10)
+        known = snapshot.deleted_positions(paths)
+        deleted = {path: Positions([*known.get(path, ()), 5]) for path in paths}
+        return Change("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
+
+    _committed(table, change)
+
+
+def copy_on_write(table: Table) -> None:
+    """The same, both files written again."""
+
+    def change(snapshot: Snapshot) -> Change:
+        paths = _paths(snapshot, records=10)
+        known = snapshot.deleted_positions(paths)
+        spec = write_spec(snapshot.shape)
+        again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
+        added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
+        return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
+
+    _committed(table, change)
+
+
+def overwrite(table: Table) -> None:
+    _committed(
+        table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads())
+    )
+
+
+def replace(table: Table) -> None:
+    """CREATE OR REPLACE TABLE … AS, with one more column."""
+    definition = TableDefinition(Struct((*ID_NAME.fields, Field("more", Primitive("string")))), (), {}, None)
+
+    def change(snapshot: Snapshot) -> Change:
+        files = FileChanges(written(snapshot, (1, 2)), tuple(_paths(snapshot)))
+        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+
+    _committed(table, change)
+
+
+def add_column(table: Table) -> None:
+    def change(snapshot: Snapshot) -> Change:
+        schema = Struct((*snapshot.schema.fields, Field("more", Primitive("string"))))
+        return Change("ADD COLUMNS", definition=TableDefinition(schema=schema))
+
+    _committed(table, change)
+
+
+def append_with_checkpoint(table: Table) -> None:
+    """An append after which a checkpoint is due, or manifests are to be put together."""
+    delta = isinstance(table, DeltaTable)
+    properties = {"delta.checkpointInterval": "1"} if delta else {"commit.manifest.min-count-to-merge": "2"}
+    _committed(table, lambda snapshot: Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
+    _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+
+
+def append(table: Table) -> None:
+    _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+
+
+def optimize(table: Table) -> None:
+    compaction.optimize(NO_SPARK, table, None)
+
+
+def restore_rows(table: Table) -> None:
+    """Back to the version before any row was deleted."""
+    version = 3 if isinstance(table, DeltaTable) else table.history()[2].version
+    restore(table, {"version": version}, version=version, timestamp=None)
+
+
+def vacuum(table: Table) -> None:
+    table.vacuum(NOW)
+
+
+def rewrite_manifests(table: Table) -> None:
+    """Of a format that has such."""
+    assert table.maintenance is not None
+    table.maintenance.rewrite_manifests()
+
+
+OPERATIONS: dict[str, Callable[[Table], None]] = {
+    operation.__name__: operation
+    for operation in (
+        merge_on_read,
+        copy_on_write,
+        overwrite,
+        replace,
+        add_column,
+        append,
+        append_with_checkpoint,
+        optimize,
+        restore_rows,
+        vacuum,
+    )
+}
+
+
+ICEBERG_ONLY: dict[str, Callable[[Table], None]] = {rewrite_manifests.__name__: rewrite_manifests}
+
+
+def run(operation: str, folder: str, fault: Fault) -> None:
+    """One operation on the table in a folder, in a process that has read nothing yet."""
+    manifests._cache, manifests._written, position_deletes._cache = Cache(1_000_000), Cache(1_000_000), Cache(1_000_000)
+    deletion_vectors._cache = Cache(1_000_000)
+    (OPERATIONS | ICEBERG_ONLY)[operation](opened_any(folder, fault))
+
+
+# ------------------------------------------------------------------ inside
+
+
+def _committed(table: Table, change_for: Callable[[Snapshot], Change]) -> None:
+    def attempt() -> Attempt:
+        snapshot = table.snapshot()
+        change = change_for(snapshot)
+        return Attempt(snapshot, change, RowCounts(), change.files.added)
+
+    commit_with_retry(table, attempt, Timings())
+
+
+def _paths(snapshot: Snapshot, *, records: int = 0) -> list[str]:
+    """The files of so many rows or more."""
+    files = snapshot.files().select(["path", "records"]).to_pylist()
+    return [file["path"] for file in files if file["records"] >= records]
+
+
+def _ids(path: str) -> list[int]:
+    ids: list[int] = pq.read_table(path.removeprefix("file://"))["id"].to_pylist()
+    return ids
+
+
+def _added(file: FileMessage) -> AddedFile:
+    return AddedFile(file.path, file.size, file.records, file.partition, file.lower, file.upper, file.nulls)
+
+
+if __name__ == "__main__":
+    serve(run)
