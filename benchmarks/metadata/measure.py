@@ -87,7 +87,7 @@ class Rowmerge(DeltaEngine):
 
     def commit(self, number: int) -> None:
         from rowmerge.table.commits.request import Change, Committed
-        from rowmerge.table.files import AddedFile, FileChanges
+        from rowmerge.table.snapshots.files import AddedFile, FileChanges
 
         low = number * KEYS_OF_A_FILE
         path = f"{self._storage.location}/{file_name(number)}"

@@ -18,7 +18,7 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.files import AddedFile, FileChanges
+from rowmerge.table.snapshots.files import AddedFile, FileChanges
 
 
 def table_in(folder: Path) -> IcebergTable:

@@ -10,7 +10,7 @@ from rowmerge.catalog.functions import Functions
 from rowmerge.catalog.names import fold
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import TableNotFound
-from rowmerge.table.schema import Struct, quote
+from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.table import Table
 
 

@@ -42,7 +42,7 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage, local_path
 from rowmerge.table.commits.commit import put_once
-from rowmerge.table.schema import Struct, quote
+from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.table import Table
 
 DEFAULT_SCHEMA = "default"

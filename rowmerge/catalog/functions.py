@@ -14,8 +14,8 @@ from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.commit import put_once
-from rowmerge.table.metadata_json import decode_json
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.json_objects import decode_json
+from rowmerge.table.metadata.schema import quote
 
 _FOLDER = ".functions"
 _SUFFIX = ".json"

@@ -15,7 +15,7 @@ from rowmerge.catalog.views import ViewText, first_metadata, view_of
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
 from rowmerge.storage.store import Storage, absolute_location
-from rowmerge.table.schema import Struct, quote
+from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.table import Table
 
 

@@ -25,7 +25,7 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
 from rowmerge.table.commits.creation import DROPPED_TABLE
 from rowmerge.table.commits.drop_markers import MARKERS
-from rowmerge.table.metadata_json import parse_object
+from rowmerge.table.metadata.json_objects import parse_object
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table that says where the table is."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from rowmerge.table.schema import Struct
+from rowmerge.table.metadata.schema import Struct
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.drop_markers import marked_versions
-from rowmerge.table.metadata_json import decode_json
-from rowmerge.table.schema import Struct, schema_from_json, to_json
+from rowmerge.table.metadata.json_objects import decode_json
+from rowmerge.table.metadata.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10
 """How many versions of a view stay, in its metadata and as files (the spec's `version.history.num-entries`)."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rowmerge.commands.names import SqlText, TableName
-from rowmerge.table.partitioning import Distribution, PartitionField, SortField
+from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField
 
 
 @dataclass(frozen=True)

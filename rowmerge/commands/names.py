@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.schema import quote
 
 CATALOGS = ("rowmerge", "spark_catalog")
 """Names that may stand before `schema.table` and mean our catalog."""

@@ -40,8 +40,8 @@ from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conf
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
-from rowmerge.table.shape import TableDefinition, TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
 
 logger = logging.getLogger(__name__)

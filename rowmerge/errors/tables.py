@@ -227,3 +227,8 @@ class UnreadableDataFile(TableError):
             f"The data file {path} of {table} cannot be read: {reason}. "
             f"Restore the file from a backup, or read a version that does not need it (VERSION AS OF)."
         )
+
+
+def unreadable_data_file(table: str, path: str, reason: str | None) -> TableError:
+    """Build the error for a data file that cannot be read. `reason` is None for a missing file."""
+    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

@@ -11,8 +11,8 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Unknown
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 

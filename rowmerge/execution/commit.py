@@ -10,8 +10,8 @@ from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.writing.written import discard
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Unknown
-from rowmerge.table.files import AddedFile
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import AddedFile
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 

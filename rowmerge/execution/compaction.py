@@ -24,8 +24,8 @@ from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.writing.distribution import Parts
 from rowmerge.spark.writing.write import Rewrite, rewrite_files, rewrite_in_order
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:

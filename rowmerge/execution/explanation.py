@@ -20,15 +20,15 @@ from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.plan.pruning.predicates import understand
 from rowmerge.plan.row_plan import Effect, RowPlan
-from rowmerge.spark.reading.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
+from rowmerge.spark.matching.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Source, unevaluated
 from rowmerge.spark.values.outcomes import new_rows, outcome_rows
-from rowmerge.table.files import FileMask, live_rows
-from rowmerge.table.partitioning import PartitionField
-from rowmerge.table.schema import Struct, quote
-from rowmerge.table.settings import WriteMode
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import PartitionField
+from rowmerge.table.metadata.schema import Struct, quote
+from rowmerge.table.metadata.settings import WriteMode
+from rowmerge.table.snapshots.files import FileMask, live_rows
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

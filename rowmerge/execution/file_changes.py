@@ -13,9 +13,9 @@ from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.scan import deleted_rows, spark_path
 from rowmerge.spark.writing.write import Rewrite, rewrite_files
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.settings import WriteMode
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.settings import WriteMode
+from rowmerge.table.snapshots.files import FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -40,12 +40,12 @@ from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import write_outcomes
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.files import FileChanges, FileMask
-from rowmerge.table.partitioning import identity_columns, partition_by
-from rowmerge.table.rules import Check
-from rowmerge.table.schema import Struct, arrow_schema, backquote, sql_name
-from rowmerge.table.shape import TableDefinition, TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import identity_columns, partition_by
+from rowmerge.table.metadata.rules import Check
+from rowmerge.table.metadata.schema import Struct, arrow_schema, backquote, sql_name
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.files import FileChanges, FileMask
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:

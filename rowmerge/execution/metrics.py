@@ -7,7 +7,7 @@ import pyarrow as pa
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.files import FileChanges, live_rows
+from rowmerge.table.snapshots.files import FileChanges, live_rows
 
 
 def row_counts(written: Written, files: FileChanges, whole: pa.Table | None = None) -> RowCounts:

@@ -16,8 +16,8 @@ from rowmerge.execution.ways.way import WayResult
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.spark.writing.written import discard_on_error
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:

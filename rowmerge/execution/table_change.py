@@ -16,10 +16,10 @@ from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.spark.writing.written import Written, discard
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
-from rowmerge.table.files import FileChanges, live_rows
-from rowmerge.table.partitioning import identity_columns, partition_by
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import identity_columns, partition_by
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, live_rows
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:

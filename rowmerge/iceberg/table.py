@@ -32,9 +32,9 @@ from rowmerge.storage.store import absolute_location
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import Change, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
-from rowmerge.table.metadata_json import decode_json
-from rowmerge.table.shape import TableDefinition, TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.json_objects import decode_json
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
 
 

@@ -1,6 +1,6 @@
 """Writing data files: rolling Parquet files by partition, with their bounds.
 
-Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
+Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Arrow values in another form of the same: renamed, widened, in other places, with fields that are not there yet, UUIDs as text.
 
-Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
+Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
 """
 
 from __future__ import annotations

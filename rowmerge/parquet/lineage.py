@@ -1,6 +1,6 @@
 """What rows take along when they are written to another file: their ids, and the version that last changed them.
 
-Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
+Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
 
 A format may derive the id of a row from its place in a file (Iceberg's row lineage). A row that moves keeps its id in a hidden column of
 the new file. `TableShape.row_lineage` names the columns, and `Snapshot.row_origins` says what each file gives to its rows. An updated row

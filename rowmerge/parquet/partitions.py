@@ -1,6 +1,6 @@
 """Which rows go to which partition when they are written, and the folders of partitions.
 
-Runs on executors, sent there by value (see sink.py), so nothing here may import rowmerge.
+Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
 """
 
 from __future__ import annotations

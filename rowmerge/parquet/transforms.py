@@ -1,7 +1,7 @@
 """Iceberg's partition transforms over Arrow arrays (Iceberg spec, Partition Transforms and Appendix B), and the folders of their values.
 
-Runs on executors too, sent there by value (see spark/sink.py), so nothing here may import rowmerge. A transform is given by the spec's text
-(`bucket[16]`); null becomes null.
+Runs on executors too, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge. A transform is given by
+the spec's text (`bucket[16]`); null becomes null.
 """
 
 from __future__ import annotations

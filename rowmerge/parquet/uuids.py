@@ -1,6 +1,6 @@
 """UUIDs in Arrow arrays: their canonical text, which users see, and the 16 bytes that data files hold.
 
-Runs on executors too, sent there by value (see spark/sink.py), so nothing here may import rowmerge.
+Runs on executors too, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
 """
 
 from __future__ import annotations

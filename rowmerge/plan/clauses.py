@@ -11,8 +11,8 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
 from rowmerge.plan.expressions.sides import without_qualifier
 from rowmerge.plan.row_plan import Clause, Effect
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Field, Struct, backquote, string_literal
+from rowmerge.table.metadata.rules import Rules
+from rowmerge.table.metadata.schema import Field, Struct, backquote, string_literal
 
 _COMPUTED = ""
 """Stands for the value of a generated column that is given as DEFAULT; no expression is empty."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from rowmerge.table.settings import WriteMode
+from rowmerge.table.metadata.settings import WriteMode
 
 REWRITE_FRACTION = 0.2
 """From this share of deleted rows on, reading round them costs more, scan for scan, than one rewrite."""

@@ -19,9 +19,9 @@ from rowmerge.plan.expressions.sides import apart_from, check_apart, side_of
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, nothing
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Struct, backquote, sql_name
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.rules import Rules
+from rowmerge.table.metadata.schema import Struct, backquote, sql_name
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 TARGET = "target"
 SOURCE = "source"

@@ -13,9 +13,9 @@ from enum import Enum
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.conditions import Condition, Side
 from rowmerge.plan.schema_evolution import new_columns
-from rowmerge.table.files import FileMask
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Struct
+from rowmerge.table.metadata.rules import Rules
+from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.snapshots.files import FileMask
 
 
 class Effect(Enum):

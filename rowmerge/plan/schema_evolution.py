@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rowmerge.commands.rows import DeleteAction, Match, When
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.table.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, nullable, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, nullable, sql_name
 
 CanWiden = Callable[[DataType, DataType], bool]
 """Given a column's type and that of new values, neither with parts: whether the column becomes one of the second."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}

@@ -50,9 +50,9 @@ from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

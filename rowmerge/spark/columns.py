@@ -13,8 +13,8 @@ from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, UnsupportedStatement
 from rowmerge.plan.lengths import Length, lengths
 from rowmerge.spark.types import check_collations, schema_of
-from rowmerge.table.rules import DEFAULT, GENERATED
-from rowmerge.table.schema import CHAR_VARCHAR, Struct, backquote
+from rowmerge.table.metadata.rules import DEFAULT, GENERATED
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Struct, backquote
 
 
 def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from enum import Enum
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
@@ -21,13 +22,12 @@ from rowmerge.errors import (
     TypeMismatch,
     UnknownColumn,
     Unparsable,
-    UnreadableDataFile,
     UnsupportedStatement,
     UnsupportedTableFeature,
     ValueOutOfRange,
 )
-from rowmerge.spark.values.assignment import STOP, Stop
-from rowmerge.spark.writing.sink import UNREADABLE
+from rowmerge.errors.tables import unreadable_data_file
+from rowmerge.parquet.reading import UNREADABLE
 
 
 @contextmanager
@@ -42,11 +42,6 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
         if type(error).__module__ != "py4j.protocol":
             raise
         raise _of_java(str(error), table) from error
-
-
-def unreadable(table: str, path: str, reason: str | None) -> RowmergeError:
-    """The error for a data file that cannot be read; no reason: it is missing."""
-    return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))
 
 
 def _of_java(message: str, table: str) -> RowmergeError:
@@ -70,14 +65,14 @@ def _too_deep(message: str) -> PlanError | None:
 def _of_file(message: str, table: str) -> RowmergeError | None:
     """The error for a file that a job could not read, if that is what stopped it."""
     if found := re.search(rf"{UNREADABLE} (\[.*\])", message):
-        return unreadable(table, *json.loads(found[1]))
+        return unreadable_data_file(table, *json.loads(found[1]))
     if "Parquet file schema doesn't contain any field Ids" in message:
         advice = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
         return UnsupportedTableFeature(table, "data files without field ids", action="read", advice=advice)
     if found := re.search(r"\[(FAILED_READ_FILE[.\w]*)\] Encountered error while reading file (.*?\.parquet)", message):
         missing = found[1].endswith("FILE_NOT_EXIST")
         cause = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)
-        return unreadable(table, found[2], None if missing else (cause or ["its content is damaged"])[-1])
+        return unreadable_data_file(table, found[2], None if missing else (cause or ["its content is damaged"])[-1])
     return None
 
 
@@ -177,3 +172,16 @@ def _first_line(message: str) -> str:
 
 def _plain(name: str) -> str:
     return name.strip().replace("`", "")
+
+
+STOP = "rowmerge-stop"
+"""What the message of an expression that stops the statement begins with."""
+
+
+class Stop(Enum):
+    """Why a statement is stopped while its rows are made."""
+
+    OUT_OF_RANGE = "out of range"
+    TOO_LONG = "too long"
+    NOT_HELD = "not held"
+    CONSTRAINT = "constraint"

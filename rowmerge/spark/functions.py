@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import PlanError
 from rowmerge.spark.versions import require_spark
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 
 BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
 """Spark's own functions as PySpark lists them: all but a few."""

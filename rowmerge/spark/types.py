@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from rowmerge.errors import TypeMismatch
-from rowmerge.table.schema import (
+from rowmerge.table.metadata.schema import (
     DEEPEST_TYPE,
     Array,
     DataType,

@@ -6,7 +6,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.errors import TypeMismatch
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 
 
 def register(frame: DataFrame, name: str) -> None:

@@ -23,7 +23,7 @@ from rowmerge.sql.lexing.lexer import first_word, tokenize
 from rowmerge.sql.statements import alter, definitions, describe, maintenance, merge, rows
 from rowmerge.sql.statements import procedure_calls as call
 from rowmerge.sql.statements.partitioning import partition_field
-from rowmerge.table.partitioning import PartitionField
+from rowmerge.table.metadata.partitioning import PartitionField
 
 _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
 Statement = _Command | Query | Explain

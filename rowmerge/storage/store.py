@@ -181,8 +181,9 @@ class Storage:
     def put_if_absent(self, path: str, data: bytes) -> Put:
         """Create an object, or learn that it exists: the whole concurrency control.
 
-        `put_settled` in `rowmerge/table/commits/commit.py` calls it, because neither answer is final: an object store answers EXISTED, too, to a
-        put that it or the client has repeated, and to one that meets another put in progress. StorageError means that the outcome is open.
+        `put_settled` in `rowmerge/table/commits/commit.py` calls it, because neither answer is final: an object store answers EXISTED, too,
+        to a put that it or the client has repeated, and to one that meets another put in progress. StorageError means that the outcome is
+        open.
         """
         try:
             if self._local is not None:

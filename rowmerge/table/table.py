@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from rowmerge.table.change_feed import ChangeFeed
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import Change, Outcome
 from rowmerge.table.maintenance import TableMaintenance, Vacuumed, VacuumOptions
-from rowmerge.table.shape import TableDefinition, TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.change_feed import ChangeFeed
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

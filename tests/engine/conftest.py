@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.session.startup.embedded import start_spark
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 from tests.support import suites
 from tests.support.jvm import SPARK_SETTINGS, remember_java_classes
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg

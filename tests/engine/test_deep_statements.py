@@ -7,7 +7,7 @@ import pytest
 import rowmerge
 from rowmerge.errors import PlanError, TypeMismatch, UnsupportedStatement
 from rowmerge.sql.queries.relations import DEEPEST
-from rowmerge.table.schema import DEEPEST_TYPE
+from rowmerge.table.metadata.schema import DEEPEST_TYPE
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.execution.ways import write_first
-from rowmerge.spark import key_lookup
+from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.source import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg

@@ -20,10 +20,10 @@ from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.writing.distribution import Gather, distributed
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
-from rowmerge.table.schema import Decimal as DecimalType
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableShape
+from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
+from rowmerge.table.metadata.schema import Decimal as DecimalType
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableShape
 
 COLUMNS = Struct(
     (

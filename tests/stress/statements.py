@@ -28,11 +28,11 @@ from rowmerge.iceberg.commits import drop as iceberg_drop
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commits.request import Change, Committed, Outcome, Reads, Unknown
-from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME
 from tests.support.table_operations import optimize, written

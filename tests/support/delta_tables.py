@@ -18,11 +18,11 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.parquet.fitting import from_file
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed, Outcome, Reads
-from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 ID_NAME = Struct((Field("id", Primitive("long")), Field("name", Primitive("string"))))
 

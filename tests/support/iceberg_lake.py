@@ -22,8 +22,8 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, committed, live_rows
 from tests.support.table_operations import written
 

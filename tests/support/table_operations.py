@@ -19,17 +19,17 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
-from rowmerge.spark.writing.sink import rewrite
+from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import discard_paths
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed, Reads
-from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition, TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, live_rows
 from tests.support.faulty_storage import Fault, FaultyStorage, serve
@@ -112,7 +112,7 @@ def copy_on_write(table: Table) -> None:
         paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot.shape)
-        again = [rewrite(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
+        again = [write_live_rows(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
         added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
         return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 

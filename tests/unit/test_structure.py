@@ -19,9 +19,9 @@ def test_no_module_imports_a_layer_above_it(modules: Mapping[str, Module]) -> No
 
 
 def test_an_upward_import_of_an_annotation_counts(modules: Mapping[str, Module]) -> None:
-    lower = modules["rowmerge.table.schema"]
+    lower = modules["rowmerge.table.metadata.schema"]
     changed = Module(lower.name, lower.path, lower.tree, lower.lines, {"rowmerge.spark.reading.scan"})
-    assert upward_imports({**modules, lower.name: changed}) == ["rowmerge.table.schema imports rowmerge.spark.reading.scan"]
+    assert upward_imports({**modules, lower.name: changed}) == ["rowmerge.table.metadata.schema imports rowmerge.spark.reading.scan"]
 
 
 def test_no_modules_or_packages_import_each_other_in_a_cycle(modules: Mapping[str, Module]) -> None:

@@ -44,8 +44,8 @@ from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_after_put
 from rowmerge.table.commits.request import Change, Outcome, Unknown
-from rowmerge.table.files import Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import Positions
 from rowmerge.version import __version__
 
 _CLUSTERING = "delta.clustering"

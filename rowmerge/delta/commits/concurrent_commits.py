@@ -13,7 +13,7 @@ from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.log.ndjson import Document, commit_info, file_actions, other_actions
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 Vector = Mapping[str, Any] | None
 """The descriptor of a file's deletion vector; None for a file without one."""

@@ -27,7 +27,7 @@ from rowmerge.errors import (
 )
 from rowmerge.table.commits.conflict_details import named_files, named_rows
 from rowmerge.table.commits.request import Reads
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 
 @dataclass(frozen=True)

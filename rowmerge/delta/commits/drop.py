@@ -18,7 +18,7 @@ from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.drop_markers import delete_marker, put_marker
 from rowmerge.table.commits.request import Change, Unknown
-from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.version import __version__
 
 FORMAT = "delta"

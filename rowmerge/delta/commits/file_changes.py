@@ -27,8 +27,8 @@ from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import AddedFile, Positions
-from rowmerge.table.schema import Field
+from rowmerge.table.metadata.schema import Field
+from rowmerge.table.snapshots.files import AddedFile, Positions
 
 _BATCH = 10_000
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.delta.files.columns import struct_of
 from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_records, read_statistics
-from rowmerge.table.schema import Field
+from rowmerge.table.metadata.schema import Field
 
 logger = logging.getLogger(__name__)
 

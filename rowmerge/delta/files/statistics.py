@@ -12,9 +12,9 @@ from typing import Any
 
 from rowmerge.delta.files.text_values import iso_instant
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.files import AddedFile
-from rowmerge.table.metadata_json import decode_json
-from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.json_objects import decode_json
+from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.snapshots.files import AddedFile
 
 Leaf = tuple[str, ...]
 """A column, or a field inside structs, by its names from the top."""

@@ -16,7 +16,7 @@ import pyarrow.json
 from rowmerge.delta.files.columns import struct_of
 from rowmerge.delta.files.statistics import has_bounds, readable_statistics
 from rowmerge.delta.files.text_values import from_text
-from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
 
 _TEXT = ("date", "timestamp", "timestamp_ntz")
 _WHOLE = ("long", "integer", "short", "byte")

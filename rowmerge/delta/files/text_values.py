@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.table.schema import DataType, Primitive, arrow_type
+from rowmerge.table.metadata.schema import DataType, Primitive, arrow_type
 
 _ZONE = r":\d\d(\.\d+)?\s?(Z|[+-]\d\d(:?\d\d)?)$"
 _DAY = r"^[+-]?\d+-\d\d-\d\d$"

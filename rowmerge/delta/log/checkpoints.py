@@ -27,7 +27,7 @@ from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves
 from rowmerge.delta.metadata.properties import checkpoint_interval, tombstone_retention, transaction_retention
 from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Storage
-from rowmerge.table.schema import arrow_type
+from rowmerge.table.metadata.schema import arrow_type
 
 logger = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ import pyarrow.json
 from rowmerge.delta.files.columns import ADD, REMOVE, TEXT_MAP, file_schema, partition_type, rows_of, tombstone_schema
 from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, check_action
 from rowmerge.errors import CorruptLog
-from rowmerge.table.metadata_json import check_texts, decode_json, parse_object
+from rowmerge.table.metadata.json_objects import check_texts, decode_json, parse_object
 
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')

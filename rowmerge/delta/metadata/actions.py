@@ -10,8 +10,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from rowmerge.delta.metadata.column_mapping import MODE, stored_fields, stored_partition_columns
-from rowmerge.table.metadata_json import check_texts, decode_json
-from rowmerge.table.schema import Struct, UnknownType, schema_from_json, to_json
+from rowmerge.table.metadata.json_objects import check_texts, decode_json
+from rowmerge.table.metadata.schema import Struct, UnknownType, schema_from_json, to_json
 
 Action = Mapping[str, Any]
 """One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf, indexed_leaves, leaves
-from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"

@@ -29,11 +29,11 @@ from rowmerge.delta.metadata.row_tracking import COLUMN_NAMES, with_column_names
 from rowmerge.delta.metadata.rules import GENERATION_EXPRESSION
 from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema, renamed_leaf
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
-from rowmerge.table.partitioning import IDENTITY, PartitionField
-from rowmerge.table.rules import GENERATED
-from rowmerge.table.schema import Field, Primitive, Struct, backquote, quote
-from rowmerge.table.settings import WRITE_MODE, WriteMode, parse_write_mode
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import IDENTITY, PartitionField
+from rowmerge.table.metadata.rules import GENERATED
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, backquote, quote
+from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode, parse_write_mode
+from rowmerge.table.metadata.shape import TableDefinition
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """What change rows have besides the table's columns (PROTOCOL.md, Reader Requirements for AddCDCFile)."""

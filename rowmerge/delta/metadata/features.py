@@ -8,7 +8,7 @@ from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED, is_true
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, UnknownType
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, UnknownType
 
 READABLE = frozenset(
     {

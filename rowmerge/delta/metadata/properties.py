@@ -9,7 +9,7 @@ from functools import cached_property
 
 from rowmerge.delta.metadata.column_mapping import MAX_ID, MODE
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.settings import ParquetSettings, TableSettings, parse_codec, whole_number
+from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, whole_number
 
 DELETION_VECTORS = "delta.enableDeletionVectors"
 ROW_TRACKING = "delta.enableRowTracking"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowmerge.delta.metadata.column_mapping import PHYSICAL_NAME
 from rowmerge.delta.metadata.widening import is_wider
-from rowmerge.table.schema import Array, DataType, Field, Map, Struct, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, sql_name
 
 
 def why_not_readable(old: Struct, new: Struct, above: str = "") -> str:

@@ -10,7 +10,7 @@ from rowmerge.delta.files.statistics import readable_statistics
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, compact
 from rowmerge.delta.metadata.properties import ROW_TRACKING, ROW_TRACKING_SUSPENDED, is_true
 from rowmerge.errors import CorruptLog
-from rowmerge.table.metadata_json import parse_object
+from rowmerge.table.metadata.json_objects import parse_object
 
 FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"

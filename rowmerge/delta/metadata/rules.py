@@ -8,9 +8,9 @@ from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.features import is_on
 from rowmerge.delta.metadata.properties import CONSTRAINT_PREFIX
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.table.metadata_json import decode_json
-from rowmerge.table.rules import DEFAULT, Check, Rules, not_null_checks
-from rowmerge.table.schema import Primitive, Struct
+from rowmerge.table.metadata.json_objects import decode_json
+from rowmerge.table.metadata.rules import DEFAULT, Check, Rules, not_null_checks
+from rowmerge.table.metadata.schema import Primitive, Struct
 
 INVARIANT = "delta.invariants"
 GENERATION_EXPRESSION = "delta.generationExpression"

@@ -11,7 +11,7 @@ from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, is_wider, type_change, widens
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
 
 # Characters that Delta does not allow in the names of columns without column mapping.
 _FORBIDDEN = " ,;{}()\n\t="

@@ -11,9 +11,9 @@ from rowmerge.delta.metadata.row_tracking import FEATURE, keeps_ids
 from rowmerge.delta.metadata.rules import rules_of
 from rowmerge.delta.metadata.widening import is_wider, widens
 from rowmerge.storage.store import Storage
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import DataType
-from rowmerge.table.shape import TableShape
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import DataType
+from rowmerge.table.metadata.shape import TableShape
 
 CHANGE_ROWS = "_change_data"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.features import is_on
-from rowmerge.table.schema import DataType, Decimal, Primitive, to_json
+from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, to_json
 
 ENABLED = "delta.enableTypeWidening"
 TYPE_CHANGES = "delta.typeChanges"

@@ -25,9 +25,9 @@ from rowmerge.delta.snapshots.file_listing import list_files
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
-from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
+from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 _BATCH = 100
 _UNCHANGED_MERGE = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -48,7 +48,7 @@ class _Version:
 
 @dataclass(frozen=True)
 class DeltaChangeFeed:
-    """Implements `rowmerge.table.change_feed.ChangeFeed`.
+    """Implements `rowmerge.table.snapshots.change_feed.ChangeFeed`.
 
     `own_log`: the part of a listed log that belongs to this table. `snapshot_in`: opens a version of a listed log.
     """

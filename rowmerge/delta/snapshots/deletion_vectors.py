@@ -14,8 +14,8 @@ from rowmerge.delta.files.paths import absolute_path
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.deleted_rows import FRAME, deserialize, framed, serialize, unframed
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, framed, serialize, unframed
+from rowmerge.table.snapshots.files import Positions
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {character: digit for digit, character in enumerate(_Z85)}

@@ -15,8 +15,8 @@ from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.errors import CorruptLog
-from rowmerge.table.files import file_listing
-from rowmerge.table.schema import DataType, Field, arrow_type
+from rowmerge.table.metadata.schema import DataType, Field, arrow_type
+from rowmerge.table.snapshots.files import file_listing
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
@@ -31,7 +31,7 @@ def has_vectors(block: Block) -> pa.ChunkedArray:
 
 
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> pa.Table:
-    """Files as `rowmerge.table.files.file_listing` says, with bounds of the columns asked for.
+    """Files as `rowmerge.table.snapshots.files.file_listing` says, with bounds of the columns asked for.
 
     Partition columns have their values in `partition` and no bounds. Raises CorruptLog for a partition value that is none of its type.
     """

@@ -19,14 +19,16 @@ from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import files_of, has_vectors, list_files
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
-from rowmerge.table.schema import Struct
-from rowmerge.table.shape import TableDefinition, TableShape
-from rowmerge.table.snapshot import FileDifference, Snapshot
+from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
+from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
 class DeltaSnapshot:
-    """Implements `rowmerge.table.snapshot.Snapshot`. Statistics are parsed when `files` asks for them, once for each set of columns.
+    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`.
+
+    Statistics are parsed when `files` asks for them, once for each set of columns.
 
     `commit`: the version's commit file as the log listed it, None if only a checkpoint holds the version.
     """

@@ -30,13 +30,13 @@ from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
 from rowmerge.execution.ways.way import NotApplicable, Way, WayResult
 from rowmerge.plan.needed_columns import values_of_all
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.key_lookup import KeyMatches
-from rowmerge.spark.reading.joins import unmatched_rows
+from rowmerge.spark.matching.joins import unmatched_rows
+from rowmerge.spark.matching.key_lookup import KeyMatches
 from rowmerge.spark.source.source import MANY_KEYS, Prepare, Source, ordinal_array
 from rowmerge.spark.source.writing import write_prepared, write_source_rows
 from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

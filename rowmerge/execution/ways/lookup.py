@@ -6,9 +6,10 @@ from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import TargetRows, write_join
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.parquet.key_lookup import FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.key_lookup import FEW_KEYS, FOUND_ROWS, rows_by_keys, skips_pages_instead
-from rowmerge.spark.reading.joins import join_looked_up
+from rowmerge.spark.matching.joins import join_looked_up
+from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pages_instead
 from rowmerge.spark.source.source import LOOKED_UP_KEYS
 
 

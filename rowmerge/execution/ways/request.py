@@ -12,12 +12,11 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys, targ
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.needed_columns import is_upsert, keys_decide, needed_columns
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
-from rowmerge.spark.key_lookup import is_all_of_spark
+from rowmerge.spark.matching.key_lookup import is_all_of_spark
 from rowmerge.spark.source.source import Source, SourceRowsOnce
-from rowmerge.table.files import Lineage
-from rowmerge.table.partitioning import Distribution
-from rowmerge.table.shape import TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.shape import Lineage, TableShape
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

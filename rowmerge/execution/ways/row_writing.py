@@ -17,8 +17,8 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import WayResult
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.reading.added_files import files_minded
-from rowmerge.spark.reading.joins import Join, check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
+from rowmerge.spark.matching.added_files import files_minded
+from rowmerge.spark.matching.joins import Join, check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows
@@ -26,7 +26,7 @@ from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.few_rows import are_small, may_be_few
 from rowmerge.spark.writing.write import write_outcomes
 from rowmerge.spark.writing.written import Written, discard, discard_on_error
-from rowmerge.table.files import FileMask, Positions
+from rowmerge.table.snapshots.files import FileMask, Positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

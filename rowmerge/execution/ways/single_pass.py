@@ -11,9 +11,9 @@ from __future__ import annotations
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import scan_target, write_join
 from rowmerge.execution.ways.way import Reason, Way, WayResult
-from rowmerge.spark.reading.joins import changes_all_rows
+from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
-from rowmerge.table.files import live_rows
+from rowmerge.table.snapshots.files import live_rows
 
 
 def applies(request: Request) -> Reason | None:

@@ -13,9 +13,9 @@ from rowmerge.plan.pruning.file_pruning import all_of, key_mask, range_mask
 from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.source.source import Source, SourceKey, fit
-from rowmerge.table.files import FileMask
-from rowmerge.table.schema import Field
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import Field
+from rowmerge.table.snapshots.files import FileMask
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.files import FileMask, Positions
+from rowmerge.table.snapshots.files import FileMask, Positions
 
 Reason = NewType("Reason", str)
 """A short clause that EXPLAIN prints: why a way does not apply."""

@@ -23,7 +23,7 @@ from fastavro.schema import SchemaParseException
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.avro.blocks import UnknownType, blocks_of, decoded, many_at_once
 from rowmerge.iceberg.avro.encoding import encoder_of
-from rowmerge.table.metadata_json import decode_json
+from rowmerge.table.metadata.json_objects import decode_json
 
 _HEADER = {
     "type": "record",

@@ -37,8 +37,8 @@ from rowmerge.storage.store import Put
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import Change, Outcome, Unknown
-from rowmerge.table.files import Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import Positions
 
 logger = logging.getLogger(__name__)
 

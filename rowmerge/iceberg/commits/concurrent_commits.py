@@ -16,7 +16,7 @@ from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 REPLACE = "replace"
 """The operation of a snapshot that writes the same rows to other files."""

@@ -18,7 +18,7 @@ from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.table.commits.conflict_details import named_files, named_rows
 from rowmerge.table.commits.request import Reads
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.creation import DROPPED_TABLE
 from rowmerge.table.commits.drop_markers import put_marker
 from rowmerge.table.commits.request import Unknown
-from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshots.files import FileChanges
 
 FORMAT = "iceberg"
 OPERATION = "DROP TABLE"

@@ -25,8 +25,8 @@ from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import AddedFile, Positions
-from rowmerge.table.settings import whole_number
+from rowmerge.table.metadata.settings import whole_number
+from rowmerge.table.snapshots.files import AddedFile, Positions
 
 ENTRIES_OF_A_MANIFEST = 20_000
 """About the 8 MB that `commit.manifest.target-size-bytes` wants, for tables with some ten columns."""

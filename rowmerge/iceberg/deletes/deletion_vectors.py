@@ -13,8 +13,8 @@ from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.store import Storage
-from rowmerge.table.deleted_rows import FRAME, deserialize, framed, serialize, unframed
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, framed, serialize, unframed
+from rowmerge.table.snapshots.files import Positions
 from rowmerge.version import __version__
 
 _MAGIC = b"PFA1"

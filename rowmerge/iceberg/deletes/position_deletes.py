@@ -21,7 +21,7 @@ from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 FILE_PATH, POS = 2147483546, 2147483545
 """The field ids of the two columns."""

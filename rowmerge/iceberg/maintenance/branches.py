@@ -14,7 +14,7 @@ from rowmerge.errors import AlreadyExists, PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import Current, TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates, newest
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, branch_at, head_of
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import SnapshotReference, Table
 
 

@@ -20,7 +20,7 @@ from rowmerge.table.commits.creation import has_other_table
 from rowmerge.table.commits.drop_markers import MARKERS, after_drop, marked_versions
 from rowmerge.table.commits.inner_tables import inner_tables
 from rowmerge.table.commits.request import Unknown
-from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshots.files import FileChanges
 
 _LOG = "_delta_log"
 _VERSION = re.compile(rf"{FOLDER}/v(\d+)\.")

@@ -14,7 +14,7 @@ from rowmerge.errors import PlanError, VersionNotFound
 from rowmerge.iceberg.metadata.properties import GC_ENABLED
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors
 from rowmerge.table.maintenance import ExpiryOptions
-from rowmerge.table.settings import whole_number
+from rowmerge.table.metadata.settings import whole_number
 
 MAX_SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
 MIN_SNAPSHOTS = "history.expire.min-snapshots-to-keep"

@@ -26,9 +26,9 @@ from rowmerge.iceberg.metadata.partition_values import undivided_specs
 from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
-from rowmerge.table.settings import whole_number
+from rowmerge.table.metadata.settings import whole_number
+from rowmerge.table.snapshots.files import Positions
 
 
 @dataclass

@@ -10,7 +10,7 @@ from rowmerge.iceberg.manifests.bounds import stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.manifests.metrics import MetricsMode, metrics_of
 from rowmerge.iceberg.metadata.partition_values import key_of
-from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile
 
 
 def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, MetricsMode]) -> ContentFile:

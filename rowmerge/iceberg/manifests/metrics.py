@@ -12,7 +12,7 @@ from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapTyp
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.manifests.bounds import to_bound
-from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile
 
 DEFAULT_MODE = "write.metadata.metrics.default"
 MODE_OF_COLUMN = "write.metadata.metrics.column."

@@ -11,7 +11,7 @@ from typing import Any
 from pyiceberg import types as t
 from pyiceberg.conversions import from_json, to_json
 
-from rowmerge.table.schema import string_literal
+from rowmerge.table.metadata.schema import string_literal
 
 _CAST = re.compile(r"\s*cast\s*\(\s*(?P<text>'.*')\s+as\s+[a-z_]+(?:\s*\([\d\s,]+\))?\s*\)\s*", re.IGNORECASE | re.DOTALL)
 _TYPED = re.compile(r"\s*(?:date|timestamp(?:_ntz|_ltz)?)\s*(?P<text>'[^']*')\s*", re.IGNORECASE)

@@ -30,10 +30,10 @@ from rowmerge.iceberg.metadata.partition_values import FIRST_ID, order_of, order
 from rowmerge.iceberg.metadata.properties import COMMENT, DISTRIBUTION, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of, fresh, widens
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, updated
-from rowmerge.table.partitioning import PartitionField, SortField
-from rowmerge.table.rules import DEFAULT, GENERATED, INITIAL
-from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import PartitionField, SortField
+from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
+from rowmerge.table.metadata.shape import TableDefinition
 
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:

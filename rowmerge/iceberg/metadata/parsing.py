@@ -13,7 +13,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.checks import check_metadata, check_required_fields
-from rowmerge.table.metadata_json import parse_object
+from rowmerge.table.metadata.json_objects import parse_object
 
 NEWEST_FORMAT = 3
 """The highest format version that is read and written."""

@@ -18,8 +18,8 @@ from pyiceberg.transforms import VoidTransform, parse_transform
 
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import columns_of
-from rowmerge.table.partitioning import VOID, PartitionField, SortField, Transform
-from rowmerge.table.schema import arrow_type
+from rowmerge.table.metadata.partitioning import VOID, PartitionField, SortField, Transform
+from rowmerge.table.metadata.schema import arrow_type
 
 FIRST_ID = 1000
 """Partition field ids begin here (Iceberg spec, Partition Specs)."""

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.partitioning import Distribution
-from rowmerge.table.settings import (
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.settings import (
     OWN_PROPERTIES,
     WRITE_MODE,
     ParquetSettings,

@@ -20,10 +20,9 @@ from rowmerge.iceberg.metadata.properties import COMMENT, DATA_PATH, IcebergSett
 from rowmerge.iceberg.metadata.types import columns_of, widens
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
-from rowmerge.table.files import Lineage
-from rowmerge.table.rules import DEFAULT, Rules, not_null_checks
-from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Primitive, Struct, held_types
-from rowmerge.table.shape import TableShape
+from rowmerge.table.metadata.rules import DEFAULT, Rules, not_null_checks
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Primitive, Struct, held_types
+from rowmerge.table.metadata.shape import Lineage, TableShape
 
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
 """The field ids of the columns of row lineage (Iceberg spec, Reserved Field IDs)."""

@@ -10,8 +10,8 @@ from pyiceberg.schema import Schema
 
 from rowmerge.errors import TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.defaults import default_text, default_value
-from rowmerge.table.rules import DEFAULT, INITIAL
-from rowmerge.table.schema import (
+from rowmerge.table.metadata.rules import DEFAULT, INITIAL
+from rowmerge.table.metadata.schema import (
     FIELD_ID,
     FIXED,
     NESTED_IDS,

@@ -13,7 +13,7 @@ from pyiceberg.typedef import IcebergBaseModel
 
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import PREVIOUS_VERSIONS
-from rowmerge.table.settings import whole_number
+from rowmerge.table.metadata.settings import whole_number
 
 INITIAL_DEFAULTS = 3
 """The format version from which on columns have defaults."""

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from rowmerge.iceberg.metadata.types import FROM_ICEBERG, TO_ICEBERG
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
 _TO_ICEBERG = {**TO_ICEBERG, "void": "unknown", "variant": "variant"}
 _FROM_ICEBERG = {

@@ -10,8 +10,8 @@ from pyiceberg.schema import Schema
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
-from rowmerge.table.files import EqualityDeletes
-from rowmerge.table.schema import Field, Struct
+from rowmerge.table.metadata.schema import Field, Struct
+from rowmerge.table.snapshots.files import EqualityDeletes
 
 _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
 

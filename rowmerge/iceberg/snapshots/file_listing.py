@@ -20,14 +20,14 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import key_of, value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.uuids import uuid_texts
-from rowmerge.table.files import OF_UUIDS, SOURCE, TRANSFORM, file_listing
-from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, file_listing
 
 
 def list_files(
     files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, wanted: Collection[str] = ()
 ) -> pa.Table:
-    """These entries as `rowmerge.table.files.file_listing` says, with bounds of the top-level columns asked for.
+    """These entries as `rowmerge.table.snapshots.files.file_listing` says, with bounds of the top-level columns asked for.
 
     `partition` holds the values of the table's current partition fields, and is null for a file of another spec.
     Raises CorruptLog, StorageError.

@@ -19,7 +19,7 @@ from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manif
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, state_of
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 _NEVER = 2**63 - 1
 _Scope = tuple[Any, ...]

@@ -14,9 +14,9 @@ from rowmerge.errors import CorruptLog, MissingDataFile, UnsupportedTableFeature
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import FileLayout
-from rowmerge.table.rules import INITIAL
-from rowmerge.table.schema import FIELD_ID, Array, DataType, Field, Map, Struct
+from rowmerge.table.metadata.rules import INITIAL
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct
+from rowmerge.table.snapshots.files import FileLayout
 
 _ID = b"PARQUET:field_id"
 _TAIL = 8

@@ -35,15 +35,15 @@ from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.name_mapping import layouts
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
-from rowmerge.table.partitioning import identity_columns
-from rowmerge.table.schema import Struct, held_types
-from rowmerge.table.shape import TableShape
-from rowmerge.table.snapshot import FileDifference, Snapshot
+from rowmerge.table.metadata.partitioning import identity_columns
+from rowmerge.table.metadata.schema import Struct, held_types
+from rowmerge.table.metadata.shape import TableShape
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
+from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
 class IcebergSnapshot:
-    """Implements `rowmerge.table.snapshot.Snapshot`. Manifests are read when files are asked for."""
+    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. Manifests are read when files are asked for."""
 
     clustering_columns = ()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlglot import Token, TokenType, exp
 
 from rowmerge.plan.expressions.column_refs import Reference, has_query, parse, references, rewrite, tokens_of, unread_names
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 
 NONDETERMINISTIC = frozenset(
     """rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name

@@ -8,7 +8,7 @@ from dataclasses import replace
 from sqlglot import Token, TokenType
 
 from rowmerge.plan.expressions.column_refs import rewrite, tokens_of
-from rowmerge.table.rules import Rules
+from rowmerge.table.metadata.rules import Rules
 
 _NOW = "timestamp_micros({})"
 _TODAY = "cast(timestamp_micros({}) as date)"

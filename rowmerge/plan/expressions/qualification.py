@@ -9,7 +9,7 @@ from sqlglot import Token, TokenType, exp
 
 from rowmerge.plan.expressions.column_refs import Reference, parse, references, rewrite, tokens_of
 from rowmerge.plan.expressions.conditions import Side, resolve
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 
 Edit = tuple[int, int, str]
 _EXCEPT = re.compile(r"\s*except\b", re.IGNORECASE)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rowmerge.commands.names import CATALOGS
 from rowmerge.errors import PlanError
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.table.schema import Struct
+from rowmerge.table.metadata.schema import Struct
 
 OWN_ALIAS = "__rowmerge_%s"
 """The alias of a side that has none of its own, where the last part of its name means the other side too."""

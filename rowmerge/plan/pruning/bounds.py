@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from rowmerge.parquet.transforms import transformed
 from rowmerge.parquet.uuids import CANONICAL, uuid_bytes
 from rowmerge.plan.pruning.literals import Point, comparison_type
-from rowmerge.table.files import OF_UUIDS, SOURCE, TRANSFORM
-from rowmerge.table.schema import CHAR_VARCHAR, Field
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field
+from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM
 
 COLLATIONS = "__COLLATIONS"
 """The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""
@@ -48,7 +48,7 @@ class Verdict:
 
 
 class Listing:
-    """A file listing (`rowmerge.table.files.file_listing`), each column of it looked at once."""
+    """A file listing (`rowmerge.table.snapshots.files.file_listing`), each column of it looked at once."""
 
     def __init__(self, files: pa.Table) -> None:
         self._files = files

@@ -16,8 +16,8 @@ from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import Extent, Listing, comparable, may_hold, whole
 from rowmerge.plan.pruning.literals import comparison_type
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
-from rowmerge.table.files import FileMask
-from rowmerge.table.schema import Field, Struct
+from rowmerge.table.metadata.schema import Field, Struct
+from rowmerge.table.snapshots.files import FileMask
 
 
 def file_mask(

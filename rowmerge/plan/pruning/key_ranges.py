@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from rowmerge.plan.pruning.bounds import comparable
-from rowmerge.table.schema import Decimal as DecimalType
-from rowmerge.table.schema import Field, Primitive, backquote, sql_name, string_literal
+from rowmerge.table.metadata.schema import Decimal as DecimalType
+from rowmerge.table.metadata.schema import Field, Primitive, backquote, sql_name, string_literal
 
 RANGES = 32
 """So many ranges at most: each is two comparisons a row, and a test of every page's bounds."""

@@ -13,8 +13,8 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 import pyarrow as pa
 from sqlglot import exp
 
-from rowmerge.table.schema import DataType, Primitive
-from rowmerge.table.schema import Decimal as DecimalType
+from rowmerge.table.metadata.schema import DataType, Primitive
+from rowmerge.table.metadata.schema import Decimal as DecimalType
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 LONG_DIGITS, PRECISION = 20, 38

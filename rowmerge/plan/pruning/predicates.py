@@ -17,7 +17,7 @@ from rowmerge.plan.expressions.conditions import MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import Extent, Listing, Verdict, comparable
 from rowmerge.plan.pruning.literals import Constant, Exact, Null, Point, constant, place, place_all
-from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[Listing], Verdict]
 _DEEPEST = 100

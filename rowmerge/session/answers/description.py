@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from rowmerge.catalog import Catalog, Relation
-from rowmerge.table.partitioning import PartitionField, SortField
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Field
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import PartitionField, SortField
+from rowmerge.table.metadata.rules import Rules
+from rowmerge.table.metadata.schema import Field
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from rowmerge.execution.compaction import CompactionStatistics, Sizes
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.spark.types import frame_of
-from rowmerge.table.partitioning import IDENTITY, partition_by
-from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import IDENTITY, partition_by
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, arrow_schema
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import HistoryEntry
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from rowmerge.session.definitions.columns import new_properties, with_columns
 from rowmerge.session.definitions.partitioning import change_of, write_order
 from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.columns import fields_of
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 AlterTable = (
     AddColumns

@@ -14,8 +14,8 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
 from rowmerge.session.names.resolver import Place
 from rowmerge.spark.views import milliseconds
-from rowmerge.table.schema import Primitive
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import Primitive
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 

@@ -12,8 +12,8 @@ from rowmerge.commands.definitions import AlterColumn, ColumnDefinition, ColumnP
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.plan.expressions.column_refs import mentions
 from rowmerge.spark.columns import fields_of
-from rowmerge.table.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, sql_name
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, sql_name
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

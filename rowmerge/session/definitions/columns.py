@@ -12,9 +12,9 @@ from rowmerge.commands.definitions import AddColumns, SetProperties, UnsetProper
 from rowmerge.errors import PlanError, TableError, UnknownColumn, UnsupportedStatement
 from rowmerge.session.definitions.column_changes import in_struct
 from rowmerge.spark.types import check_storable, schema_of
-from rowmerge.table.rules import DEFAULT, GENERATED
-from rowmerge.table.schema import DataType, Field, Struct, nullable
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.rules import DEFAULT, GENERATED
+from rowmerge.table.metadata.schema import DataType, Field, Struct, nullable
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

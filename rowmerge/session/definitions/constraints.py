@@ -12,10 +12,10 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.values.definition_rules import check_condition, check_default, check_existing
-from rowmerge.table.rules import DEFAULT, Check, not_null_checks
-from rowmerge.table.schema import Field, Struct
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks
+from rowmerge.table.metadata.schema import Field, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,8 @@ from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.columns import fields_of
 from rowmerge.spark.types import check_storable
 from rowmerge.spark.values.definition_rules import check_rules
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 

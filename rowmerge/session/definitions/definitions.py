@@ -39,7 +39,7 @@ from rowmerge.session.definitions.creation import TableCreation
 from rowmerge.session.definitions.listings import Listings
 from rowmerge.session.definitions.views import ViewDefinitions
 from rowmerge.session.names.context import SessionContext
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.schema import quote
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from rowmerge.errors import SchemaNotFound
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription, describe
 from rowmerge.session.names.context import SessionContext
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.schema import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

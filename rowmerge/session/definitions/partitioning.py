@@ -8,10 +8,10 @@ from dataclasses import replace
 from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.sql import parse_partition_field
-from rowmerge.table.partitioning import IDENTITY, VOID, Distribution, PartitionField
-from rowmerge.table.schema import Struct, quote
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import IDENTITY, VOID, Distribution, PartitionField
+from rowmerge.table.metadata.schema import Struct, quote
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 _SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 

@@ -11,7 +11,7 @@ from rowmerge.session.definitions.column_changes import commented
 from rowmerge.session.definitions.columns import new_properties, renamed, view_columns
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.schema import quote
 
 
 @dataclass(frozen=True)

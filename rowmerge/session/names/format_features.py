@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rowmerge.commands.names import TableName
 from rowmerge.errors import ChangesNotRecorded, PlanError
-from rowmerge.table.change_feed import ChangeFeed
+from rowmerge.table.snapshots.change_feed import ChangeFeed
 from rowmerge.table.table import Branches, Table
 
 

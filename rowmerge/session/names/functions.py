@@ -10,7 +10,7 @@ from uuid import uuid4
 from rowmerge.catalog import Catalog, Function
 from rowmerge.session.names.spark_views import view_name
 from rowmerge.spark.functions import is_known, register_python, register_sql, unregister
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

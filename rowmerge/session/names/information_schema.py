@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowmerge.catalog import Catalog, Relation
 from rowmerge.session.answers.description import describe
 from rowmerge.session.answers.frames import of_rows
-from rowmerge.table.schema import DataType, Primitive
+from rowmerge.table.metadata.schema import DataType, Primitive
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

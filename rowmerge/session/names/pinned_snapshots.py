@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 

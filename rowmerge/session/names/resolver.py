@@ -9,7 +9,7 @@ from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.errors import SchemaNotFound, TableError, TableNotFound
 from rowmerge.session.names.format_features import branch_of
 from rowmerge.session.names.temporary_views import TemporaryViews
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
 
 

@@ -19,8 +19,8 @@ from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
-from rowmerge.table.schema import backquote, string_literal
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import backquote, string_literal
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from uuid import uuid4
 from rowmerge.spark.reading.change_feed import read_changes
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.views import register, unregister
-from rowmerge.table.change_feed import TableChanges
-from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.change_feed import TableChanges
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

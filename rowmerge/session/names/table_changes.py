@@ -12,8 +12,8 @@ from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
-from rowmerge.table.change_feed import Bound
-from rowmerge.table.schema import Primitive, sql_name, string_literal
+from rowmerge.table.metadata.schema import Primitive, sql_name, string_literal
+from rowmerge.table.snapshots.change_feed import Bound
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from rowmerge.commands.rows import Insert
 from rowmerge.errors import PlanError
 from rowmerge.sql import find_defaults
-from rowmerge.table.schema import sql_name
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import sql_name
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 def filled(command: Insert, snapshot: Snapshot, static: Mapping[str, str]) -> tuple[str, tuple[str, ...] | None, frozenset[int]]:

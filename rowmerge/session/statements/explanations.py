@@ -20,9 +20,9 @@ from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
 from rowmerge.session.statements.rows import planner_of, source_query
 from rowmerge.sql import references
-from rowmerge.table.partitioning import identity_columns
-from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import identity_columns
+from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 _NOT_EVALUATED = "not evaluated by EXPLAIN, so its rows are not known"
 

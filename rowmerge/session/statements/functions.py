@@ -15,7 +15,7 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.functions import analyse, is_known, reading_body
 from rowmerge.sql import call_of
-from rowmerge.table.schema import Primitive, backquote, quote
+from rowmerge.table.metadata.schema import Primitive, backquote, quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -18,7 +18,7 @@ from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.statements.default_values import filled
 from rowmerge.session.statements.settings import case_sensitive, may_evolve, overwrites_dynamically
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

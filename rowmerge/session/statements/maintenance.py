@@ -18,7 +18,7 @@ from rowmerge.session.names.format_features import branches_of
 from rowmerge.session.statements.procedures import Procedures
 from rowmerge.spark.views import milliseconds
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.schema import Primitive
+from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.table import SnapshotReference
 
 _CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"

@@ -19,7 +19,7 @@ from rowmerge.session.statements.rewrite_options import wishes_of
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
-from rowmerge.table.schema import DataType, Primitive
+from rowmerge.table.metadata.schema import DataType, Primitive
 from rowmerge.table.table import Branches, Table
 
 _INT, _LONG = Primitive("integer"), Primitive("long")

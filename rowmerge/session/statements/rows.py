@@ -32,8 +32,8 @@ from rowmerge.session.statements.settings import case_sensitive, may_evolve
 from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import references
-from rowmerge.table.schema import backquote
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

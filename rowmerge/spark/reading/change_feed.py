@@ -8,10 +8,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark.reading.scan import FILE, bit_of, bit_words, read_files, spark_path
+from rowmerge.spark.reading.scan import bit_of, bit_words, read_files, spark_path
 from rowmerge.spark.types import empty_frame, frame_of
-from rowmerge.table.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, TableChanges
-from rowmerge.table.schema import Array, Field, Primitive, Struct, arrow_schema, backquote, bare
+from rowmerge.table.metadata.engine_columns import FILE
+from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct, arrow_schema, backquote, bare
+from rowmerge.table.snapshots.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, TableChanges
 
 _STRING, _LONG = Primitive("string"), Primitive("long")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

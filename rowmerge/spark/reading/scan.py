@@ -28,16 +28,15 @@ from pyspark.sql import functions as F
 from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
+from rowmerge.parquet.reading import UNREADABLE
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.uuids import readable
-from rowmerge.spark.writing.sink import UNREADABLE
-from rowmerge.table.files import EqualityDeletes, FileLayout, Lineage, Positions
-from rowmerge.table.rules import INITIAL
-from rowmerge.table.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
-from rowmerge.table.snapshot import Snapshot
-
-FILE = "__rowmerge_file"
-POSITION = "__rowmerge_position"
+from rowmerge.table.metadata.engine_columns import FILE, POSITION
+from rowmerge.table.metadata.rules import INITIAL
+from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
+from rowmerge.table.metadata.shape import Lineage
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 _KEY = "__rowmerge_key"
 _WORDS = "__rowmerge_words"

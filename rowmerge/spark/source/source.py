@@ -21,10 +21,9 @@ from pyspark.sql import functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.types import frame_of, has_collation, schema_of
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
+from rowmerge.table.metadata.engine_columns import MET, ORDINAL
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
 
-ORDINAL = "__rowmerge_source"
-MET = "__rowmerge_met"
 _MATCHED = "__rowmerge_matched"
 _WHOLE = "__rowmerge_row"
 _TASK_BITS = 33

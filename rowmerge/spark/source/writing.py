@@ -16,12 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.executors import shipped
 from rowmerge.spark.source.keys import can_be_looked_up
 from rowmerge.spark.source.source import (
     FEW_TASKS,
-    ORDINAL,
     ROWS_OF_A_FILE,
     Source,
     SourceRowsOnce,
@@ -32,18 +31,20 @@ from rowmerge.spark.source.source import (
     with_keys,
 )
 from rowmerge.spark.types import has_collation, schema_of
-from rowmerge.spark.values.outcomes import ACTION, IF_MET, IF_NEW, new_rows, outcome_columns, output_column
+from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
+from rowmerge.spark.writing.executors import shipped
 from rowmerge.spark.writing.few_rows import sink_here
 from rowmerge.spark.writing.leftovers import discard_attempt
 from rowmerge.spark.writing.write import REWRITTEN_HERE, Rewrite, run_rewrites, write_outcomes, write_spec
 from rowmerge.spark.writing.written import Written, discard, written_of
 from rowmerge.storage.store import local_path
-from rowmerge.table.files import AddedFile, Positions
-from rowmerge.table.partitioning import Distribution
-from rowmerge.table.schema import Struct
-from rowmerge.table.shape import TableShape
+from rowmerge.table.metadata.engine_columns import ACTION, IF_MET, IF_NEW, ORDINAL
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.shape import TableShape
+from rowmerge.table.snapshots.files import AddedFile, Positions
 
 FEW_BYTES = 4 * 1024 * 1024
 """A source whose files have so many bytes at most has few rows, as a rule: the driver may write them sooner than Python on an executor."""
@@ -142,7 +143,7 @@ def write_prepared(source: Source, table: TableShape, matched: BitMap64 | None) 
     assert source.prepared is not None
     rows = source.prepared
     names = [output_column(position) for position in range(len(table.schema))]
-    columns = sink.OutcomeColumns(ACTION, after=tuple(names))
+    columns = OutcomeColumns(ACTION, after=tuple(names))
     if matched is None:
         return sink_here(rows.select([ACTION, *names]), write_spec(table), columns, None)
     is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from enum import Enum
 from functools import partial
 
 from rowmerge.errors import TypeMismatch
 from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
 from rowmerge.plan.schema_evolution import completed, evolved_type
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
+from rowmerge.spark.failures import STOP, Stop
 from rowmerge.spark.values.nested import Known, reshaped
 from rowmerge.spark.values.uuids import fits
-from rowmerge.table.schema import (
+from rowmerge.table.metadata.schema import (
     CHAR_VARCHAR,
     Array,
     DataType,
@@ -26,18 +26,6 @@ from rowmerge.table.schema import (
     sql_name,
     string_literal,
 )
-
-STOP = "rowmerge-stop"
-"""What the message of an expression that stops the statement begins with."""
-
-
-class Stop(Enum):
-    """Why a statement is stopped while its rows are made."""
-
-    OUT_OF_RANGE = "out of range"
-    TOO_LONG = "too long"
-    NOT_HELD = "not held"
-    CONSTRAINT = "constraint"
 
 
 def stored(

@@ -16,8 +16,8 @@ from rowmerge.spark.failures import as_ours
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.values.assignment import stored
 from rowmerge.spark.values.rules import sample_row
-from rowmerge.table.rules import Check, Rules
-from rowmerge.table.schema import DataType, Field, Primitive, Struct, backquote, sql_name
+from rowmerge.table.metadata.rules import Check, Rules
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, backquote, sql_name
 
 _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY_ERROR_TEMP_1034", "UNSUPPORTED_GENERATOR")
 """Spark's conditions for aggregates, window functions (a legacy name in Spark 4.0 and 4.1) and generators in a filter."""

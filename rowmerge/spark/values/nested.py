@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.table.schema import Array, DataType, Map, Struct, backquote, sql_name, string_literal
+from rowmerge.table.metadata.schema import Array, DataType, Map, Struct, backquote, sql_name, string_literal
 
 Leaf = Callable[[str, DataType, DataType], str]
 """Text, its type and the type wanted, where one of the two is no struct, array or map: the text of the cast value."""

@@ -11,19 +11,14 @@ from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
+from rowmerge.parquet.outcomes import MOVE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
-from rowmerge.spark.reading.scan import FILE, POSITION
-from rowmerge.spark.source.source import MET, ORDINAL
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.assignment import stored, unchanged
 from rowmerge.spark.values.rules import ruled
-from rowmerge.spark.writing.sink import MOVE, OutcomeColumns
-from rowmerge.table.schema import DataType, Field, Struct, backquote, sql_name
-
-ACTION = "__rowmerge_action"
-CLAUSE = "__rowmerge_clause"
-IF_MET, IF_NEW = "__rowmerge_if_met", "__rowmerge_if_new"
+from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MET, IF_NEW, MET, ORDINAL, POSITION
+from rowmerge.table.metadata.schema import DataType, Field, Struct, backquote, sql_name
 
 _PLAIN = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
 """A column and no more: it may be looked at for any row."""

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.plan.row_plan import Clause, RowPlan
+from rowmerge.spark.failures import Stop
 from rowmerge.spark.types import schema_of
-from rowmerge.spark.values.assignment import Stop, stop, stored
-from rowmerge.table.rules import Check
-from rowmerge.table.schema import Primitive, Struct, backquote, sql_name, string_literal
+from rowmerge.spark.values.assignment import stop, stored
+from rowmerge.table.metadata.rules import Check
+from rowmerge.table.metadata.schema import Primitive, Struct, backquote, sql_name, string_literal
 
 Numbered = tuple[int, Clause]
 """A clause that writes rows, and the number by which rows say that it fired."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.parquet.uuids import CANONICAL
-from rowmerge.table.schema import Array, DataType, Fixed, Map, Struct, backquote, string_literal
+from rowmerge.table.metadata.schema import Array, DataType, Fixed, Map, Struct, backquote, string_literal
 
 _GROUPS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 

@@ -16,9 +16,9 @@ from pyspark.sql.pandas.functions import pandas_udf
 
 from rowmerge.parquet.partitions import bucket_function
 from rowmerge.spark.values.uuids import octets
-from rowmerge.table.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
-from rowmerge.table.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, held_types
-from rowmerge.table.shape import TableShape
+from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
+from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, held_types
+from rowmerge.table.metadata.shape import TableShape
 
 _KEY = "__rowmerge_key_{}"
 _HOUR = 3_600_000_000

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rowmerge.errors import StorageError
 from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
 from rowmerge.parquet.filesystems import without_secrets
-from rowmerge.spark.writing import sink
+from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.spark.writing.written import Written, discard_paths, written_of
 
 FEW_ROWS = 5_000
@@ -36,13 +36,13 @@ def may_be_few(files: pa.Table, *, source_is_few: bool) -> bool:
     return _sum(files, "size") <= _WIDE_ROW * _sum(files, "records") and (source_is_few or are_small(files))
 
 
-def sink_here(rows: pa.Table, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
+def sink_here(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
     """What the sink does with outcome rows, in this process. Raises StorageError."""
-    task = sink.OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
+    task = OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
     try:
         if rows.num_rows:
             task.take(rows)
-        return written_of(sink.message_fields(task.close()))
+        return written_of(message_fields(task.close()))
     except (OSError, pa.ArrowException) as error:
         discard_paths(task.abort(), spec.filesystem_options)
         raise StorageError(spec.root, without_secrets(str(error).splitlines()[0], spec.filesystem_options)) from error

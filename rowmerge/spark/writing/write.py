@@ -16,26 +16,30 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import HeldColumns, WriteSpec
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
+from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.spark.executors import shipped
-from rowmerge.spark.failures import unreadable
-from rowmerge.spark.reading.scan import FILE, POSITION, lineage_columns, read_snapshot, spark_path
+from rowmerge.parquet.reading import UnreadableFile
+from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, Parts, distributed
+from rowmerge.spark.writing.executors import shipped
 from rowmerge.spark.writing.few_rows import FEW_ROWS, sink_here
 from rowmerge.spark.writing.leftovers import discard_attempt
 from rowmerge.spark.writing.written import Written, added_file, discard, discard_paths, written_of
-from rowmerge.table.change_feed import CHANGE_TYPE
-from rowmerge.table.files import Lineage, Positions, RowOrigin
-from rowmerge.table.partitioning import BUCKET, VOID, Distribution, PartitionField
-from rowmerge.table.rules import INITIAL
-from rowmerge.table.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
-from rowmerge.table.shape import TableShape
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.engine_columns import FILE, POSITION
+from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
+from rowmerge.table.metadata.rules import INITIAL
+from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
+from rowmerge.table.metadata.shape import Lineage, TableShape
+from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
+from rowmerge.table.snapshots.files import Positions, RowOrigin
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 _LEAST_ROW_GROUP = 1024 * 1024
 """In bytes of Arrow data: a smaller one tells a reader little for its place in the footer."""
@@ -146,7 +150,7 @@ def write_outcomes(
     return _run(outcomes, spec, columns, changes)
 
 
-def _run(outcomes: DataFrame, spec: WriteSpec, columns: sink.OutcomeColumns, changes: WriteSpec | None) -> Written:
+def _run(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
     try:
         messages = outcomes.mapInArrow(shipped(sink.outcome_sink, spec, columns, changes), "message binary").toArrow()
     except BaseException:
@@ -236,11 +240,11 @@ def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> W
     written = Written()
     try:
         for rewrite in rewrites:
-            files = sink.rewrite(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
+            files = write_live_rows(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
             written.files += [added_file(vars(file)) for file in files]
-    except sink.UnreadableFile as error:
+    except UnreadableFile as error:
         discard(written.files, spec.filesystem_options)
-        raise unreadable(table, error.path, error.reason) from error
+        raise unreadable_data_file(table, error.path, error.reason) from error
     except BaseException:
         discard(written.files, spec.filesystem_options)
         raise

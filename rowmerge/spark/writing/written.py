@@ -15,7 +15,7 @@ from rowmerge.errors import StorageError
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.table.files import AddedFile, Positions
+from rowmerge.table.snapshots.files import AddedFile, Positions
 
 
 @dataclass

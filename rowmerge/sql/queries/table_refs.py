@@ -12,7 +12,7 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
 from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, call_edits, edited
 from rowmerge.sql.queries.relations import Read, reads, reads_of_expression, with_names
-from rowmerge.table.schema import backquote
+from rowmerge.table.metadata.schema import backquote
 
 Resolve = Callable[["TableReference"], str | None]
 _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)

@@ -23,7 +23,7 @@ from rowmerge.sql.lexing.lexer import CLOSING
 from rowmerge.sql.statements import functions
 from rowmerge.sql.statements.columns import begins_constraint, column_definition, constraint, options, properties
 from rowmerge.sql.statements.partitioning import partition_field
-from rowmerge.table.partitioning import PartitionField
+from rowmerge.table.metadata.partitioning import PartitionField
 
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 

@@ -6,7 +6,7 @@ from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.commands.names import TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import Kind
-from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
+from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
 
 _TRANSFORMS = {
     "identity": "identity",

@@ -18,7 +18,7 @@ from typing import Literal, Protocol
 from rowmerge.errors import CommitConflict, CommitStateUnknown, NotDurable, RowmergeError, StorageError
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Unknown
-from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshots.files import FileChanges
 
 WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between the attempts to read a store or a catalog that failed."""

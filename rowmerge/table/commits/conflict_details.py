@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 
 def named_files(paths: Collection[str]) -> str:

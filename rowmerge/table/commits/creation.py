@@ -28,7 +28,7 @@ from rowmerge.errors import AlreadyExists, CommitConflict, MetadataChanged, Stor
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.request import Unknown
-from rowmerge.table.metadata_json import parse_object
+from rowmerge.table.metadata.json_objects import parse_object
 
 DROPPED_TABLE = "rowmerge.dropped"
 """The property of the version that ends a dropped table, until a new table continues its version numbers."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.files import FileChanges, FileMask, Positions
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, FileMask, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import FileChanges
+from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.delta_tables import ID_NAME, live_rows
 from tests.support.table_operations import written
 
@@ -26,12 +26,12 @@ try:  # The names in release 0.1.0 come first: an editable installation adds mod
     from rowmerge.changes.result import RowChanges as RowCounts
     from rowmerge.changes.result import Timings
 
-    from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Table, TableDefinition
+    from rowmerge.table.snapshots.snapshot import Change, Conflicted, Outcome, Reads, Table, TableDefinition
 except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
     from rowmerge.execution.result import RowCounts, Timings
     from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
-    from rowmerge.table.shape import TableDefinition
+    from rowmerge.table.metadata.shape import TableDefinition
     from rowmerge.table.table import Table
 
 COMMIT = "7d3484c"

@@ -24,8 +24,8 @@ from rowmerge.errors import (
 )
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
 
 COLUMNS = Struct((Field("a", Primitive("long")),))
 COMMITS = [

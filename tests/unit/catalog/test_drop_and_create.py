@@ -23,12 +23,12 @@ from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.writing.written import Written
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
-from rowmerge.table.change_feed import Bound
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
-from rowmerge.table.files import FileChanges
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
+from rowmerge.table.snapshots.change_feed import Bound
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed, live_rows
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, read_with_duckdb_iceberg, read_with_pyiceberg

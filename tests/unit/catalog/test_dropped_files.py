@@ -17,7 +17,7 @@ from rowmerge.catalog import DirectoryCatalog, IcebergCatalog
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import TableError
 from rowmerge.storage.store import Storage
-from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 COLUMNS = Struct((Field("id", Primitive("long")),))

@@ -14,8 +14,8 @@ from rowmerge.catalog.views import KEPT_VERSIONS
 from rowmerge.errors import AlreadyExists, TableError, TableNotFound
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import FileChanges
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import ID_NAME, committed, live_rows
 from tests.support.table_operations import written_for
 

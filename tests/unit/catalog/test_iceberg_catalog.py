@@ -25,8 +25,8 @@ from rowmerge.errors import (
     TableNotFound,
 )
 from rowmerge.table.commits.request import Change, Committed, Conflicted
-from rowmerge.table.schema import Array, Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.glue import needs_moto, serving_glue
 from tests.support.iceberg_rest_server import needs_jars, serving_with_java
 from tests.support.rest_catalog import ENDPOINTS, Answer, serving

@@ -17,9 +17,9 @@ from rowmerge.execution.restore import restore
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.maintenance import ExpiryOptions, VacuumOptions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.rest_catalog import serving
 from tests.support.table_operations import NO_SPARK, written

@@ -12,8 +12,8 @@ from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import FileChanges
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.table_operations import NOW, append, rows, written

@@ -22,8 +22,8 @@ from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.writing.written import Written
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.faulty_s3 import FaultyS3, needs_moto
 from tests.support.table_operations import written_for

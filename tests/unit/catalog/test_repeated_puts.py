@@ -14,7 +14,7 @@ from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME
 from tests.support.faulty_s3 import Fault, FaultyS3, Request, needs_moto
 

@@ -12,7 +12,7 @@ import pytest
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import AlreadyExists, CorruptLog, SchemaNotFound, TableError, TableNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
 
 COLUMNS = Struct(
     (

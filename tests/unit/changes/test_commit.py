@@ -14,9 +14,9 @@ from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges
 
 
 class Breaking(Storage):

@@ -14,7 +14,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Outcome
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support import table_operations as operations
 from tests.support.delta_tables import delete_checksums
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of

@@ -12,7 +12,7 @@ from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFo
 from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
 from rowmerge.table.commits.request import Change
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support import table_operations as operations
 from tests.support.delta_tables import live_rows
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of

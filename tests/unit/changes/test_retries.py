@@ -12,9 +12,9 @@ from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataCh
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.settings import RetryPolicy
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.settings import RetryPolicy
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import Lake, committed
 
 QUICK = {"rowmerge.commit.retry.min-wait-ms": "1", "rowmerge.commit.retry.max-wait-ms": "2"}

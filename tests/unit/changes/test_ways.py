@@ -16,7 +16,7 @@ from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile
 
 
 def test_every_module_with_a_way_is_listed_once_under_its_own_name() -> None:

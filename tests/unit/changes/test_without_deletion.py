@@ -19,17 +19,17 @@ from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
+from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.spark.writing import written as written_files
 from rowmerge.spark.writing.few_rows import sink_here
-from rowmerge.spark.writing.sink import INSERT, OutcomeColumns
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.drop_markers import MARKERS
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads
-from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed, live_rows
 from tests.support.table_operations import written

@@ -32,10 +32,10 @@ from rowmerge.errors import (
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.request import Change, Committed, Reads, Unknown
-from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from tests.support.delta_tables import Lake, committed, live_rows
 
 LEVELS = ("WriteSerializable", "Serializable")

@@ -13,11 +13,11 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.read_compatibility import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.change_feed import Bound, ChangedFile
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.change_feed import Bound, ChangedFile
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import Lake, committed
 
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -18,7 +18,7 @@ from rowmerge.delta.log.checkpoints import checkpoint_tables, write_checkpoint
 from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 

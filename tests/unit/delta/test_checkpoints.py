@@ -17,8 +17,8 @@ from rowmerge.delta.log.checkpoints import checkpoint_tables, try_checkpoint, wr
 from rowmerge.delta.log.log_files import Checkpoint, checkpoint_path, commit_path
 from rowmerge.errors import StorageError
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
-from rowmerge.table.schema import Array, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Array, Decimal, Field, Primitive, Struct
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 

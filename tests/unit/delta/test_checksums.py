@@ -30,8 +30,8 @@ from rowmerge.delta.log.versions import read_state
 from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.files import Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import Positions
 from tests.support import table_operations as operations
 from tests.support.delta_tables import ID_NAME, Lake, committed
 from tests.support.faulty_storage import Fault
@@ -254,7 +254,7 @@ from pathlib import Path
 from rowmerge.delta import DeltaTable
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME
 
 class Distant(Storage):

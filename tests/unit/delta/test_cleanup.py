@@ -20,11 +20,11 @@ from rowmerge.delta.maintenance import log_cleanup as cleanup
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.errors import ConfigurationError, StorageError, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.change_feed import Bound
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads
-from rowmerge.table.files import FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.change_feed import Bound
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs
 from tests.unit.delta.test_checkpoint_kinds import v2_json, v2_parquet

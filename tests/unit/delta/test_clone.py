@@ -15,10 +15,10 @@ from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
 from rowmerge.execution.result import ChangeResult
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake
 from tests.support.readers import read_with_delta_rs
 

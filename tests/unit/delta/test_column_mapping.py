@@ -15,9 +15,9 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import committed, delete_checksums
 
 LONG = Primitive("long")

@@ -14,8 +14,8 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import MetadataChanged, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, Lake, committed, delete_checksums
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 

@@ -21,8 +21,8 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
-from rowmerge.table.files import FileChanges, FileMask, Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, FileMask, Positions
 from tests.support.delta_tables import ID_NAME, Lake, committed
 
 

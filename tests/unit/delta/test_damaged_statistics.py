@@ -16,7 +16,7 @@ import pytest
 
 from rowmerge.delta.log.log_files import checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs
 from tests.support.suites import examples
@@ -131,7 +131,7 @@ def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path,
     lake = Lake(copied_table)
     add_line(copied_table, 13, "{{{")
     from rowmerge.table.commits.request import Change
-    from rowmerge.table.shape import TableDefinition
+    from rowmerge.table.metadata.shape import TableDefinition
 
     properties = {"delta.checkpoint.writeStatsAsStruct": str(parsed).lower()}
     committed(lake.table.commit(lake.table.snapshot(), Change("SET", definition=TableDefinition(properties=properties))))
@@ -145,7 +145,7 @@ def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path,
 
 def test_a_maximum_at_the_end_of_time_is_no_bound() -> None:
     from rowmerge.delta.files.statistics_reading import read_statistics
-    from rowmerge.table.schema import Field, Primitive
+    from rowmerge.table.metadata.schema import Field, Primitive
 
     stats = '{"numRecords":1,"minValues":{"t":"2020-01-01T00:00:00Z"},"maxValues":{"t":"%s"}}'
     batch = pa.record_batch({"stats": pa.array([stats % "294247-01-10T04:00:54.775Z", stats % "2021-01-01T00:00:00Z"])})

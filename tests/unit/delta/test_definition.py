@@ -14,10 +14,10 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.partitioning import PartitionField, SortField, Transform, identities
-from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
-from rowmerge.table.settings import WriteMode
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import PartitionField, SortField, Transform, identities
+from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.settings import WriteMode
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME, committed, delete_checksums
 
 LONG = Primitive("long")

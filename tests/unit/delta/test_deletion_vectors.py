@@ -10,8 +10,8 @@ from rowmerge.delta.snapshots.deletion_vectors import read_vector, vector_path, 
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.deleted_rows import serialize
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.deleted_rows import serialize
+from rowmerge.table.snapshots.files import Positions
 
 INLINE = {
     "storageType": "i",

@@ -13,7 +13,7 @@ from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.features import check_readable, check_writable
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.commits.request import Change
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import Lake, committed
 
 

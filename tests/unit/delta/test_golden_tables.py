@@ -10,7 +10,7 @@ import pytest
 
 from rowmerge.delta import DeltaTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.schema import arrow_schema
+from rowmerge.table.metadata.schema import arrow_schema
 from tests.support.delta_tables import conformed, file_rows, live_rows
 
 GOLDEN = Path(__file__).parents[4] / "shared" / "golden" / "delta"

@@ -15,8 +15,8 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MetadataChanged, StorageError
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
-from rowmerge.table.files import FileChanges
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import ID_NAME, Lake, committed
 from tests.support.readers import read_with_delta_rs, read_with_duckdb
 

@@ -16,7 +16,7 @@ from rowmerge.delta.log.checkpoints import write_checkpoint
 from rowmerge.delta.log.log_files import checkpoint_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed, delete_checksums
 
 VECTORS = {"delta.enableDeletionVectors": "true"}

@@ -16,7 +16,7 @@ import pytest
 
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, checkpoint_path, commit_path
 from rowmerge.errors import CorruptLog, StorageError, UnsupportedTableFeature
-from rowmerge.table.schema import to_json
+from rowmerge.table.metadata.schema import to_json
 from tests.support.delta_tables import ID_NAME, Lake, committed
 
 IDS = [0, *range(100, 112)]

@@ -13,7 +13,7 @@ import pytest
 from rowmerge.delta.files.paths import absolute_path, absolute_paths, log_path
 from rowmerge.delta.files.text_values import from_text, to_text
 from rowmerge.errors import CorruptLog, TypeMismatch
-from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct
 from tests.support.delta_tables import Lake, committed
 
 UTC = datetime.timezone.utc

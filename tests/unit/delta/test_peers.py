@@ -15,10 +15,10 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import Array, Decimal, Field, Map, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import Lake, committed, live_rows
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 

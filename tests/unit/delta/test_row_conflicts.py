@@ -14,7 +14,7 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead
 from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Reads
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 

@@ -14,8 +14,8 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.files import Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 
 SUPPORTED = {"delta.feature.rowTracking": "supported"}

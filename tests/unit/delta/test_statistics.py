@@ -14,8 +14,8 @@ from rowmerge.delta.files.statistics import indexed_leaves, lower_bound, parsed_
 from rowmerge.delta.files.statistics_reading import FileStatistics, read_statistics
 from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.files import AddedFile
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.snapshots.files import AddedFile
 
 UTC = datetime.timezone.utc
 ID = Field("id", Primitive("long"))

@@ -14,9 +14,9 @@ from rowmerge.delta.maintenance import vacuum
 from rowmerge.delta.maintenance.vacuum import referenced
 from rowmerge.errors import LiveFileProtected, PlanError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
-from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)

@@ -32,10 +32,10 @@ from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads
-from rowmerge.table.files import AddedFile, FileChanges, Positions
-from rowmerge.table.partitioning import identities
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.delta_tables import committed, live_rows
 from tests.unit.delta import conflict_matrix as delta
 from tests.unit.delta.conflict_matrix import FILES, LOSER, RELATIONS, SCHEMA, Command, Ending, Rows, file_of

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
 from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
-from rowmerge.table.files import FileChanges, FileMask, Positions
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import FileChanges, FileMask, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import written
 

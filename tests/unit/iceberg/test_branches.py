@@ -9,7 +9,7 @@ import pytest
 from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.files import FileChanges
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import live_rows
 from tests.support.iceberg_lake import Lake

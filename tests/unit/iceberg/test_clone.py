@@ -11,9 +11,9 @@ from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
 from rowmerge.table.commits.request import Change
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.partitioning import PartitionField
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import PartitionField
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_pyiceberg
 

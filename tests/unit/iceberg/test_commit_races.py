@@ -24,9 +24,9 @@ from rowmerge.iceberg.metadata.refs import MAIN, branch_at
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change, Committed, Reads
-from rowmerge.table.files import FileChanges
-from rowmerge.table.partitioning import identities
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import written
 from tests.unit.iceberg.foreign_commits import commit_files, deletes_of_many, equality_deletes

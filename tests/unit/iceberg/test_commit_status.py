@@ -10,8 +10,8 @@ import pytest
 from rowmerge.errors import CatalogFailed
 from rowmerge.iceberg.catalogs import catalog_operations
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Unknown
-from rowmerge.table.files import FileChanges
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import ID_NAME, live_rows
 from tests.support.iceberg_lake import Lake

@@ -14,8 +14,8 @@ from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.catalogs import catalog_operations
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.maintenance import ExpiryOptions
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import ID_NAME, live_rows
 from tests.support.iceberg_lake import Lake

@@ -11,8 +11,8 @@ import pytest
 from rowmerge.errors import LiveFileProtected
 from rowmerge.iceberg.maintenance import vacuum
 from rowmerge.iceberg.maintenance.reachable import FileKind
-from rowmerge.table.files import AddedFile
 from rowmerge.table.maintenance import VacuumOptions
+from rowmerge.table.snapshots.files import AddedFile
 from tests.support.iceberg_lake import Lake
 
 NOW = VacuumOptions(retain_hours=0, check_retention=False)

@@ -14,8 +14,8 @@ from rowmerge.iceberg.manifests.content import Content
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.parsing import parse_metadata
 from rowmerge.table.commits.request import Change, Committed, Reads
-from rowmerge.table.files import FileChanges, Positions
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_lineage_with_duckdb, read_with_pyiceberg
 from tests.support.table_operations import written

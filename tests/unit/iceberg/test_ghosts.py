@@ -11,8 +11,8 @@ import pytest
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
-from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import FileChanges
+from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 from tests.support.table_operations import written

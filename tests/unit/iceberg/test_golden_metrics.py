@@ -18,7 +18,7 @@ from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
 from rowmerge.iceberg.manifests.metrics import metrics_modes, metrics_of
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile
 from tests.support.iceberg_tables import opened
 
 TABLES = ["all_types", "bucket_types", "identity_types", "sorted", "transforms", "v1", "v3"]

@@ -16,7 +16,7 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manife
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 from tests.support.iceberg_tables import SCHEMA, data_file
 
 METADATA = new_table_metadata(SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "/unused")

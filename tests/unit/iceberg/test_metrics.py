@@ -8,7 +8,7 @@ from pyiceberg.types import DoubleType, ListType, LongType, MapType, NestedField
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.manifests.metrics import FileMetrics, MetricsMode, metrics_modes, metrics_of
-from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile
 
 POINT = StructType(NestedField(11, "x", LongType()), NestedField(12, "label", StringType()))
 SCHEMA = Schema(

@@ -22,7 +22,7 @@ from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.golden.iceberg.tables import NAMES, copied
 from tests.support.delta_tables import committed, live_rows
 from tests.support.iceberg_lake import Lake

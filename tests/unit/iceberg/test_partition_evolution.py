@@ -14,8 +14,8 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from rowmerge.iceberg.metadata.definition import changing_updates
 from rowmerge.iceberg.metadata.partition_values import partitioning_of, undivided_specs
-from rowmerge.table.partitioning import PartitionField, Transform
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import PartitionField, Transform
+from rowmerge.table.metadata.shape import TableDefinition
 
 SCHEMA = Schema(NestedField(1, "id", LongType(), required=False), NestedField(2, "p", StringType(), required=False))
 SHARD = IcebergPartitionField(1, 1000, BucketTransform(4), "shard")

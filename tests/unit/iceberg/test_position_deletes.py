@@ -23,7 +23,7 @@ from rowmerge.iceberg.deletes.position_deletes import (
 )
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.storage.store import Storage
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 from tests.support.iceberg_tables import data_file, table_of
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg
 

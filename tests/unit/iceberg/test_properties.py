@@ -6,8 +6,8 @@ import pytest
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.metadata.properties import IcebergSettings, check_properties
-from rowmerge.table.partitioning import Distribution
-from rowmerge.table.settings import ParquetSettings
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.settings import ParquetSettings
 
 
 @pytest.mark.parametrize(

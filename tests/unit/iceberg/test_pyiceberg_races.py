@@ -21,8 +21,8 @@ from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRe
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.files import FileChanges
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import FileChanges
+from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import NOW, written
 from tests.unit.iceberg.races import conflict, deleting, keeping_out

@@ -12,9 +12,9 @@ from pyiceberg.transforms import IdentityTransform
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg.catalogs import catalog_operations
 from rowmerge.table.commits.request import Change, Committed, Unknown
-from rowmerge.table.files import FileChanges
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
 from tests.support.iceberg_lake import Lake
 from tests.support.rest_catalog import Answer

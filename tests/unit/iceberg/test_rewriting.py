@@ -12,8 +12,8 @@ from rowmerge.execution.compaction import optimize
 from rowmerge.iceberg.manifests.content import Content, Entry
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.table.commits.request import Change, Conflicted, Reads
-from rowmerge.table.files import FileChanges
 from rowmerge.table.maintenance import RewrittenManifests
+from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import committed
 from tests.support.iceberg_lake import Lake
 from tests.support.readers import read_with_duckdb_iceberg, read_with_pyiceberg

@@ -11,7 +11,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of
 from rowmerge.iceberg.metadata.view_schema import columns_of as columns_of_view
 from rowmerge.iceberg.snapshots.checks import check_uuids
-from rowmerge.table.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
+from rowmerge.table.metadata.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
 
 SCHEMA = Schema(
     NestedField(1, "u", UUIDType(), required=True),

@@ -23,8 +23,8 @@ from rowmerge.iceberg.maintenance.expiry import expiring
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.files import AddedFile
 from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
+from rowmerge.table.snapshots.files import AddedFile
 from tests.support.iceberg_lake import DAY, Lake, needed
 from tests.support.readers import read_with_pyiceberg
 

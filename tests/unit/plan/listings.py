@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
-from rowmerge.table.files import file_listing
-from rowmerge.table.schema import Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type
+from rowmerge.table.snapshots.files import file_listing
 
 MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
 

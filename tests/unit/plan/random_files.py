@@ -13,8 +13,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.table.files import file_listing
-from rowmerge.table.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
+from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
+from rowmerge.table.snapshots.files import file_listing
 
 NAN = float("nan")
 SCHEMA = Struct(

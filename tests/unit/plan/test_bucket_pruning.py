@@ -13,9 +13,9 @@ import pytest
 from rowmerge.parquet.transforms import transformed
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
-from rowmerge.table.files import SOURCE, TRANSFORM, file_listing
-from rowmerge.table.schema import DataType, Field, Primitive, Struct, arrow_type
-from rowmerge.table.schema import Decimal as DecimalType
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import Decimal as DecimalType
+from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, file_listing
 
 SIDE = Side("t", ("t",), ("k",))
 TYPES: list[tuple[DataType, Any]] = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.plan.file_strategy import SMALL_FILE, Strategy, strategy
-from rowmerge.table.settings import WriteMode
+from rowmerge.table.metadata.settings import WriteMode
 
 LARGE = 10 * SMALL_FILE
 

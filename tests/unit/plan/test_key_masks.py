@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from rowmerge.plan.pruning.file_pruning import all_of, everything, key_mask, nothing, range_mask
-from rowmerge.table.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing
 
 

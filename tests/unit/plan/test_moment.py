@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.plan.expressions.moment import at_moment, rules_at
-from rowmerge.table.rules import Check, Rules
+from rowmerge.table.metadata.rules import Check, Rules
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from rowmerge.plan.expressions.conditions import Side, analyse
 from rowmerge.plan.needed_columns import is_upsert, needed_columns
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.rules import Rules
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 SCHEMA = Struct(tuple(Field(name, Primitive("long")) for name in ("id", "a", "b")))
 TARGET, SOURCE = Side("t", (), SCHEMA.names), Side("s", (), ("id", "a", "v"))

@@ -6,7 +6,7 @@ import pytest
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
-from rowmerge.table.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from tests.unit.plan.listings import column, partitions
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
-from rowmerge.table.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, kept, listing
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rowmerge.plan.pruning.file_pruning import all_of, exact_partition_mask, file_mask, key_mask, range_mask
-from rowmerge.table.schema import arrow_type
+from rowmerge.table.metadata.schema import arrow_type
 from tests.support.suites import examples
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE, VALUES, Files, conditions, duck, files
 

@@ -8,7 +8,7 @@ from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.plan.schema_evolution import after_insert, after_merge, completed, merged, new_columns
-from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct
 
 INT, LONG, STRING, VOID = Primitive("integer"), Primitive("long"), Primitive("string"), Primitive("void")
 

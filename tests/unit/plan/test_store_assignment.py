@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
-from rowmerge.table.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
 NUMERIC: list[DataType] = [
     *(Primitive(name) for name in ("byte", "short", "integer", "long", "float", "double")),

@@ -10,10 +10,10 @@ import pytest
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.session.definitions.partitioning import change_of, partition_field, partitioning, write_order
 from rowmerge.sql import parse, parse_partition_field
-from rowmerge.table.partitioning import Distribution, PartitionField, SortField, Transform
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.settings import TableSettings
-from rowmerge.table.shape import TableDefinition, TableShape
+from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.settings import TableSettings
+from rowmerge.table.metadata.shape import TableDefinition, TableShape
 
 COLUMNS = Struct(
     (

@@ -13,8 +13,9 @@ import pytest
 from pyroaring import BitMap64
 
 from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.outcomes import DELETE, INSERT, NONE, UPDATE, OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.spark.writing.sink import DELETE, INSERT, NONE, UPDATE, OutcomeColumns, outcome_sink
+from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import change_rows_spec
 
 COLUMNS = OutcomeColumns("action", "file", "position", after=("after_0", "after_1"), before=("before_0", "before_1"))

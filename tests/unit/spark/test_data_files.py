@@ -15,8 +15,10 @@ from pyroaring import BitMap64
 from pyspark import cloudpickle
 
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
-from rowmerge.spark.writing.sink import OutcomeColumns, outcome_sink, rewrite
+from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import discard_paths
 
@@ -126,7 +128,7 @@ def test_a_rewritten_file_falls_into_the_partitions_of_today(tmp_path: Path) -> 
     rows = pa.table({"id": pa.array([1, 2, 3, 4, 5], pa.int64())})
     (file,) = write(tmp_path, rows)
     today = iceberg_spec(tmp_path, rows, PartitionKey("id_trunc", "id_trunc", ("id",), pa.int64(), "truncate[3]"))
-    again = rewrite(today, {file.path: BitMap64([1])}, {"anything": "else"}, discard_paths)
+    again = write_live_rows(today, {file.path: BitMap64([1])}, {"anything": "else"}, discard_paths)
     found = {file.partition["id_trunc"]: pq.read_table(file.path.removeprefix("file://"))["id"].to_pylist() for file in again}
     assert found == {0: [1], 3: [3, 4, 5]}
 
@@ -177,7 +179,7 @@ def test_an_aborted_write_leaves_no_file(tmp_path: Path) -> None:
 def test_a_rewritten_file_is_the_file_less_its_deleted_rows(tmp_path: Path, gone: list[int]) -> None:
     rows = pa.table({"n": [10, 11, 12, 13, 14], "s": ["a", None, "c", "d", "e"]})
     (file,) = write(tmp_path, rows)
-    (again,) = rewrite(spec(tmp_path, rows), {file.path: BitMap64(gone)}, {}, discard_paths)
+    (again,) = write_live_rows(spec(tmp_path, rows), {file.path: BitMap64(gone)}, {}, discard_paths)
     left = pq.read_table(again.path.removeprefix("file://"))
     assert left["n"].to_pylist() == [10 + i for i in range(5) if i not in gone]
 
@@ -185,7 +187,7 @@ def test_a_rewritten_file_is_the_file_less_its_deleted_rows(tmp_path: Path, gone
 def test_files_written_together_keep_their_order_and_get_the_tables_columns(tmp_path: Path) -> None:
     rows = pa.table({"n": [10, 11, 12], "s": ["a", None, "c"]})
     (first,), (older,) = write(tmp_path, rows), write(tmp_path, pa.table({"n": [20, 21]}))
-    (again,) = rewrite(spec(tmp_path, rows), {first.path: BitMap64([1]), older.path: BitMap64()}, {}, discard_paths)
+    (again,) = write_live_rows(spec(tmp_path, rows), {first.path: BitMap64([1]), older.path: BitMap64()}, {}, discard_paths)
     left = pq.read_table(again.path.removeprefix("file://"))
     assert left.to_pylist() == [{"n": 10, "s": "a"}, {"n": 12, "s": "c"}, {"n": 20, "s": None}, {"n": 21, "s": None}]
     assert (again.records, again.nulls["s"]) == (4, 2)
@@ -195,7 +197,7 @@ def test_string_views_and_int96_of_other_writers_become_our_types(tmp_path: Path
     moment = dt.datetime(2024, 1, 2, 3, 4, 5, 678901)
     pq.write_table(pa.table({"s": ["a", "b"], "t": [moment, moment]}), tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
     wanted = pa.table({"s": pa.array([], pa.string()), "t": pa.array([], pa.timestamp("us", "UTC"))})
-    (again,) = rewrite(spec(tmp_path, wanted), {(tmp_path / "old.parquet").as_uri(): BitMap64([0])}, {}, discard_paths)
+    (again,) = write_live_rows(spec(tmp_path, wanted), {(tmp_path / "old.parquet").as_uri(): BitMap64([0])}, {}, discard_paths)
     left = pq.read_table(again.path.removeprefix("file://"))
     assert left.to_pylist() == [{"s": "b", "t": moment.replace(tzinfo=dt.timezone.utc)}]
 

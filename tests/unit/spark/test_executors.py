@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from pyspark import cloudpickle
 
 from rowmerge.parquet.data_files import WriteSpec
+from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.spark.executors import shipped
-from rowmerge.spark.writing.sink import INSERT, OutcomeColumns, outcome_sink
+from rowmerge.spark.writing.executors import shipped
+from rowmerge.spark.writing.sink import outcome_sink
 
 EXECUTOR = """
 import pickle, sys

@@ -15,15 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
+from rowmerge.parquet import key_lookup
 from rowmerge.parquet.data_files import HeldColumns
+from rowmerge.parquet.key_lookup import LookedUpFile, look_up
+from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark import key_lookup
-from rowmerge.spark.key_lookup import LookedUpFile, look_up
-from rowmerge.spark.reading.scan import FILE, POSITION
-from rowmerge.spark.source.keys import SourceKeys, source_keys
+from rowmerge.spark.source.keys import source_keys
 from rowmerge.spark.source.source import SourceKey
-from rowmerge.table.files import Positions
-from rowmerge.table.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.engine_columns import FILE, POSITION
+from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.snapshots.files import Positions
 
 DAY = datetime.date(2026, 1, 1)
 MOMENT = datetime.datetime(2026, 1, 1, 12, tzinfo=datetime.timezone.utc)

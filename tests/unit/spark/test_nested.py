@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.spark.values.nested import reshaped
-from rowmerge.table.schema import Array, DataType, Field, Map, Primitive, Struct, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, sql_name
 
 INT, LONG = Primitive("integer"), Primitive("long")
 

@@ -13,7 +13,7 @@ from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.writing.leftovers import discard_attempt
 from rowmerge.spark.writing.written import discard
-from rowmerge.table.files import AddedFile
+from rowmerge.table.snapshots.files import AddedFile
 
 PARTITIONS = ["x=1", "x=..%2F..%2Fetc", "x=%25", "x=a b"]
 

@@ -17,8 +17,8 @@ from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, UpdateAction, When
 from rowmerge.errors import StatementError
-from rowmerge.table.partitioning import PartitionField, SortField
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.partitioning import PartitionField, SortField
+from rowmerge.table.metadata.schema import quote
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -13,9 +13,9 @@ from rowmerge.errors import ConditionalPutsUnsupported, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed, Outcome, Unknown
-from rowmerge.table.files import AddedFile, FileChanges
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME
 from tests.support.faulty_s3 import Fault, FaultyS3, Request, needs_moto

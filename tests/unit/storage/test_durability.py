@@ -25,10 +25,10 @@ from rowmerge.storage import disk
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Durability, Put, Storage
 from rowmerge.table.commits.request import Change, Unknown
-from rowmerge.table.files import FileChanges
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.partitioning import identities
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.disk_calls import DiskCalls, assert_durable, named_files, newest_commit

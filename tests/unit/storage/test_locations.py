@@ -9,7 +9,7 @@ import pytest
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.shape import TableDefinition
+from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.faulty_s3 import FaultyS3, needs_moto
 

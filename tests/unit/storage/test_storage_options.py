@@ -18,19 +18,22 @@ from pyspark import cloudpickle
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.parquet.data_files import PartitionedWriter
-from rowmerge.spark import key_lookup
-from rowmerge.spark.executors import shipped
+from rowmerge.parquet.outcomes import OutcomeColumns
+from rowmerge.parquet.reading import open_data_file
+from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.spark.matching import key_lookup
+from rowmerge.spark.writing.executors import shipped
 from rowmerge.spark.writing.leftovers import discard_attempt
-from rowmerge.spark.writing.sink import OutcomeColumns, opened, outcome_sink, rewrite
+from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import added_file, discard, discard_paths
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.files import AddedFile, FileChanges, Positions
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.schema import Struct
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 from tests.support.delta_tables import ID_NAME
 from tests.support.faulty_s3 import FaultyS3, needs_moto
@@ -93,7 +96,7 @@ def created(s3: FaultyS3, format_: str) -> Table:
 def ids(snapshot: Snapshot) -> list[int]:
     found: list[int] = []
     for path in snapshot.files()["path"].to_pylist():
-        with opened(path, snapshot.shape.filesystem_options, by_field_id=False) as file:
+        with open_data_file(path, snapshot.shape.filesystem_options, by_field_id=False) as file:
             found += file.read(["id"])["id"].to_pylist()
     return sorted(found)
 
@@ -115,7 +118,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
     assert sorted(key_lookup.look_up("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
     first, second = snapshot.files()["path"].to_pylist()
-    (again,) = rewrite(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
+    (again,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
     commit(table, FileChanges((added_file(vars(again)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))

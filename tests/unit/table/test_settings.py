@@ -10,8 +10,8 @@ import pytest
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.metadata.properties import IcebergSettings
-from rowmerge.table.partitioning import Distribution
-from rowmerge.table.settings import ParquetSettings, RetryPolicy, TableSettings, WriteMode
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.settings import ParquetSettings, RetryPolicy, TableSettings, WriteMode
 
 READS: dict[str, Callable[[TableSettings], Any]] = {
     "write mode": lambda settings: settings.write_mode("MERGE"),

@@ -11,10 +11,10 @@ from rowmerge.errors import ChangesNotRecorded, PlanError, RowmergeError
 from rowmerge.session.names.format_features import branch_of, branches_of, change_feed_of
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed
-from rowmerge.table.partitioning import identities
-from rowmerge.table.schema import Field, Primitive, Struct
-from rowmerge.table.shape import TableDefinition
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.partitioning import identities
+from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.shape import TableDefinition
+from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 COLUMNS = Struct((Field("id", Primitive("long"), nullable=False), Field("day", Primitive("date"))))

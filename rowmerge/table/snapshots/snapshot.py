@@ -8,10 +8,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from rowmerge.table.files import EqualityDeletes, FileLayout, Positions, RowOrigin
-from rowmerge.table.schema import Struct
-from rowmerge.table.settings import TableSettings
-from rowmerge.table.shape import TableShape
+from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.settings import TableSettings
+from rowmerge.table.metadata.shape import TableShape
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Snapshot(Protocol):
         """The columns by which another engine clusters the rows of files; empty for most tables."""
 
     def files(self, columns: Collection[str] = ()) -> pa.Table:
-        """Return the live files in the schema of `rowmerge.table.files.file_listing`, with the known bounds of these top-level columns.
+        """Return the live files in the schema of `file_listing`, with the known bounds of these top-level columns.
 
         Raises CorruptLog, StorageError.
         """

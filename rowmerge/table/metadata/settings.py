@@ -10,7 +10,7 @@ from enum import Enum
 from functools import cached_property
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.table.partitioning import Distribution
+from rowmerge.table.metadata.partitioning import Distribution
 
 WRITE_MODE = "rowmerge.write.mode"
 SCHEMA_EVOLUTION = "rowmerge.write.schema-evolution"

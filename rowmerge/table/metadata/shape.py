@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from rowmerge.storage.configuration import FilesystemOptions
-from rowmerge.table.files import Lineage
-from rowmerge.table.partitioning import Distribution, PartitionField, SortField
-from rowmerge.table.rules import Rules
-from rowmerge.table.schema import DataType, Struct
-from rowmerge.table.settings import TableSettings
+from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField
+from rowmerge.table.metadata.rules import Rules
+from rowmerge.table.metadata.schema import DataType, Field, Struct
+from rowmerge.table.metadata.settings import TableSettings
 
 
 @dataclass(frozen=True)
@@ -74,3 +73,13 @@ class TableShape:
     def ordering(self) -> tuple[SortField, ...]:
         """The sort order of rows in new data files. Raises UnsupportedTableFeature for an unknown transform, as `rules` does."""
         return self.parse_ordering()
+
+
+@dataclass(frozen=True)
+class Lineage:
+    """The hidden columns in which data files hold what rows took along from other files, as `stored_schema` has columns: a row's id, and
+    the version that last changed it. A row for which they are null, or whose file has no such columns, has what its file gives
+    (`RowOrigin`)."""
+
+    row_id: Field
+    changed_in: Field

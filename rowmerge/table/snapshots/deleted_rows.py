@@ -12,7 +12,7 @@ import zlib
 from pyroaring import BitMap64
 
 from rowmerge.errors import CorruptLog
-from rowmerge.table.files import Positions
+from rowmerge.table.snapshots.files import Positions
 
 _MAGIC = struct.pack("<i", 1681511377)
 FRAME = 8

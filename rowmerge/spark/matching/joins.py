@@ -14,10 +14,10 @@ from rowmerge.errors import UnknownColumn
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.failures import as_ours
-from rowmerge.spark.reading.scan import FILE, POSITION
-from rowmerge.spark.source.source import ORDINAL, Source
+from rowmerge.spark.source.source import Source
 from rowmerge.spark.values.outcomes import Guarded, boolean, new_rows, outcome_rows
-from rowmerge.table.schema import backquote, string_literal
+from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION
+from rowmerge.table.metadata.schema import backquote, string_literal
 
 BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
 TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"

@@ -12,15 +12,18 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import data_files, filesystems, fitting, lineage, partitions, transforms, uuids
+from rowmerge.parquet import data_files, filesystems, fitting, lineage, outcomes, partitions, reading, rewriting, transforms, uuids
 from rowmerge.spark.writing import sink
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-for module in (uuids, fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, sink, sys.modules[__name__]):
+_MODULES = (uuids, fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, reading, rewriting, outcomes, sink)
+"""The code that runs on executors. It imports only PyArrow, NumPy, pyroaring, PySpark and the standard library."""
+
+for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
-_CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, sink.OutcomeColumns, partitions.PartitionKey)
+_CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
 """Of what is given to functions."""
 
 

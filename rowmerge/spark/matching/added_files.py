@@ -10,10 +10,11 @@ from pyspark.sql import functions as F
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile
 from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
-from rowmerge.spark.reading.joins import BOTH, TARGET_ALONE, Join, joined_rows
-from rowmerge.spark.reading.scan import FILE, read_snapshot, spark_path
+from rowmerge.spark.matching.joins import BOTH, TARGET_ALONE, Join, joined_rows
+from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.metadata.engine_columns import FILE
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: pa.Table) -> pa.Array:

@@ -1,7 +1,7 @@
 """What a table asks of every row that is written: conditions to meet, values to give where a statement gives none.
 
-The planner fills in defaults. `rowmerge.spark.values.rules` computes generated columns and checks every row in the job that writes it, with an
-expression that fails the job. Spark's message holds the violated rule as hexadecimal digits, from which `rowmerge.spark.failures` makes the
+The planner fills in defaults. `rowmerge.spark.values.rules` computes generated columns and checks every row in the job that writes it. An
+expression fails the job. Spark's message holds the violated rule as hexadecimal digits, from which `rowmerge.spark.failures` makes the
 error.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rowmerge.table.schema import Struct, backquote
+from rowmerge.table.metadata.schema import Struct, backquote
 
 GENERATED = "GENERATION_EXPRESSION"
 DEFAULT = "CURRENT_DEFAULT"

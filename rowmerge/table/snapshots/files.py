@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from rowmerge.table.schema import Field, Struct
+from rowmerge.table.metadata.schema import Struct
 
 Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
@@ -64,16 +64,6 @@ class FileLayout:
     stored: Struct
     by_field_id: bool
     outside: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Lineage:
-    """The hidden columns in which data files hold what rows took along from other files, as `stored_schema` has columns: a row's id, and
-    the version that last changed it. A row for which they are null, or whose file has no such columns, has what its file gives
-    (`RowOrigin`)."""
-
-    row_id: Field
-    changed_in: Field
 
 
 class RowOrigin(NamedTuple):

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rowmerge.table.files import Positions
-from rowmerge.table.snapshot import Snapshot
+from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 INSERT, DELETE = "insert", "delete"
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"

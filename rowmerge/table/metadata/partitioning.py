@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from rowmerge.table.schema import quote
+from rowmerge.table.metadata.schema import quote
 
 IDENTITY, VOID, BUCKET = "identity", "void", "bucket"
 _WITH_PARAMETER = (BUCKET, "truncate")

@@ -1,0 +1,1 @@
+"""The columns, partitioning, rules and properties of a table, in the form that both formats share."""
