@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +25,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _BATCH = 100
@@ -211,7 +210,7 @@ class _FeedReader:
         schema = file_schema(stored)
         table = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema=schema)
         listing = list_files(LiveFiles.of(table), self.storage.location, version.metadata)
-        return [self._file(version, row, None) for row in listing.select(["path", "partition"]).to_pylist()]
+        return [self._file(version, file, None) for file in listing.files()]
 
     def _by_path(self, version: _Version, actions: pa.Table) -> dict[str, ChangedFile]:
         """The files of add or remove actions that change data, with the rows that their deletion vectors take away."""
@@ -223,13 +222,13 @@ class _FeedReader:
             return {}
         listing = list_files(LiveFiles.of(actions), self.storage.location, version.metadata)
         files = {}
-        for row, vector in zip(listing.select(["path", "partition"]).to_pylist(), actions["deletionVector"].to_pylist(), strict=True):
+        for file, vector in zip(listing.files(), actions["deletionVector"].to_pylist(), strict=True):
             positions = Positions() if vector is None else read_vector(self.storage, vector)
-            files[row["path"]] = replace(self._file(version, row, None), rows=positions)
+            files[file.path] = replace(self._file(version, file, None), rows=positions)
         return files
 
-    def _file(self, version: _Version, row: Mapping[str, Any], change: str | None) -> ChangedFile:
-        return ChangedFile(version.number, version.timestamp, row["path"], change, row["partition"] or {})
+    def _file(self, version: _Version, file: ListedFile, change: str | None) -> ChangedFile:
+        return ChangedFile(version.number, version.timestamp, file.path, change, file.partition or {})
 
 
 def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> None:

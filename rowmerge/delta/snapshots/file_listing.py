@@ -16,7 +16,7 @@ from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.schema import DataType, Field, arrow_type
-from rowmerge.table.snapshots.files import file_listing
+from rowmerge.table.snapshots.files import FileListing, file_listing
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
@@ -30,7 +30,7 @@ def has_vectors(block: Block) -> pa.ChunkedArray:
     return pc.is_valid(block.rows["deletionVector"])
 
 
-def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> pa.Table:
+def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
     """Files as `rowmerge.table.snapshots.files.file_listing` says, with bounds of the columns asked for.
 
     Partition columns have their values in `partition` and no bounds. Raises CorruptLog for a partition value that is none of its type.
@@ -42,7 +42,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition])
     shape = file_listing(partition_type, bounds_type(wanted), nulls_type(wanted))
     if not files.count:
-        return shape.empty_table()
+        return FileListing(shape.empty_table())
     statistics = [block.source.read(held, block.numbers) for block in files.blocks]
     found = [
         _chunked([_paths(block, location) for block in files.blocks]),
@@ -54,7 +54,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         _named([part.upper for part in statistics], shape.field("upper").type),
         _named([part.nulls for part in statistics], shape.field("nulls").type),
     ]
-    return pa.Table.from_arrays(found, schema=shape)
+    return FileListing(pa.Table.from_arrays(found, schema=shape))
 
 
 def _paths(block: Block, location: str) -> pa.ChunkedArray:

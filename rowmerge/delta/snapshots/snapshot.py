@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-import pyarrow as pa
-
 from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
@@ -21,7 +19,7 @@ from rowmerge.delta.snapshots.file_listing import files_of, has_vectors, list_fi
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
@@ -35,7 +33,7 @@ class DeltaSnapshot:
 
     def __init__(self, storage: Storage, name: str, state: State, timestamp: int, commit: StoredObject | None = None) -> None:
         self._storage, self._name, self.state, self._timestamp, self.commit = storage, name, state, timestamp, commit
-        self._listings: dict[frozenset[str], pa.Table] = {}
+        self._listings: dict[frozenset[str], FileListing] = {}
 
     @property
     def name(self) -> str:
@@ -95,7 +93,7 @@ class DeltaSnapshot:
     def clustering_columns(self) -> tuple[str, ...]:
         return tuple(".".join(column) for column in read_clustering_columns(self.state.domains))
 
-    def files(self, columns: Collection[str] = ()) -> pa.Table:
+    def files(self, columns: Collection[str] = ()) -> FileListing:
         wanted = frozenset(columns) & frozenset(self.schema.names)
         if wanted not in self._listings:
             self._listings[wanted] = list_files(self.state.files, self._storage.location, self.metadata, wanted)

@@ -35,13 +35,13 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def paths(lake: Lake) -> tuple[str, str]:
-    rows = lake.table.snapshot().files(["id"]).to_pylist()
+    rows = lake.table.snapshot().files(["id"]).rows.to_pylist()
     low, high = sorted(rows, key=lambda row: row["lower"]["id"])[:2]
     return low["path"], high["path"]
 
 
 def everything(listing: pa.Table) -> pa.Array:
-    return pa.repeat(pa.scalar(True), listing.num_rows)
+    return pa.repeat(pa.scalar(True), len(listing))
 
 
 def ids_from(low: int, high: int) -> Reads:
