@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,7 +41,7 @@ from rowmerge.spark.writing.written import Written
 from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.metadata.partitioning import identity_columns, partition_by
 from rowmerge.table.metadata.rules import Check
-from rowmerge.table.metadata.schema import Struct, arrow_schema, backquote, sql_name
+from rowmerge.table.metadata.schema import DataType, Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -54,11 +53,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NewRows:
-    """The rows of an INSERT and how they meet the table's columns.
+    """The rows of an INSERT, and how their columns map to the columns of the table.
 
-    `partition`: PARTITION (p = value, q) as (column, SQL text or None); `columns`: the column list, None for the table's order;
-    `reads_table`: the rows come from the table itself, in the version that they are written on; `evolves`: columns that the table lacks
-    are added to it; `alias`: what REPLACE ON calls the rows; `case_sensitive`: names of columns are meant to the letter.
+    `partition`: PARTITION (p = value, q) as pairs of a column and its SQL text, or None for a column without a value; `columns`: the column
+    list, or None for the table's order; `reads_table`: whether the query reads the table itself; `evolves`: whether the statement adds
+    columns that the table lacks; `alias`: the alias of the rows in REPLACE ON.
     """
 
     frame: DataFrame
@@ -72,29 +71,32 @@ class NewRows:
 
     @property
     def source(self) -> DataFrame:
-        """The rows under names of their position, for a query may have one name twice; under their own ones where they have an alias."""
-        return self.frame if self.alias else self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
+        """The rows with columns named by position, because a query may return one name twice. Rows with an alias keep their names."""
+        if self.alias:
+            return self.frame
+        return self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
 
     @property
     def side(self) -> Side:
-        """The rows as a side of the plan."""
+        """The rows as the source of the plan."""
         return Side(self.alias or SOURCE, (), tuple(self.source.columns))
 
     def static(self, table: TableShape) -> dict[str, str]:
-        """The partition values that the statement gives, as SQL text. Raises UnknownColumn, PlanError."""
+        """Return the values of PARTITION (p = value, …) as SQL text by column. Raises UnknownColumn, PlanError."""
         columns = identity_columns(table.partitioning)
         return static_partition(table.schema, columns, self.partition, table.name, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
-        """The plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
+        """Return the plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
+        shape = snapshot.shape
         if not self.evolves:
-            return self._plan(snapshot.shape, snapshot.schema)
-        static, types = tuple(self.static(snapshot.shape)), schema_of(self.frame)
-        schema = after_insert(snapshot.schema, types, self.columns, static, by_name=self.by_name, can_widen=snapshot.shape.can_widen)
-        return replace(self._plan(snapshot.shape, schema), evolved_from=snapshot.schema)
+            return self._plan(shape, snapshot.schema)
+        partition, types = tuple(self.static(shape)), schema_of(self.frame)
+        schema = after_insert(snapshot.schema, types, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
+        return replace(self._plan(shape, schema), evolved_from=snapshot.schema)
 
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
-        values, side, types = self.static(table), self.side, schema_of(self.frame)
+        values, side = self.static(table), self.side
         names = insert_columns(
             schema,
             self.frame.columns,
@@ -104,72 +106,94 @@ class NewRows:
             table=table.name,
             case_sensitive=self.case_sensitive,
         )
-        for name, column, given in zip(names, side.columns, types, strict=True):
-            field = schema.find(name, case_sensitive=True)
-            assert field is not None
-            text = f"{backquote(side.alias)}.{backquote(column)}"
-            # Fields that may be new ones of the table are told by their names.
-            meant = given.type if self.by_name or self.evolves else by_position(given.type, field.type)
-            values[name] = text if meant == given.type else f"cast({text} as {sql_name(meant)})"
+        for name, source_column, source_field in zip(names, side.columns, schema_of(self.frame), strict=True):
+            target_field = schema.find(name, case_sensitive=True)
+            assert target_field is not None
+            text = f"{backquote(side.alias)}.{backquote(source_column)}"
+            values[name] = self._assigned(text, source_field.type, target_field.type)
         return plan_insert(table.name, schema, values, side, table.rules)
 
+    def _assigned(self, text: str, source: DataType, target: DataType) -> str:
+        """Return the SQL text of a value in the type that its fields have in the target."""
+        # Statements that may add nested fields match them by name. Others match them by position.
+        type_ = source if self.by_name or self.evolves else by_position(source, target)
+        return text if type_ == source else f"cast({text} as {sql_name(type_)})"
+
     def write(self, table: TableShape) -> Written:
-        """Write the rows as data files of a table that has just these columns."""
+        """Write the rows as data files of a table that has exactly these columns."""
         return self.written(self._plan(table, table.schema), table)
 
     def written(self, plan: RowPlan, table: TableShape) -> Written:
-        """Write the rows of a plan as data files of the table as it will be."""
+        """Write the rows of a plan as data files. `table` is the table after the statement."""
         return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=Gather.NOT)
 
 
 RowsFor = Callable[[Snapshot], NewRows]
-"""The rows to insert, given the version that they will be written on."""
+"""Returns the rows to insert, given the snapshot that the statement changes."""
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """The files that INSERT OVERWRITE removes.
+
+    `dynamic`: remove only the partitions of the new rows; `if_not_exists`: do nothing if the partition of the statement contains rows.
+    """
+
+    dynamic: bool
+    if_not_exists: bool = False
+
+    def is_skipped(self, snapshot: Snapshot, rows: NewRows) -> bool:
+        """Return whether IF NOT EXISTS applies. Raises PlanError if the partition of some files is unknown."""
+        if rows.partition or self._is_dynamic(snapshot):
+            _check_partitions_known(snapshot)
+        return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
+
+    def removed_files(self, snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
+        """Return the mask of the files that leave the table."""
+        return _same_partition(snapshot, written) if self._is_dynamic(snapshot) else static_mask(snapshot, rows)
+
+    def _is_dynamic(self, snapshot: Snapshot) -> bool:
+        return self.dynamic and bool(snapshot.shape.partitioning)
 
 
 def append(table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
-    """INSERT INTO: a blind append, which conflicts with nothing but a change of schema or protocol, unless it reads the table itself."""
-    return _insert(table, rows_for, lambda snapshot, rows, written: None, "Append", options)
+    """Run INSERT INTO.
+
+    Unless the query reads the table itself, the commit is a blind append. It conflicts only with a change of schema or protocol.
+    """
+    return _insert(table, rows_for, None, options)
 
 
 def overwrite(
     table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS, *, dynamic: bool, if_not_exists: bool = False
 ) -> ChangeResult:
-    """INSERT OVERWRITE: all files leave, with PARTITION (p = value) those of that partition; with `dynamic` only those of partitions that
-    a new row falls into. With `if_not_exists` nothing happens where the partition holds anything.
+    """Run INSERT OVERWRITE.
+
+    All files leave the table; with PARTITION (p = value), those of that partition; with `dynamic`, those of the partitions of new rows.
+    With `if_not_exists`, nothing happens if the partition contains rows.
     """
-
-    def leaving(snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
-        if dynamic and snapshot.shape.partitioning:
-            return _same_partition(snapshot, written)
-        return static_mask(snapshot, rows)
-
-    def wanted(snapshot: Snapshot, rows: NewRows) -> bool:
-        if (dynamic and snapshot.shape.partitioning) or rows.partition:
-            _check_partitions_known(snapshot)
-        return not (if_not_exists and pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
-
-    return _insert(table, rows_for, leaving, "Overwrite", options, wanted)
+    return _insert(table, rows_for, Overwrite(dynamic, if_not_exists), options)
 
 
 def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> Planned:
-    """INSERT … REPLACE USING (keys): rows of the table with the keys of a new row leave, all new rows come in, in one commit."""
+    """Plan INSERT … REPLACE USING (keys): delete the rows that have the keys of a new row, and insert all new rows."""
     plan = plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
     return Planned(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
 def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> Planned:
-    """INSERT … REPLACE ON condition: rows for which it is true with a new row leave, all new rows come in, in one commit."""
+    """Plan INSERT … REPLACE ON: delete the rows for which the condition is true with a new row, and insert all new rows."""
     side = side_of(target.parts, alias, snapshot.schema.names)
     plan = plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=rows.case_sensitive)
     return Planned(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
 
 def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned:
-    """INSERT INTO … REPLACE WHERE: rows for which the condition is true leave, the new rows, for all of which it must be true, come in."""
+    """Plan INSERT INTO … REPLACE WHERE: delete the rows that fulfil the condition, and insert new rows, which must all fulfil it."""
     delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
-    fulfilled = Check(f"REPLACE WHERE {condition}", condition)
-    both = replace(
+    condition_check = Check(f"REPLACE WHERE {condition}", condition)
+    plan = replace(
         delete,
         operation="WRITE",
         source=insert.source,
@@ -178,68 +202,63 @@ def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned
         parameters={"mode": "Overwrite", "predicate": [condition]},
         schema=insert.schema,
         evolved_from=insert.evolved_from,
-        rules=replace(insert.rules, checks=(*insert.rules.checks, fulfilled)),
+        rules=replace(insert.rules, checks=(*insert.rules.checks, condition_check)),
     )
-    return Planned(both, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+    return Planned(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
-def _insert(
-    table: Table,
-    rows_for: RowsFor,
-    leaving: Callable[[Snapshot, NewRows, Written], FileMask | None],
-    mode: str,
-    options: CommitOptions,
-    wanted: Callable[[Snapshot, NewRows], bool] = lambda snapshot, rows: True,
-) -> ChangeResult:
+def _insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions) -> ChangeResult:
     timings = Timings()
 
     def attempt() -> Attempt:
         with timings.measure("plan"):
             snapshot = table.snapshot()
-            snapshot.check_writable()
-            if mode == "Overwrite" and snapshot.shape.rules.append_only:
-                raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
+            _check_insertable(snapshot, overwrite)
             rows = rows_for(snapshot)
-            if not wanted(snapshot, rows):
+            if overwrite is not None and overwrite.is_skipped(snapshot, rows):
                 return Attempt(snapshot, None, RowCounts())
             plan = rows.plan(snapshot)
             table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
         with timings.measure("spark"):
             written = rows.written(plan, table_after)
-        removed, reads = _removed(snapshot, leaving(snapshot, rows, written))
-        if rows.reads_table:
-            reads = Reads(frozenset(snapshot.files().paths), everything)
-        files = FileChanges(tuple(written.files), tuple(removed.paths) if removed is not None else ())
-        definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
-        parameters = {"mode": mode, "partitionBy": partition_by(snapshot.shape.partitioning)}
-        change = Change("WRITE", parameters, insert_metrics(written), files, reads, definition)
-        return Attempt(snapshot, change, row_counts(written, files, removed), files.added)
+        mask = None if overwrite is None else overwrite.removed_files(snapshot, rows, written)
+        removed, reads = _removed(snapshot, mask)
+        change = Change(
+            "WRITE",
+            parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
+            metrics=insert_metrics(written),
+            files=FileChanges(tuple(written.files), () if removed is None else tuple(removed.paths)),
+            reads=Reads(frozenset(snapshot.files().paths), everything) if rows.reads_table else reads,
+            definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
+        )
+        return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
 
     return commit_with_retry(table, attempt, timings, options)
 
 
+def _check_insertable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
+    snapshot.check_writable()
+    if overwrite is not None and snapshot.shape.rules.append_only:
+        raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
+
+
 def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListing | None, Reads]:
+    """Return the files that leave the table, and what a concurrent commit must not have changed."""
     if mask is None:
-        return None, Reads()
+        return None, Reads()  # a blind append does not list the files
     listing = snapshot.files()
-    leaving = listing.filter(mask(listing))
-    return leaving, Reads(frozenset(leaving.paths), mask)
+    removed = listing.filter(mask(listing))
+    return removed, Reads(frozenset(removed.paths), mask)
 
 
 def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
-    """True for files in a partition that a written file is in."""
-    names = tuple(field.name for field in snapshot.shape.partitioning)
-    key = partial(_partition_key, partitions=names, empty_is_null=not snapshot.shape.partition_values_in_files)
-    keep = {key(file.partition) for file in written.files}
-
-    def mask(listing: FileListing) -> pa.Array:
-        return pa.array([key(row) in keep for row in listing.partitions.to_pylist()], pa.bool_())
-
-    return mask
+    """Return the mask of the files in the partitions of the written files."""
+    keys = _PartitionKeys(tuple(field.name for field in snapshot.shape.partitioning), _empty_is_null(snapshot))
+    return keys.mask({keys.of(file.partition) for file in written.files})
 
 
 def _check_partitions_known(snapshot: Snapshot) -> None:
-    """Raises PlanError when the listing does not tell of every file in which partition it is."""
+    """Raise PlanError if the listing lacks the partition of a file."""
     if snapshot.files().partitions.null_count:
         raise PlanError(
             f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
@@ -248,29 +267,43 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
-    """True for files whose partition values are those of PARTITION (p = value, …); for all files without such values."""
+    """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files without that clause."""
     return partition_mask(rows.frame.sparkSession, snapshot, rows.static(snapshot.shape))
 
 
 def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:
-    """True for files whose values of these partition columns are these (SQL text of the column's type, by exact name)."""
+    """Return the mask of the files that have these partition values, given as SQL text by exact column name."""
     if not values:
         return everything
     _check_partitions_known(snapshot)
-    # Through Arrow: Python's values of PySpark's rows have lost their time zone.
-    told = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
+    # Arrow keeps the time zone of an instant. PySpark's rows lose it.
+    evaluated = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
     types = arrow_schema(snapshot.schema.select(tuple(values)))
-    key = partial(_partition_key, partitions=tuple(values), empty_is_null=not snapshot.shape.partition_values_in_files)
-    wanted = key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values})
-
-    def mask(listing: FileListing) -> pa.Array:
-        return pa.array([key(row) == wanted for row in listing.partitions.to_pylist()], pa.bool_())
-
-    return mask
+    partition = {name: evaluated[name].cast(types.field(name).type)[0].as_py() for name in values}
+    keys = _PartitionKeys(tuple(values), _empty_is_null(snapshot))
+    return keys.mask({keys.of(partition)})
 
 
-def _partition_key(values: Mapping[str, object], partitions: tuple[str, ...], *, empty_is_null: bool) -> tuple[object, ...]:
-    """Values that are equal where the partition is one: NaN equals itself, and an empty string may be NULL there."""
-    empty = ("", b"") if empty_is_null else ()
-    told = (values[name] for name in partitions)
-    return tuple(None if value in empty else "NaN" if isinstance(value, float) and value != value else value for value in told)
+def _empty_is_null(snapshot: Snapshot) -> bool:
+    # Hive-style folders of Delta cannot tell an empty string from NULL.
+    return not snapshot.shape.partition_values_in_files
+
+
+@dataclass(frozen=True)
+class _PartitionKeys:
+    """Comparable keys of partitions: NaN equals NaN, and with `empty_is_null` an empty string equals NULL."""
+
+    columns: tuple[str, ...]
+    empty_is_null: bool
+
+    def of(self, partition: Mapping[str, object]) -> tuple[object, ...]:
+        return tuple(self._comparable(partition[column]) for column in self.columns)
+
+    def mask(self, keys: Set[tuple[object, ...]]) -> FileMask:
+        """Return the mask of the files whose partition has one of the keys."""
+        return lambda listing: pa.array([self.of(partition) in keys for partition in listing.partitions.to_pylist()], pa.bool_())
+
+    def _comparable(self, value: object) -> object:
+        if self.empty_is_null and value in ("", b""):
+            return None
+        return "NaN" if isinstance(value, float) and value != value else value
