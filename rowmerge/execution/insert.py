@@ -134,7 +134,7 @@ RowsFor = Callable[[Snapshot], NewRows]
 
 @dataclass(frozen=True)
 class Overwrite:
-    """The files that INSERT OVERWRITE removes.
+    """The files that INSERT OVERWRITE removes: all files, or with PARTITION (p = value) those of that partition.
 
     `dynamic`: remove only the partitions of the new rows; `if_not_exists`: do nothing if the partition of the statement contains rows.
     """
@@ -144,35 +144,17 @@ class Overwrite:
 
     def is_skipped(self, snapshot: Snapshot, rows: NewRows) -> bool:
         """Return whether IF NOT EXISTS applies. Raises PlanError if the partition of some files is unknown."""
-        if rows.partition or self._is_dynamic(snapshot):
+        if rows.partition or self.is_dynamic(snapshot):
             _check_partitions_known(snapshot)
         return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     def removed_files(self, snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
         """Return the mask of the files that leave the table."""
-        return _same_partition(snapshot, written) if self._is_dynamic(snapshot) else static_mask(snapshot, rows)
+        return _same_partition(snapshot, written) if self.is_dynamic(snapshot) else static_mask(snapshot, rows)
 
-    def _is_dynamic(self, snapshot: Snapshot) -> bool:
+    def is_dynamic(self, snapshot: Snapshot) -> bool:
+        """Return whether the new rows decide which partitions leave the table."""
         return self.dynamic and bool(snapshot.shape.partitioning)
-
-
-def append(table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
-    """Run INSERT INTO.
-
-    Unless the query reads the table itself, the commit is a blind append. It conflicts only with a change of schema or protocol.
-    """
-    return _insert(table, rows_for, None, options)
-
-
-def overwrite(
-    table: Table, rows_for: RowsFor, options: CommitOptions = AS_THE_TABLE_SAYS, *, dynamic: bool, if_not_exists: bool = False
-) -> ChangeResult:
-    """Run INSERT OVERWRITE.
-
-    All files leave the table; with PARTITION (p = value), those of that partition; with `dynamic`, those of the partitions of new rows.
-    With `if_not_exists`, nothing happens if the partition contains rows.
-    """
-    return _insert(table, rows_for, Overwrite(dynamic, if_not_exists), options)
 
 
 def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> Planned:
@@ -207,7 +189,11 @@ def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned
     return Planned(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
-def _insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions) -> ChangeResult:
+def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
+    """Run INSERT INTO, or INSERT OVERWRITE if `overwrite` is given.
+
+    Unless the query reads the table itself, INSERT INTO is a blind append: it conflicts only with a change of schema or protocol.
+    """
     timings = Timings()
 
     def attempt() -> Attempt:

@@ -21,7 +21,7 @@ from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
-from rowmerge.execution.insert import NewRows, append, overwrite
+from rowmerge.execution.insert import NewRows, Overwrite, insert
 from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription
@@ -302,7 +302,7 @@ class Session:
             return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
 
         table = self._context.names.table(name)
-        return append(table, rows_for, options) if mode == "append" else overwrite(table, rows_for, options, dynamic=False)
+        return insert(table, rows_for, None if mode == "append" else Overwrite(dynamic=False), options)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas."""

@@ -68,8 +68,7 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
         form = "USING" if command.replace_using else "ON" if command.replace_on is not None else "WHERE"
         lines[0] = f"INSERT INTO {snapshot.name} REPLACE {form}"
     else:
-        options = {"overwrite": command.overwrite, "dynamic": statement.is_dynamic, "if_not_exists": command.if_not_exists}
-        lines = explained_insert(snapshot, rows, source, **options)
+        lines = explained_insert(snapshot, rows, source, statement.overwrite)
     # The plan names the query's columns by their positions; users know them by their names.
     for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
         if rows.alias is None:

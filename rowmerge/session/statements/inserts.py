@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert
 from rowmerge.execution.commit import CommitOptions
-from rowmerge.execution.insert import NewRows, append, overwrite, replaced_on, replaced_using, replaced_where
+from rowmerge.execution.insert import NewRows, Overwrite, insert, replaced_on, replaced_using, replaced_where
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.ways.request import Planned
@@ -34,12 +34,10 @@ class InsertStatement:
 
     def run(self, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises what planning, Spark and the commit raise."""
-        command, table = self.command, self.target.table
+        table = self.target.table
         if self.is_replace:
             return change_rows(self.context.spark, table, self.plan, options)
-        if command.overwrite:
-            return overwrite(table, self.rows, options, dynamic=self.is_dynamic, if_not_exists=command.if_not_exists)
-        return append(table, self.rows, options)
+        return insert(table, self.rows, self.overwrite, options)
 
     @property
     def is_replace(self) -> bool:
@@ -48,11 +46,13 @@ class InsertStatement:
         return bool(command.replace_using) or command.replace_on is not None or command.replace_where is not None
 
     @property
-    def is_dynamic(self) -> bool:
-        """Whether an OVERWRITE replaces only the partitions that get rows."""
+    def overwrite(self) -> Overwrite | None:
+        """The files that INSERT OVERWRITE removes, or None for INSERT INTO."""
         command = self.command
+        if not command.overwrite:
+            return None
         is_dynamic = overwrites_dynamically(self.context.spark) if command.dynamic is None else command.dynamic
-        return command.overwrite and is_dynamic and not command.if_not_exists
+        return Overwrite(is_dynamic and not command.if_not_exists, command.if_not_exists)
 
     def plan(self, snapshot: Snapshot) -> Planned:
         """Return the plan of a REPLACE on this version, with its rows."""
