@@ -1,4 +1,4 @@
-"""SHALLOW CLONE: a table of the files that a version of another table has, by metadata alone."""
+"""SHALLOW CLONE: create a table that refers to the files of another table's version."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.metrics import history_metrics
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
@@ -18,7 +19,10 @@ from rowmerge.table.table import Table
 
 @dataclass
 class Clone:
-    """One clone of `source`, called `source_name`; `properties` are put above its own. After `run`, `counts` tells of it as Delta does."""
+    """One clone of `source`, whose name is `source_name`. `properties` override those of the source.
+
+    After `run`, `counts` holds the columns that CLONE returns in Delta.
+    """
 
     table: Table
     name: str
@@ -29,9 +33,9 @@ class Clone:
     counts: dict[str, int] = field(default_factory=dict)
 
     def run(self, *, or_replace: bool) -> ChangeResult:
-        """Commit, in one version; a table that is replaced keeps its history.
+        """Commit the clone as one version. A replaced table keeps its history.
 
-        Raises AlreadyExists without `or_replace`, ConfigurationError and UnsupportedTableFeature for what the clone cannot be,
+        Raises AlreadyExists without `or_replace`, ConfigurationError and UnsupportedTableFeature for a source that cannot be cloned,
         CommitConflict, CommitStateUnknown.
         """
         if not self.table.exists():
@@ -60,32 +64,28 @@ class Clone:
 
     def _change(self, replaced: Snapshot | None) -> tuple[Change, RowCounts]:
         sizes = _sizes(self.source)
-        gone = {path: size for path, size in ({} if replaced is None else _sizes(replaced)).items() if path not in sizes}
-        # In the order of delta-spark's result; nothing is ever copied.
+        replaced_sizes = {} if replaced is None else _sizes(replaced)
+        removed_sizes = [size for path, size in replaced_sizes.items() if path not in sizes]
+        # The order of delta-spark's result. A shallow clone copies no file.
         self.counts = {
             "source_table_size": sum(sizes.values()),
             "source_num_of_files": len(sizes),
-            "num_removed_files": len(gone),
+            "num_removed_files": len(removed_sizes),
             "num_copied_files": 0,
-            "removed_files_size": sum(gone.values()),
+            "removed_files_size": sum(removed_sizes),
             "copied_files_size": 0,
         }
         change = Change(
             "CLONE",
             parameters={"source": self.source_name, "sourceVersion": self.source.version},
-            metrics={_in_history(name): count for name, count in self.counts.items()},
+            metrics=history_metrics(self.counts),
             definition=None if replaced is None else TableDefinition(properties=self.properties),
             replace=replaced is not None,
             cloned=self.source,
         )
-        return change, RowCounts(files_added=len(sizes), files_removed=len(gone))
+        return change, RowCounts(files_added=len(sizes), files_removed=len(removed_sizes))
 
 
 def _sizes(snapshot: Snapshot) -> dict[str, int]:
     listing = snapshot.files()
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
-
-
-def _in_history(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.title() for word in others)

@@ -1,4 +1,4 @@
-"""From written files to the next version: commit, clean up after a lost race, begin again."""
+"""Commit written files as the next version: delete the files after a lost race, and begin again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Attempt:
-    """One planned and written change, ready to be committed on the snapshot that it was planned on. None: there is nothing to change."""
+    """One planned and written change, to be committed on the snapshot `base`. `change` is None if the statement changes nothing."""
 
     base: Snapshot
     change: Change | None
@@ -27,10 +27,10 @@ class Attempt:
 
 @dataclass(frozen=True)
 class CommitOptions:
-    """What a caller wants of a commit apart from the change.
+    """The options of a commit.
 
-    `retries`: how often to begin again after a conflict, None for what the table's properties say; `transaction`: (application id,
-    version) of a change that must be made once: when the table has that version of the application, or a later one, nothing is done.
+    `retries`: how often to begin again after a conflict, or None for the table's property; `transaction`: the application id and version
+    of a change that must happen once. If the table has this version of the application or a later one, the statement does nothing.
     """
 
     retries: int | None = None
@@ -43,67 +43,67 @@ AS_THE_TABLE_SAYS = CommitOptions()
 def commit_with_retry(
     table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> ChangeResult:
-    """Plan, write and commit; after a conflict everything again on the newest version, with exponential back-off and jitter.
+    """Plan, write and commit. After a conflict, wait with exponential back-off and jitter, and begin again on the newest version.
 
-    Raises CommitConflict when the last attempt lost too, CommitStateUnknown when it cannot be told whether a commit happened.
+    Raises CommitConflict if the last attempt conflicts, too, and CommitStateUnknown if a commit may or may not have happened.
     """
-    lost: list[CommitConflict] = []
+    conflicts: list[CommitConflict] = []
     while True:
         if (replayed := replay(table, options, timings)) is not None:
             return replayed
-        made = attempt()
-        outcome = _settled(table, made, options, timings)
+        current_attempt = attempt()
+        outcome = _commit(table, current_attempt, options, timings)
         if isinstance(outcome, ChangeResult):
-            return replace(outcome, attempts=len(lost) + 1)
-        policy = made.base.settings.retry_policy
+            return replace(outcome, attempts=len(conflicts) + 1)
+        policy = current_attempt.base.settings.retry_policy
         retries = policy.retries if options.retries is None else options.retries
-        if len(lost) >= retries:
-            # Whoever won may have been another run of the same change.
+        if len(conflicts) >= retries:
+            # The concurrent commit may be another run of the same transaction.
             if (replayed := replay(table, options, timings)) is not None:
                 return replayed
-            raise outcome.after(lost)
-        lost.append(outcome)
+            raise outcome.after(conflicts)
+        conflicts.append(outcome)
         with timings.measure("wait"):
-            time.sleep(policy.wait(len(lost)))
+            time.sleep(policy.wait(len(conflicts)))
 
 
 def replay(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
-    """The result of a change that was made before, as its transaction tells; None when it was not, or has no transaction."""
+    """Return the result of an earlier run of the same transaction, or None if the table has no such commit."""
     if options.transaction is None or not (snapshot := table.snapshot()).has_transaction(*options.transaction):
         return None
     version = table.version_of_transaction(*options.transaction)
     return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
 
 
-def _settled(table: Table, made: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
-    """Commit one attempt, if there is anything to commit."""
-    change = made.change
+def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
+    """Commit one attempt if it changes anything. Files of an attempt that is not committed are deleted."""
+    base, change = attempt.base, attempt.change
     if change is None or (change.changes_nothing and options.transaction is None):
-        return ChangeResult(made.base.version, made.counts, timings)
-    if options.transaction is not None:
-        if made.base.has_transaction(*options.transaction):
-            discard(made.written, made.base.shape.filesystem_options)
-            again = replay(table, options, timings)
-            assert again is not None
-            return again
-        change = replace(change, transaction=options.transaction)
+        return ChangeResult(base.version, attempt.counts, timings)
+    if options.transaction is not None and base.has_transaction(*options.transaction):
+        discard(attempt.written, base.shape.filesystem_options)
+        replayed = replay(table, options, timings)
+        assert replayed is not None
+        return replayed
     try:
         with timings.measure("commit"):
-            outcome = table.commit(made.base, change)
+            outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
     except RowmergeError:
-        # A table raises these only when nothing was committed; after anything else the commit may stand on these files.
-        discard(made.written, made.base.shape.filesystem_options)
+        # A table raises RowmergeError only if nothing was committed. After any other error the commit may need the files.
+        discard(attempt.written, base.shape.filesystem_options)
         raise
     match outcome:
         case Committed(version, rebases):
-            return ChangeResult(version, made.counts, timings, rebases=rebases)
+            return ChangeResult(version, attempt.counts, timings, rebases=rebases)
         case Conflicted(conflict):
-            discard(made.written, made.base.shape.filesystem_options)
+            discard(attempt.written, base.shape.filesystem_options)
             return conflict
         case Unknown(reason):
-            name = made.base.name
-            look = f"Look at DESCRIBE HISTORY {name} before you run it again."
-            safe = "Run it again: with its idempotency key it is not done twice."
-            raise CommitStateUnknown(
-                f"It is not known whether the {change.operation} on {name} was committed: {reason}. {safe if options.transaction else look}"
-            )
+            raise CommitStateUnknown(_unknown_outcome(base.name, change.operation, reason, has_transaction=options.transaction is not None))
+
+
+def _unknown_outcome(table: str, operation: str, reason: str, *, has_transaction: bool) -> str:
+    advice = f"Look at DESCRIBE HISTORY {table} before you run it again."
+    if has_transaction:
+        advice = "Run it again: with its idempotency key it is not done twice."
+    return f"It is not known whether the {operation} on {table} was committed: {reason}. {advice}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.writing.written import Written
@@ -20,6 +22,12 @@ def row_counts(written: Written, files: FileChanges, whole: FileListing | None =
         files_marked=len(files.deleted),
         bytes_added=sum(file.size for file in files.added),
     )
+
+
+def history_metrics(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return the counts of RESTORE or CLONE under the names of the history: `num_copied_files` becomes `numCopiedFiles`."""
+    words = {name: name.split("_") for name in counts}
+    return {first + "".join(map(str.title, others)): counts[name] for name, (first, *others) in words.items()}
 
 
 def insert_metrics(written: Written) -> dict[str, int]:

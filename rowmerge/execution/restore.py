@@ -1,4 +1,4 @@
-"""RESTORE: an older version becomes the newest, by metadata alone."""
+"""RESTORE: commit the files and the definition of an older version as a new version."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.metrics import history_metrics
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.table.commits.request import Change, Reads
@@ -15,7 +16,10 @@ from rowmerge.table.table import Table
 
 @dataclass
 class Restoration:
-    """One RESTORE, to a version or to the time in milliseconds since the epoch that `parameters` spells; then `counts` tells of it."""
+    """One RESTORE to a version, or to a time in milliseconds since the epoch. `parameters` are those of the history.
+
+    After `run`, `counts` holds the columns that RESTORE returns in Delta.
+    """
 
     table: Table
     version: int | None
@@ -27,12 +31,12 @@ class Restoration:
     def _attempt(self) -> Attempt:
         snapshot = self.table.snapshot()
         snapshot.check_writable()
-        wanted = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
-        if wanted.version == snapshot.version:
+        restored = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
+        if restored.version == snapshot.version:
             raise PlanError(f"{snapshot.name} is at version {snapshot.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
-        difference = snapshot.difference(wanted)
-        files = wanted.files()
-        # In the order of delta-spark's result.
+        difference = snapshot.difference(restored)
+        files = restored.files()
+        # The order of delta-spark's result.
         self.counts = {
             "table_size_after_restore": files.total_size,
             "num_of_files_after_restore": len(files),
@@ -44,16 +48,16 @@ class Restoration:
         change = Change(
             "RESTORE",
             parameters=self.parameters,
-            metrics={_in_history(name): count for name, count in self.counts.items()},
+            metrics=history_metrics(self.counts),
             reads=Reads(frozenset(snapshot.files().paths), everything),
-            restored=wanted,
+            restored=restored,
         )
         return Attempt(snapshot, change, RowCounts(files_added=len(difference.theirs), files_removed=len(difference.mine)))
 
     def run(self) -> ChangeResult:
-        """Commit; from the beginning when the table changes meanwhile.
+        """Commit the older version. Begin again if another commit comes first.
 
-        Raises VersionNotFound, PlanError for the version that is there, MissingDataFile when VACUUM took what the version needs,
+        Raises VersionNotFound, PlanError for the current version, MissingDataFile if VACUUM deleted a file of the version,
         CommitConflict.
         """
         return commit_with_retry(self.table, self._attempt, Timings(), self.options)
@@ -67,11 +71,6 @@ def restore(
     timestamp: int | None,
     options: CommitOptions = AS_THE_TABLE_SAYS,
 ) -> tuple[ChangeResult, Mapping[str, int]]:
-    """Make an older version the newest one; also the counts that RESTORE answers."""
+    """Commit an older version as a new one. Return the result, and the columns that RESTORE returns in Delta."""
     restoration = Restoration(table, version, timestamp, parameters, {}, options)
     return restoration.run(), restoration.counts
-
-
-def _in_history(name: str) -> str:
-    first, *others = name.split("_")
-    return first + "".join(word.title() for word in others)

@@ -1,4 +1,4 @@
-"""CREATE TABLE, CREATE OR REPLACE TABLE … AS, TRUNCATE and changes of a table's definition."""
+"""Run CREATE TABLE, CREATE OR REPLACE TABLE … AS, TRUNCATE and changes of a table's definition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown, RowmergeError
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown, RowmergeError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.metrics import insert_metrics, row_counts
@@ -36,9 +36,9 @@ def create_table(
     or_replace: bool,
     base: Snapshot | None = None,
 ) -> ChangeResult:
-    """CREATE [OR REPLACE] TABLE [… AS]: definition and rows in one commit; a replaced table keeps its history.
+    """Run CREATE [OR REPLACE] TABLE [… AS]: commit the definition and the rows together. A replaced table keeps its history.
 
-    `base`: the version of an existing table on which the rows were looked up. Raises AlreadyExists without `or_replace`.
+    `base`: the snapshot of an existing table that the query of the rows read. Raises AlreadyExists without `or_replace`.
     """
     first_version = table.creation_version()
     if first_version is not None:
@@ -69,7 +69,7 @@ def _create(
         with timings.measure("commit"):
             outcome = table.create(definition, change, first_version)
     except RowmergeError:
-        # As in commit.py: raised only when nothing was committed.
+        # A table raises RowmergeError only if nothing was committed.
         discard(written.files, shape.filesystem_options)
         raise
     match outcome:
@@ -77,37 +77,43 @@ def _create(
             return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
             discard(written.files, shape.filesystem_options)
-            if not table.exists():
-                raise conflict
-            if (replayed := replay(table, options, timings)) is not None:
-                return replayed
-            raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+            return _existing(table, name, conflict, options, timings)
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
+
+
+def _existing(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
+    """Return the result of an earlier run of the same transaction that created the table. Raises AlreadyExists otherwise."""
+    if not table.exists():
+        raise conflict
+    if (replayed := replay(table, options, timings)) is not None:
+        return replayed
+    raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
 
 
 def truncate(
     spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> ChangeResult:
-    """All files leave, or those of a partition (column, value as SQL text), by metadata alone."""
+    """Remove all files, or those of a partition (pairs of a column and its value as SQL text), by metadata alone."""
 
-    def change(snapshot: Snapshot) -> tuple[Change, RowCounts]:
+    def change_for(snapshot: Snapshot) -> tuple[Change, RowCounts]:
         snapshot.check_writable()
         if snapshot.shape.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
         values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
         mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
-        listing = listing.filter(mask(listing))
-        deleted = listing.live_rows
-        paths = tuple(listing.paths)
-        files = FileChanges(removed=paths)
-        counts = RowCounts(deleted=deleted, files_removed=len(paths))
-        metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
-        parameters = {"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {}
-        return Change("TRUNCATE", parameters, metrics, files, Reads(frozenset(paths), mask)), counts
+        removed = listing.filter(mask(listing))
+        change = Change(
+            "TRUNCATE",
+            parameters={"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {},
+            metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
+            files=FileChanges(removed=tuple(removed.paths)),
+            reads=Reads(frozenset(removed.paths), mask),
+        )
+        return change, RowCounts(deleted=removed.live_rows, files_removed=len(removed))
 
-    return _by_metadata(table, change, options)
+    return _by_metadata(table, change_for, options)
 
 
 def change_definition(
@@ -119,19 +125,19 @@ def change_definition(
     *,
     reads_rows: bool = False,
 ) -> ChangeResult:
-    """Commit a new definition made from the newest one; None: nothing to change.
+    """Commit the definition that `definition_for` derives from the newest snapshot, or nothing if the result is None.
 
-    `reads_rows`: the definition was held against every row, so rows that come in meanwhile are a conflict, and it is made again.
+    `reads_rows`: whether the definition was verified against every row. Then new rows of a concurrent commit are a conflict.
     """
 
-    def change(snapshot: Snapshot) -> tuple[Change, RowCounts] | None:
+    def change_for(snapshot: Snapshot) -> tuple[Change, RowCounts] | None:
         definition = definition_for(snapshot)
         if definition is None:
             return None
         reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
         return Change(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
-    return _by_metadata(table, change, options)
+    return _by_metadata(table, change_for, options)
 
 
 def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowCounts] | None], options: CommitOptions) -> ChangeResult:
@@ -140,10 +146,8 @@ def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, Ro
     def attempt() -> Attempt:
         with timings.measure("plan"):
             snapshot = table.snapshot()
-            made = change_for(snapshot)
-        if made is None:
-            return Attempt(snapshot, None, RowCounts())
-        return Attempt(snapshot, made[0], made[1])
+            change, counts = change_for(snapshot) or (None, RowCounts())
+        return Attempt(snapshot, change, counts)
 
     return commit_with_retry(table, attempt, timings, options)
 
@@ -152,12 +156,12 @@ def _replace(
     table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, options: CommitOptions
 ) -> ChangeResult:
     timings = Timings()
-    # Rows that come from the table itself are those of `base`, so on another version they would be wrong.
-    stale = rows is not None and rows.reads_table
+    # Rows that the query read from the table itself belong to `base`. They would be wrong in a commit on another version.
+    needs_base = rows is not None and rows.reads_table
 
     def attempt() -> Attempt:
         with timings.measure("plan"):
-            snapshot = base if base is not None and stale else table.snapshot()
+            snapshot = base if base is not None and needs_base else table.snapshot()
             shape = table.shape(definition, snapshot, replace=True)
         with timings.measure("spark"):
             written = rows.write(shape) if rows is not None else Written()
@@ -167,13 +171,13 @@ def _replace(
             parameters=_parameters(definition),
             metrics={} if rows is None else insert_metrics(written),
             files=FileChanges(tuple(written.files), tuple(listing.paths)),
-            reads=Reads(frozenset(listing.paths), everything) if stale else Reads(),
+            reads=Reads(frozenset(listing.paths), everything) if needs_base else Reads(),
             definition=replace(definition, schema=shape.schema),
             replace=True,
         )
         return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
 
-    return commit_with_retry(table, attempt, timings, replace(options, retries=0) if stale else options)
+    return commit_with_retry(table, attempt, timings, replace(options, retries=0) if needs_base else options)
 
 
 def _parameters(definition: TableDefinition) -> dict[str, object]:
