@@ -1,4 +1,4 @@
-"""WHEN clauses and SET lists as a plan has them: stars written out, names settled, fields of structs put together."""
+"""Bind WHEN clauses and SET lists to columns: expand stars, resolve names, and combine assignments to struct fields."""
 
 from __future__ import annotations
 
@@ -15,165 +15,184 @@ from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Struct, backquote, string_literal
 
 _COMPUTED = ""
-"""Stands for the value of a generated column that is given as DEFAULT; no expression is empty."""
+"""Represents DEFAULT for a generated column. No expression is empty."""
 _EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA EVOLUTION INTO."
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The columns that a clause reads and writes: those `before` the command, and those that the table has `after` it."""
+class ClauseScope:
+    """The names that the clauses of one statement may use, and the columns that they read and write.
 
+    `before`, `after`: the table's columns before and after the statement; `evolves`: whether the source may add columns; `visible`: the
+    side whose columns a clause sees, or None for both sides.
+    """
+
+    target: Side
+    source: Side | None
     before: Struct
     after: Struct
     rules: Rules
     evolves: bool = False
+    case_sensitive: bool = False
+    visible: Side | None = None
+
+    def of_clause(self, match: Match) -> ClauseScope:
+        """Return the scope of the conditions and values of a WHEN clause."""
+        match match:
+            case Match.MATCHED:
+                return self
+            case Match.NOT_MATCHED:
+                return replace(self, visible=self.source)
+            case Match.NOT_MATCHED_BY_SOURCE:
+                # Without a source row, no value can come for a new column.
+                return replace(self, visible=self.target, source=None, after=self.before)
+
+    def qualified(self, text: str) -> str:
+        """Return an expression whose column references name their side."""
+        if self.visible is not None:
+            return qualify(text, self.visible, case_sensitive=self.case_sensitive)
+        sides = (self.target,) if self.source is None else (self.target, self.source)
+        return replace_qualifiers(text, sides, case_sensitive=self.case_sensitive)
+
+    def column(self, name: str, clause: str) -> Field:
+        """Return the column to which a clause (`the SET list`) assigns a value. Raises UnknownColumn."""
+        is_source_column = self.source is not None and name.lower() in map(str.lower, self.source.columns)
+        advice = _EVOLVE if is_source_column and not self.evolves else ""
+        return column_of(self.after, name, self.case_sensitive, clause, advice)
 
 
-def clause_of(when: When, target: Side, source: Side, columns: Columns, case_sensitive: bool) -> Clause:
-    """A WHEN clause with its names settled and its stars written out. Raises UnknownColumn, PlanError."""
-    condition = when.condition.text if when.condition else None
-    visible = {Match.MATCHED: None, Match.NOT_MATCHED: source, Match.NOT_MATCHED_BY_SOURCE: target}[when.match]
-    if condition is not None:
-        condition = _settle(condition, visible, target, source, case_sensitive)
+def clause_of(when: When, statement: ClauseScope) -> Clause:
+    """Bind a WHEN clause. Raises UnknownColumn, PlanError."""
+    scope = statement.of_clause(when.match)
+    condition = None if when.condition is None else scope.qualified(when.condition.text)
     match when.action:
         case DeleteAction():
             return Clause(when.match, Effect.DELETE, condition)
-        case UpdateAction(assignments):
-            if assignments is None:
-                values = _star(columns, source, f"{when.match.value} THEN UPDATE SET *", case_sensitive)
-            elif when.match is Match.MATCHED:
-                values = assigned(assignments, visible, target, columns, case_sensitive, source)
-            else:
-                # Without a source row there is nothing that could bring a new column.
-                values = assigned(assignments, visible, target, replace(columns, after=columns.before), case_sensitive)
-            return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=columns.evolves and assignments is None)
-        case InsertAction(assignments):
-            if assignments is None:
-                values = {**columns.rules.defaults, **_star(columns, source, f"{when.match.value} THEN INSERT *", case_sensitive)}
-            else:
-                listed = (replace(a, column=without_qualifier(a.column, target, columns.after)) for a in assignments)
-                values = _inserted(listed, source, columns, case_sensitive)
-            return Clause(when.match, Effect.INSERT, condition, values)
+        case UpdateAction(tuple(assignments)):
+            return Clause(when.match, Effect.UPDATE, condition, assigned(assignments, scope))
+        case UpdateAction():
+            values = _star(statement, f"{when.match.value} THEN UPDATE SET *")
+            return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=scope.evolves)
+        case InsertAction(tuple(assignments)):
+            return Clause(when.match, Effect.INSERT, condition, _inserted(assignments, scope))
+        case InsertAction():
+            values = _star(statement, f"{when.match.value} THEN INSERT *")
+            return Clause(when.match, Effect.INSERT, condition, {**scope.rules.defaults, **values})
 
 
-def _settle(text: str, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool) -> str:
-    if visible is not None:
-        return qualify(text, visible, case_sensitive=case_sensitive)
-    return replace_qualifiers(text, (target,) if source is None else (target, source), case_sensitive=case_sensitive)
-
-
-def _star(columns: Columns, source: Side, where: str, case_sensitive: bool) -> dict[str, str]:
-    """The source's columns by the table's names. When the schema may evolve, columns that the source lacks are left out."""
+def _star(scope: ClauseScope, clause: str) -> dict[str, str]:
+    """Return the source's columns by the table's names. If the schema may evolve, columns that the source lacks are left out."""
+    assert scope.source is not None
     values = {}
-    for field in columns.after:
-        found = [name for name in source.columns if name == field.name or (not case_sensitive and name.lower() == field.name.lower())]
-        if not found and field.name in columns.rules.generated:
-            continue
-        if not found and columns.evolves:
-            if other := next((name for name in source.columns if name.lower() == field.name.lower()), None):
-                raise PlanError(
-                    f"The source's column `{other}` and the table's `{field.name}` differ in case alone, and no table can hold both. "
-                    f"Select it AS `{field.name}`, or set spark.sql.caseSensitive to false."
-                )
-            continue
-        if not found:
-            raise UnknownColumn(
-                field.name, source.columns, where=f"the source, and {where} needs every column of the table", advice=_EVOLVE
-            )
-        if len(found) > 1:
-            raise PlanError(f"The source has the column `{field.name}` {len(found)} times. Select it once, or under another name.")
-        values[field.name] = f"{backquote(source.alias)}.{backquote(found[0])}"
+    for field in scope.after:
+        matches = [name for name in scope.source.columns if _is_same_name(name, field.name, case_sensitive=scope.case_sensitive)]
+        if len(matches) > 1:
+            raise PlanError(f"The source has the column `{field.name}` {len(matches)} times. Select it once, or under another name.")
+        if matches:
+            values[field.name] = f"{backquote(scope.source.alias)}.{backquote(matches[0])}"
+        elif field.name not in scope.rules.generated:
+            _check_may_lack(scope.source, field, clause, evolves=scope.evolves)
     return values
 
 
-def _inserted(assignments: Iterable[Assignment], source: Side, columns: Columns, case_sensitive: bool) -> dict[str, str]:
+def _is_same_name(name: str, other: str, *, case_sensitive: bool) -> bool:
+    return name == other or (not case_sensitive and name.lower() == other.lower())
+
+
+def _check_may_lack(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
+    """Raise the error for a column of the table that the source lacks, unless the schema may evolve."""
+    if not evolves:
+        where = f"the source, and {clause} needs every column of the table"
+        raise UnknownColumn(field.name, source.columns, where=where, advice=_EVOLVE)
+    for name in source.columns:
+        if name.lower() == field.name.lower():
+            raise PlanError(
+                f"The source's column `{name}` and the table's `{field.name}` differ in case alone, and no table can hold both. "
+                f"Select it AS `{field.name}`, or set spark.sql.caseSensitive to false."
+            )
+
+
+def _inserted(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
+    """Return the values of INSERT (columns) VALUES (…) by column."""
     values: dict[str, str] = {}
     for assignment in assignments:
-        if len(assignment.column) != 1:
-            raise PlanError(
-                f"INSERT takes whole columns, not the field `{'.'.join(assignment.column)}`. Build the struct with named_struct()."
-            )
-        name = column_of(
-            columns.after, assignment.column[0], case_sensitive, "the INSERT list", _allowing(columns, source, assignment.column)
-        ).name
+        column = without_qualifier(assignment.column, scope.target, scope.after)
+        if len(column) != 1:
+            raise PlanError(f"INSERT takes whole columns, not the field `{'.'.join(column)}`. Build the struct with named_struct().")
+        name = scope.column(column[0], "the INSERT list").name
         if name in values:
             raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
-        values[name] = _value(assignment, name, columns.rules, source, source, None, case_sensitive)
-    return {**columns.rules.defaults, **_without_computed(values)}
+        values[name] = _value(assignment, name, scope)
+    return {**scope.rules.defaults, **_without_computed(values)}
 
 
-def assigned(
-    assignments: Iterable[Assignment],
-    visible: Side | None,
-    target: Side,
-    columns: Columns,
-    case_sensitive: bool,
-    source: Side | None = None,
-) -> dict[str, str]:
-    """UPDATE SET's values by column; assignments to fields of structs become the whole struct."""
-    trees: dict[str, dict[str, object] | str] = {}
-    fields: dict[str, Field] = {}
+Assignments = dict[str, "str | Assignments"]
+"""SQL text by column, or for a struct by the fields that are assigned."""
+
+
+def assigned(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
+    """Return the values of UPDATE SET by column. Assignments to fields of a struct become the value of the whole struct."""
+    by_column: Assignments = {}
+    columns: dict[str, Field] = {}
     for assignment in assignments:
-        path = without_qualifier(assignment.column, target, columns.after)
-        field = column_of(columns.after, path[0], case_sensitive, "the SET list", _allowing(columns, source, path))
-        fields[field.name] = field
-        column = field.name if len(path) == 1 else None
-        _place(trees, field, path, _value(assignment, column, columns.rules, visible, target, source, case_sensitive), case_sensitive)
-    alias = backquote(target.alias)
-    was = {name: columns.before.find(name, case_sensitive=True) for name in trees}
-    rendered = {name: _render(tree, fields[name], was[name], f"{alias}.{backquote(name)}") for name, tree in trees.items()}
-    return _without_computed(rendered)
+        path = without_qualifier(assignment.column, scope.target, scope.after)
+        column = scope.column(path[0], "the SET list")
+        columns[column.name] = column
+        value = _value(assignment, column.name if len(path) == 1 else None, scope)
+        _add_assignment(by_column, column, path, value, case_sensitive=scope.case_sensitive)
+    alias = backquote(scope.target.alias)
+    values = {}
+    for name, assigned_value in by_column.items():
+        old_column = scope.before.find(name, case_sensitive=True)
+        values[name] = _render(assigned_value, columns[name], old_column, f"{alias}.{backquote(name)}")
+    return _without_computed(values)
 
 
-def _place(trees: dict[str, dict[str, object] | str], field: Field, path: tuple[str, ...], value: str, case_sensitive: bool) -> None:
-    """Put one assignment into the tree of assignments; two that overlap are an error."""
-    shown = ".".join(path)
-    node: dict[str, object] = trees  # type: ignore[assignment]
-    for depth, _ in enumerate(path):
-        if depth + 1 == len(path):
-            if field.name in node:
-                raise PlanError(f"The column `{shown}` is assigned twice, or together with one of its fields. Assign it once.")
-            node[field.name] = value
-            return
+def _add_assignment(assignments: Assignments, field: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
+    """Add the assignment to the field at `path`. Raises PlanError if it overlaps another one."""
+    text = ".".join(path)
+    for name in path[1:]:
         if not isinstance(field.type, Struct):
-            raise PlanError(f"`{shown}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
-        inner = node.setdefault(field.name, {})
-        if not isinstance(inner, dict):
-            raise PlanError(f"The column `{shown}` is assigned twice, or together with one of its fields. Assign it once.")
-        node = inner
-        field = column_of(field.type, path[depth + 1], case_sensitive, f"the struct `{field.name}`")
+            raise PlanError(f"`{text}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
+        fields = assignments.setdefault(field.name, {})
+        if isinstance(fields, str):
+            raise _assigned_twice(text)
+        assignments, field = fields, column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
+    if field.name in assignments:
+        raise _assigned_twice(text)
+    assignments[field.name] = value
 
 
-def _render(tree: object, field: Field, before: Field | None, current: str) -> str:
-    """The value of a column of which some fields are assigned; of the others, those that were there `before` keep their values."""
-    if isinstance(tree, str):
-        return tree
-    assert isinstance(tree, dict) and isinstance(field.type, Struct)
+def _assigned_twice(column: str) -> PlanError:
+    return PlanError(f"The column `{column}` is assigned twice, or together with one of its fields. Assign it once.")
+
+
+def _render(value: str | Assignments, field: Field, old_field: Field | None, current: str) -> str:
+    """Return the SQL text of a column. `current`: the text of its value, which fields without an assignment keep."""
+    if isinstance(value, str):
+        return value
+    assert isinstance(field.type, Struct)
+    old_type = old_field.type if old_field is not None and isinstance(old_field.type, Struct) else Struct()
     parts = []
     for inner in field.type:
-        here = f"{current}.{backquote(inner.name)}"
-        old = before.type.find(inner.name) if before is not None and isinstance(before.type, Struct) else None
-        if inner.name in tree:
-            value = _render(tree[inner.name], inner, old, here)
-        else:
-            value = "NULL" if old is None else here
-        parts.append(f"{string_literal(inner.name)}, {value}")
+        old_inner, current_inner = old_type.find(inner.name), f"{current}.{backquote(inner.name)}"
+        unassigned = "NULL" if old_inner is None else current_inner
+        text = _render(value[inner.name], inner, old_inner, current_inner) if inner.name in value else unassigned
+        parts.append(f"{string_literal(inner.name)}, {text}")
     return f"named_struct({', '.join(parts)})"
 
 
-def _value(
-    assignment: Assignment, column: str | None, rules: Rules, visible: Side | None, target: Side, source: Side | None, case_sensitive: bool
-) -> str:
-    """The text of a value; `column` is the exact name of the column that it is for, None for a field inside one.
+def _value(assignment: Assignment, column: str | None, scope: ClauseScope) -> str:
+    """Return the SQL text of an assigned value. `column` is the exact name of the column, or None for a field of a struct.
 
-    DEFAULT is the column's default value, NULL where it has none; of a generated column, what is computed.
+    DEFAULT means the default of the column, or NULL without a default. For a generated column it means the computed value.
     """
     text = assignment.value.text
     if text.strip().upper() != "DEFAULT":
-        return _settle(text, visible, target, source, case_sensitive)
-    if column in rules.generated:
+        return scope.qualified(text)
+    if column in scope.rules.generated:
         return _COMPUTED
-    return rules.defaults.get(column, "NULL") if column is not None else "NULL"
+    return "NULL" if column is None else scope.rules.defaults.get(column, "NULL")
 
 
 def _without_computed(values: Mapping[str, str]) -> dict[str, str]:
@@ -181,14 +200,8 @@ def _without_computed(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def column_of(schema: Struct, name: str, case_sensitive: bool, where: str, advice: str = "") -> Field:
-    """The column of this name. Raises UnknownColumn, which says `where` it stands and what to do."""
+    """Return the column of this name. Raises UnknownColumn, whose message says `where` the name stands and what to do."""
     field = schema.find(name, case_sensitive=case_sensitive)
     if field is None:
         raise UnknownColumn(name, schema.names, where=where, advice=advice)
     return field
-
-
-def _allowing(columns: Columns, source: Side | None, path: tuple[str, ...]) -> str:
-    """How a column that the source could bring would become one of the table's."""
-    brought = source is not None and path[0].lower() in {name.lower() for name in source.columns}
-    return _EVOLVE if brought and not columns.evolves else ""

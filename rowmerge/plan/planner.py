@@ -1,4 +1,4 @@
-"""Commands to RowPlans: names are settled, stars written out, every clause gets its complete meaning."""
+"""Plan commands: resolve names, expand stars, and return a RowPlan in which every clause is complete."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Match, Merge, Update
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
-from rowmerge.plan.clauses import Columns, assigned, clause_of, column_of
+from rowmerge.plan.clauses import ClauseScope, assigned, clause_of, column_of
 from rowmerge.plan.expressions.conditions import Condition, Side, analyse
 from rowmerge.plan.expressions.moment import rules_at
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
@@ -35,25 +35,22 @@ _EVOLVE_INSERT = (
 def plan_merge(
     merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False, source_schema: Struct | None = None
 ) -> RowPlan:
-    """MERGE over a source whose columns are known; with their types in `source_schema`, they may add to the table's.
+    """Plan a MERGE. With `source_schema`, the source may add columns to the table.
 
     Raises UnknownColumn, TypeMismatch, PlanError, UnsupportedStatement.
     """
     before = snapshot.schema
     schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses, snapshot.shape.can_widen)
-    target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
-    if (target.alias,) in source.names:
-        target = apart_from(target, target, TARGET)
-    check_apart(target, source)
+    target = _merge_target(merge, snapshot, source)
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
     on = analyse(condition, target, source, case_sensitive=case_sensitive)
-    rules = _rules(snapshot.shape.rules, schema)
-    columns_of = Columns(before, schema, rules, evolves=source_schema is not None)
-    clauses = tuple(clause_of(when, target, source, columns_of, case_sensitive) for when in merge.clauses)
-    _keep_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
-    by_source = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
-    conjuncts = () if by_source else on.target_only
+    rules = _rules_now(snapshot.shape.rules, schema)
+    scope = ClauseScope(target, source, before, schema, rules, evolves=source_schema is not None, case_sensitive=case_sensitive)
+    clauses = tuple(clause_of(when, scope) for when in merge.clauses)
+    _check_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
+    reads_unmatched_rows = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
+    conjuncts = () if reads_unmatched_rows else on.target_only
     mask, columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation="MERGE",
@@ -63,7 +60,7 @@ def plan_merge(
         source=source,
         on=on,
         clauses=clauses,
-        source_rows=SourceRows.UNMATCHED if any(c.effect is Effect.INSERT for c in clauses) else SourceRows.NONE,
+        source_rows=SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE,
         files=mask,
         bound_columns=columns,
         conjuncts=conjuncts,
@@ -73,26 +70,37 @@ def plan_merge(
     )
 
 
+def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
+    target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
+    if (target.alias,) in source.names:
+        target = apart_from(target, target, TARGET)
+    check_apart(target, source)
+    return target
+
+
 def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
-    """UPDATE: one clause over target rows alone. Raises UnknownColumn, PlanError."""
+    """Plan an UPDATE as one clause over the target rows. Raises UnknownColumn, PlanError."""
     check_update(update)
     target = side_of(update.target.parts, update.alias, snapshot.schema.names)
-    rules = _rules(snapshot.shape.rules, snapshot.schema)
-    values = assigned(update.assignments, target, target, Columns(snapshot.schema, snapshot.schema, rules), case_sensitive)
-    return replace(_target_plan("UPDATE", target, snapshot, Effect.UPDATE, values, update.condition, case_sensitive), rules=rules)
+    schema, rules = snapshot.schema, _rules_now(snapshot.shape.rules, snapshot.schema)
+    scope = ClauseScope(target, None, schema, schema, rules, case_sensitive=case_sensitive, visible=target)
+    values = assigned(update.assignments, scope)
+    plan = _target_plan(snapshot, target, Effect.UPDATE, update.condition, case_sensitive=case_sensitive)
+    (clause,) = plan.clauses
+    return replace(plan, clauses=(replace(clause, values=values),), rules=rules)
 
 
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
-    """DELETE: one clause over target rows alone; files that go as a whole are told from their partition values."""
+    """Plan a DELETE as one clause over the target rows. Partition values show which files it deletes as a whole."""
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
     target = side_of(delete.target.parts, delete.alias, snapshot.schema.names)
-    return _target_plan("DELETE", target, snapshot, Effect.DELETE, {}, delete.condition, case_sensitive)
+    return _target_plan(snapshot, target, Effect.DELETE, delete.condition, case_sensitive=case_sensitive)
 
 
 def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: Side, rules: Rules) -> RowPlan:
-    """INSERT: every source row becomes a row. `values`: SQL text by column over the source."""
-    rules = _rules(rules, schema)
+    """Plan an INSERT of every source row. `values`: SQL text over the source by column."""
+    rules = _rules_now(rules, schema)
     return RowPlan(
         operation="WRITE",
         table=table,
@@ -110,11 +118,11 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
 
 
 def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str], *, case_sensitive: bool = False) -> RowPlan:
-    """INSERT … REPLACE USING: rows whose keys equal a new row's leave, every new row comes in, in one commit.
+    """Plan INSERT … REPLACE USING: delete the rows that have the keys of a new row, and insert every new row.
 
-    As in Delta, NULL equals nothing (`=`), and new rows are compared as they will be stored.
+    As in Delta, NULL equals nothing (`=`), and the keys of new rows are compared in the table's types.
     """
-    _keep_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
+    _check_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
     values = insert.clauses[0].values
     conditions = []
     for key in keys:
@@ -128,19 +136,18 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
 
 
 def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, target: Side, *, case_sensitive: bool = False) -> RowPlan:
-    """INSERT … REPLACE ON: rows for which the condition is true with a new row leave, every new row comes in, in one commit.
+    """Plan INSERT … REPLACE ON: delete the rows for which the condition is true with a new row, and insert every new row.
 
-    The condition sees the table as `target` and the query's own columns. Raises PlanError, UnsupportedStatement.
+    The condition may use the columns of `target` and of the query. Raises PlanError, UnsupportedStatement.
     """
-    _keep_append_only(snapshot, "INSERT … REPLACE ON", {Effect.DELETE})
+    _check_append_only(snapshot, "INSERT … REPLACE ON", {Effect.DELETE})
     source = insert.source
     assert source is not None
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Table and query of INSERT … REPLACE ON are both called `{target.alias}`. Give one of them another alias.")
     check_condition(condition, "the REPLACE ON condition")
-    on = analyse(
-        replace_qualifiers(condition.text, (target, source), case_sensitive=case_sensitive), target, source, case_sensitive=case_sensitive
-    )
+    text = replace_qualifiers(condition.text, (target, source), case_sensitive=case_sensitive)
+    on = analyse(text, target, source, case_sensitive=case_sensitive)
     return _replacing(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text})
 
 
@@ -159,36 +166,37 @@ def _replacing(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: M
 
 def insert_columns(
     schema: Struct,
-    given: Sequence[str],
+    query_columns: Sequence[str],
     columns: Sequence[str] | None,
-    static: Collection[str],
+    partition: Collection[str],
     *,
     by_name: bool,
     table: str,
     case_sensitive: bool = False,
 ) -> list[str]:
-    """Which column of the table each column of an INSERT's query goes to.
+    """Return the column of the table into which each column of an INSERT's query goes.
 
-    `given` are the names of the query's columns; `columns` the column list; `static` the columns that PARTITION (p = …) gives.
+    `query_columns` are the names of the query's columns; `columns` is the column list; `partition` has the columns of PARTITION (p = …).
     Raises UnknownColumn, PlanError.
     """
     if by_name:
-        where = f"{table}, into which the query goes BY NAME"
-        wanted = [column_of(schema, name, case_sensitive, where, _EVOLVE_INSERT).name for name in given]
+        clause = f"{table}, into which the query goes BY NAME"
+        names = [column_of(schema, name, case_sensitive, clause, _EVOLVE_INSERT).name for name in query_columns]
     elif columns is not None:
-        wanted = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
+        names = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
     else:
-        wanted = [name for name in schema.names if name not in static]
-    for name, times in Counter(wanted).items():
-        if name in static or times > 1:
+        names = [name for name in schema.names if name not in partition]
+    for name, count in Counter(names).items():
+        if name in partition or count > 1:
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
-    if len(wanted) != len(given):
+    if len(names) != len(query_columns):
+        may_evolve = columns is None and len(query_columns) > len(names)
         raise PlanError(
-            f"INSERT INTO {table}: the query has {len(given)} column(s) ({', '.join(given)}), but {len(wanted)} are wanted "
-            f"({', '.join(wanted)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
-            f"{f' {_EVOLVE_INSERT}' if columns is None and len(given) > len(wanted) else ''}"
+            f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
+            f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
+            f"{f' {_EVOLVE_INSERT}' if may_evolve else ''}"
         )
-    return wanted
+    return names
 
 
 def static_partition(
@@ -199,44 +207,34 @@ def static_partition(
     *,
     case_sensitive: bool = False,
 ) -> dict[str, str]:
-    """The values that PARTITION (p = value, q) gives: SQL text, cast to the column's type, by exact name.
+    """Return the values of PARTITION (p = value, q) by exact column name: SQL text, cast to the column's type.
 
-    Raises UnknownColumn, PlanError for what is no partition column, or given twice.
+    Raises UnknownColumn, and PlanError for a column that is no partition column or occurs twice.
     """
-    values: dict[str, str] = {}
-    named: set[str] = set()
+    texts: dict[str, str | None] = {}
     for name, text in partition:
         field = column_of(schema, name, case_sensitive, "PARTITION")
         if field.name not in partition_columns:
             by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
             raise PlanError(f"PARTITION ({name}): {table} is not partitioned by `{field.name}`. {by}")
-        if field.name in named:
+        if field.name in texts:
             raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")
-        named.add(field.name)
-        if text is not None:
-            values[field.name] = f"cast({text} as {sql_name(field.type)})"
-    return values
+        texts[field.name] = None if text is None else f"cast({text} as {sql_name(field.type)})"
+    return {name: text for name, text in texts.items() if text is not None}
 
 
-def _target_plan(
-    operation: str,
-    target: Side,
-    snapshot: Snapshot,
-    effect: Effect,
-    values: Mapping[str, str],
-    condition: SqlText | None,
-    case_sensitive: bool,
-) -> RowPlan:
-    _keep_append_only(snapshot, operation, {effect})
-    where: str | None = None
+def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, *, case_sensitive: bool) -> RowPlan:
+    """Plan an UPDATE without its values, or a DELETE."""
+    operation = effect.name
+    _check_append_only(snapshot, operation, {effect})
+    qualified: str | None = None
     conjuncts: tuple[str, ...] = ()
     if condition is not None:
-        where = qualify(condition.text, target, case_sensitive=case_sensitive)
-        analysed: Condition = analyse(where, target, None, case_sensitive=case_sensitive)
+        qualified = qualify(condition.text, target, case_sensitive=case_sensitive)
+        analysed = analyse(qualified, target, None, case_sensitive=case_sensitive)
         conjuncts = (*analysed.target_only, *analysed.other)
-    over = (conjuncts, target, snapshot.schema, snapshot.partition_columns)
-    mask, columns = file_mask(*over, case_sensitive=case_sensitive)
-    whole = exact_partition_mask(*over, case_sensitive=case_sensitive) if effect is Effect.DELETE else None
+    mask_arguments = (conjuncts, target, snapshot.schema, snapshot.partition_columns)
+    mask, columns = file_mask(*mask_arguments, case_sensitive=case_sensitive)
     return RowPlan(
         operation=operation,
         table=snapshot.name,
@@ -244,37 +242,35 @@ def _target_plan(
         target=target,
         source=None,
         on=None,
-        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, where, values),),
+        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified),),
         source_rows=SourceRows.NONE,
         files=mask,
         bound_columns=columns,
         conjuncts=conjuncts,
-        whole_files=whole,
+        whole_files=exact_partition_mask(*mask_arguments, case_sensitive=case_sensitive) if effect is Effect.DELETE else None,
         parameters={"predicate": [condition.text] if condition else []},
     )
 
 
-def _rules(rules: Rules, schema: Struct) -> Rules:
-    """The rules of a statement that begins now."""
+def _rules_now(rules: Rules, schema: Struct) -> Rules:
+    """Return the rules with the time of a statement that begins now."""
     return rules_at(rules, time.time_ns() // 1000, schema.names)
 
 
-def _keep_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
+def _check_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
     if snapshot.shape.rules.append_only and effects - {Effect.INSERT}:
         raise AppendOnly(snapshot.name, operation)
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:
-    def told(match: Match) -> list[dict[str, str]]:
-        return [
-            {**({"predicate": clause.condition} if clause.condition else {}), "actionType": clause.effect.name.lower()}
-            for clause in clauses
-            if clause.match is match
-        ]
+    def predicates(match: Match) -> list[dict[str, str]]:
+        matching = [clause for clause in clauses if clause.match is match]
+        conditions = [{"predicate": clause.condition} if clause.condition else {} for clause in matching]
+        return [{**condition, "actionType": clause.effect.name.lower()} for condition, clause in zip(conditions, matching, strict=True)]
 
     return {
         "predicate": [merge.on.text],
-        "matchedPredicates": told(Match.MATCHED),
-        "notMatchedPredicates": told(Match.NOT_MATCHED),
-        "notMatchedBySourcePredicates": told(Match.NOT_MATCHED_BY_SOURCE),
+        "matchedPredicates": predicates(Match.MATCHED),
+        "notMatchedPredicates": predicates(Match.NOT_MATCHED),
+        "notMatchedBySourcePredicates": predicates(Match.NOT_MATCHED_BY_SOURCE),
     }
