@@ -1,9 +1,10 @@
-"""Conditions over a target and a source, taken apart: which conjuncts belong to which side, and which tie the two together."""
+"""Divide a condition over a target and a source into the conjuncts of each side, and the keys that connect both sides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlglot import Token, TokenType, exp
 
@@ -14,7 +15,7 @@ NONDETERMINISTIC = frozenset(
     """rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name
     input_file_block_start input_file_block_length reflect java_method try_reflect""".split()
 )
-"""Spark's built-in functions whose expressions are Nondeterministic (reflect and its kin may be anything)."""
+"""Spark's built-in functions whose expressions are Nondeterministic. `reflect` and similar functions may run any code."""
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -29,12 +30,12 @@ _COMPARISONS: dict[TokenType, str] = {
 _TREES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _NOT_DISTINCT = [TokenType.IS, TokenType.NOT, TokenType.DISTINCT, TokenType.FROM]
 MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that says the same with its sides swapped."""
+"""The operator that has the same meaning with its operands swapped."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One input of a statement: the qualifier its columns carry, other qualifiers that mean it, and its columns."""
+    """One input of a statement: the qualifier of its columns, other names that qualify them, and the columns."""
 
     alias: str
     names: tuple[tuple[str, ...], ...]
@@ -43,9 +44,9 @@ class Side:
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A conjunct `column op source`, mirrored where it was written the other way round.
+    """A conjunct `column op source`. If the statement has the operands in the other order, `op` is mirrored.
 
-    `column` is the exact name of a top-level column of the target; `source` is SQL over the source alone, in the user's words.
+    `column` is the exact name of a top-level column of the target. `source` is the text of an expression over the source alone.
     """
 
     column: str
@@ -55,9 +56,10 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition as the AND of its parts. Every part is text that may stand beside others with AND, as long as `analysed` is true.
+    """A condition as the AND of its parts. If `analysed` is true, other conjuncts may stand beside every part.
 
-    `other` holds what ties both sides without being a key, subqueries, nondeterministic parts and everything not understood.
+    `other` holds conjuncts over both sides that are no key, conjuncts with subqueries or nondeterministic functions, and everything that
+    the parser does not understand.
     """
 
     text: str
@@ -68,19 +70,14 @@ class Condition:
     analysed: bool = True
 
     @property
-    def equi(self) -> bool:
-        """Whether a join on equality is possible."""
-        return any(key.op in ("=", "<=>") for key in self.keys)
-
-    @property
     def keys_alone(self) -> bool:
-        """Whether the keys are all that it says."""
+        """Whether the condition consists of keys only."""
         return self.analysed and bool(self.keys) and not (self.target_only or self.source_only or self.other)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """What a reference means: a column of a side (its exact name), and how many of its parts come before and after that column."""
+    """The column of a side (by its exact name) that a reference means, and the number of name parts before and after the column."""
 
     side: Side
     column: str
@@ -89,226 +86,259 @@ class Resolved:
 
 
 def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool = False) -> Resolved | None:
-    """The one column that a dotted name means, as Spark resolves it: with a qualifier (the longest first), else without.
+    """Return the only column that a dotted name means. As in Spark, the longest qualifier wins over shorter ones and over none.
 
-    None when no side has it, or more than one column answers to it. `*` after a qualifier is no column.
+    The result is None if no side has the column, or if several columns match. `*` after a qualifier is no column.
     """
-    qualified = [
-        (len(name), Resolved(side, column, len(name), len(parts) - len(name) - 1))
-        for side in sides
-        for name in {(side.alias,), *side.names}
-        if len(name) < len(parts) and _same(name, parts[: len(name)], case_sensitive)
-        for column in side.columns
-        if _same((column,), (parts[len(name)],), case_sensitive)
-    ]
-    if qualified:
-        longest = max(length for length, _ in qualified)
-        found = [resolved for length, resolved in qualified if length == longest]
-    else:
-        found = [
-            Resolved(side, column, 0, len(parts) - 1)
+    for length in range(len(parts) - 1, -1, -1):
+        name, fields = parts[length], len(parts) - length - 1
+        matches = [
+            Resolved(side, column, length, fields)
             for side in sides
+            if length == 0 or _is_qualifier(parts[:length], side, case_sensitive)
             for column in side.columns
-            if _same((column,), (parts[0],), case_sensitive)
+            if _is_same((column,), (name,), case_sensitive)
         ]
-    return found[0] if len(found) == 1 else None
-
-
-def analyse(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
-    """Take a condition apart at its top-level ANDs. What sqlglot cannot parse comes back whole, in `other`, with `analysed` false."""
-    tree, tokens = parse(text), tokens_of(text)
-    conjuncts = _conjuncts(tree, tokens) if tree is not None and tokens else None
-    if conjuncts is None:
-        return Condition(text, other=(text,), analysed=False)
-    sides = (target,) if source is None else (target, source)
-    parts: dict[str, list[str]] = {"target": [], "source": [], "other": []}
-    keys = []
-    for node, words in conjuncts:
-        piece = text[words[0].start : words[-1].end + 1]
-        mentioned = _sides(node, text, words, sides, case_sensitive)
-        if mentioned is None:
-            parts["other"].append(_standing(node, piece))
-        elif not mentioned or mentioned == {target}:
-            parts["target"].append(_standing(node, piece))
-        elif mentioned == {source}:
-            parts["source"].append(_standing(node, piece))
-        elif source is not None and (key := _key(node, text, words, target, source, case_sensitive)):
-            keys.append(key)
-        else:
-            parts["other"].append(_standing(node, piece))
-    return Condition(text, tuple(parts["target"]), tuple(parts["source"]), tuple(keys), tuple(parts["other"]))
-
-
-def nondeterministic(text: str) -> str | None:
-    """The name of the first function in the text that gives another value each time it is asked, or None."""
-    tokens = tokens_of(text) or []
-    for index, token in enumerate(tokens[:-1]):
-        called = tokens[index + 1].token_type is TokenType.L_PAREN
-        member = index > 0 and tokens[index - 1].token_type is TokenType.DOT
-        if called and not member and token.token_type is not TokenType.STRING and token.text.lower() in NONDETERMINISTIC:
-            return token.text.lower()
+        if matches:
+            return matches[0] if len(matches) == 1 else None
     return None
 
 
-def _same(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
+def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:
+    return any(_is_same(name, parts, case_sensitive) for name in {(side.alias,), *side.names})
+
+
+def _is_same(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
     if case_sensitive:
         return tuple(left) == tuple(right)
     return [part.lower() for part in left] == [part.lower() for part in right]
 
 
-def _conjuncts(tree: exp.Expr, tokens: list[Token]) -> list[tuple[exp.Expr, list[Token]]] | None:
-    """The operands of the top-level ANDs with their tokens; None when tree and tokens do not tell the same."""
+def analyse(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
+    """Divide a condition at its top-level ANDs. If sqlglot cannot parse it, `other` holds the whole text, and `analysed` is false."""
+    tree, tokens = parse(text), tokens_of(text)
+    conjuncts = _conjuncts(_Operand(tree, tokens)) if tree is not None and tokens else None
+    if conjuncts is None:
+        return Condition(text, other=(text,), analysed=False)
+    scope = _Scope(text, target, source, case_sensitive)
+    keys: list[KeyPair] = []
+    target_only: list[str] = []
+    source_only: list[str] = []
+    other: list[str] = []
+    for conjunct in conjuncts:
+        sides = scope.sides_of(conjunct)
+        if sides is not None and sides <= {target}:
+            target_only.append(scope.conjunct_text(conjunct))
+        elif sides == {source}:
+            source_only.append(scope.conjunct_text(conjunct))
+        elif sides is not None and (key := scope.key_of(conjunct)):
+            keys.append(key)
+        else:
+            other.append(scope.conjunct_text(conjunct))
+    return Condition(text, tuple(target_only), tuple(source_only), tuple(keys), tuple(other))
+
+
+def nondeterministic(text: str) -> str | None:
+    """Return the name of the first function in the text whose result differs from call to call, or None."""
+    tokens = tokens_of(text) or []
+    for index, token in enumerate(tokens[:-1]):
+        is_call = tokens[index + 1].token_type is TokenType.L_PAREN and token.token_type is not TokenType.STRING
+        if is_call and not _is_member(tokens, index) and token.text.lower() in NONDETERMINISTIC:
+            return token.text.lower()
+    return None
+
+
+def _is_member(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a token follows a dot, so that it is part of a name even if it is a keyword."""
+    return index > 0 and tokens[index - 1].token_type is TokenType.DOT
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A part of a condition: its tree, and the tokens of its text."""
+
+    tree: exp.Expr
+    tokens: list[Token]
+
+    @property
+    def start(self) -> int:
+        return self.tokens[0].start
+
+    @property
+    def end(self) -> int:
+        return self.tokens[-1].end + 1
+
+    def without_parentheses(self) -> _Operand:
+        operand = self
+        while isinstance(operand.tree, exp.Paren) and _is_enclosed(operand.tokens):
+            operand = _Operand(operand.tree.this, operand.tokens[1:-1])
+        return operand
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The text of a condition and the sides over which it is."""
+
+    text: str
+    target: Side
+    source: Side | None
+    case_sensitive: bool
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        return (self.target,) if self.source is None else (self.target, self.source)
+
+    def text_of(self, operand: _Operand) -> str:
+        return self.text[operand.start : operand.end]
+
+    def conjunct_text(self, conjunct: _Operand) -> str:
+        """Return the text of a conjunct in a form beside which AND may stand."""
+        text = self.text_of(conjunct)
+        return f"({text})" if isinstance(conjunct.tree, exp.Or | exp.Xor) else text
+
+    def sides_of(self, operand: _Operand) -> set[Side] | None:
+        """Return the sides whose columns an operand uses, or None if they are uncertain or the operand must stay where it is."""
+        if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
+            return None
+        operand_references = references(operand.tree, self.text)
+        if operand_references is None or nondeterministic(self.text_of(operand)):
+            return None
+        columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
+        hidden = {name.lower() for name in unread_names(self.text, operand.tokens, operand_references)}
+        if any(column.lower() in hidden for side in self.sides for column in side.columns):
+            return None
+        return None if None in columns else {column.side for column in columns if column is not None}
+
+    def key_of(self, conjunct: _Operand) -> KeyPair | None:
+        """Return the key that a conjunct over both sides compares, or None if it is no comparison of a column with the source."""
+        comparison = _comparison(conjunct.without_parentheses())
+        if comparison is None:
+            return None
+        op, left, right = comparison
+        return self._key(left, op, right) or self._key(right, MIRRORED[op], left)
+
+    def _key(self, column: _Operand, op: str, value: _Operand) -> KeyPair | None:
+        resolved = self._top_level_column(column)
+        if resolved is None or resolved.side != self.target or self.sides_of(value) != {self.source}:
+            return None
+        value_references = references(value.tree, self.text)
+        if value_references is None or any(not value.start <= reference.starts[0] < value.end for reference in value_references):
+            return None
+        return KeyPair(resolved.column, op, self._over_source_alias(value, value_references))
+
+    def _top_level_column(self, operand: _Operand) -> Resolved | None:
+        """Return the column of which an operand consists, or None for any other expression."""
+        if not isinstance(operand.tree.unnest(), exp.Column):
+            return None
+        found = references(operand.tree, self.text)
+        if not found or len(found) != 1 or not operand.start <= found[0].starts[0] <= found[0].ends[-1] <= operand.end:
+            return None
+        resolved = resolve(found[0].parts, self.sides, case_sensitive=self.case_sensitive)
+        return resolved if resolved is not None and resolved.fields == 0 else None
+
+    def _over_source_alias(self, operand: _Operand, operand_references: Iterable[Reference]) -> str:
+        """Return the text of an operand with each qualifier of the source replaced by the source's alias."""
+        assert self.source is not None
+        edits = []
+        for reference in operand_references:
+            resolved = resolve(reference.parts, (self.source,), case_sensitive=self.case_sensitive)
+            if resolved is None or not resolved.qualifiers:
+                continue
+            if not _is_same(reference.parts[: resolved.qualifiers], (self.source.alias,), self.case_sensitive):
+                start, end = reference.starts[0] - operand.start, reference.ends[resolved.qualifiers - 1] - operand.start
+                edits.append((start, end, backquote(self.source.alias)))
+        return rewrite(self.text_of(operand), edits)
+
+
+def _conjuncts(condition: _Operand) -> list[_Operand] | None:
+    """Return the operands of the top-level ANDs, or None if the tree and the tokens contradict each other."""
+    tree, tokens = condition.tree, condition.tokens
     if isinstance(tree, exp.Paren):
-        if not _enclosed(tokens):
+        if not _is_enclosed(tokens):
             return None
-        inner = _conjuncts(tree.this, tokens[1:-1])
-        return inner if inner is None or len(inner) > 1 else [(tree, tokens)]
+        inner = _conjuncts(_Operand(tree.this, tokens[1:-1]))
+        return inner if inner is None or len(inner) > 1 else [condition]
     if not isinstance(tree, exp.And):
-        return [(tree, tokens)]
-    nodes: list[exp.Expr] = []
-    node: exp.Expr = tree
-    while isinstance(node, exp.And):
-        nodes.append(node.expression)
-        node = node.this
-    nodes.append(node)
-    pieces = _split_at_and(tokens)
-    if pieces is None or len(pieces) != len(nodes):
+        return [condition]
+    trees, token_lists = _operands_of_and(tree), _split_at_and(tokens)
+    if token_lists is None or len(token_lists) != len(trees):
         return None
-    conjuncts = []
-    for node, piece in zip(reversed(nodes), pieces, strict=True):
-        inner = _conjuncts(node, piece)
-        if inner is None:
-            return None
-        conjuncts += inner
-    return conjuncts
+    nested = [_conjuncts(_Operand(*operand)) for operand in zip(trees, token_lists, strict=True)]
+    return None if None in nested else [conjunct for operands in nested for conjunct in operands or ()]
+
+
+def _operands_of_and(tree: exp.Expr) -> list[exp.Expr]:
+    operands = []
+    while isinstance(tree, exp.And):
+        operands.append(tree.expression)
+        tree = tree.this
+    return [tree, *reversed(operands)]
 
 
 def _depths(tokens: list[Token]) -> list[int] | None:
-    """How deep each token stands in brackets and CASE … END; the brackets themselves count as inside."""
+    """Return how many brackets and CASE … END enclose each token, or None if they do not balance. Brackets enclose themselves."""
     depths, depth = [], 0
     for index, token in enumerate(tokens):
-        named = index > 0 and tokens[index - 1].token_type is TokenType.DOT
-        depth += token.token_type in _OPEN and not named
+        is_member = _is_member(tokens, index)
+        depth += token.token_type in _OPEN and not is_member
         depths.append(depth)
-        depth -= token.token_type in _CLOSE and not named
+        depth -= token.token_type in _CLOSE and not is_member
         if depth < 0:
             return None
     return depths if depth == 0 else None
 
 
-def _enclosed(tokens: list[Token]) -> bool:
-    """Whether the first and the last token are the parentheses around all the rest."""
-    depths = _depths(tokens)
-    if depths is None or len(tokens) < 3 or tokens[0].token_type is not TokenType.L_PAREN:
+def _is_enclosed(tokens: list[Token]) -> bool:
+    """Return whether the first and the last token are the parentheses around all other tokens."""
+    if len(tokens) < 3 or tokens[0].token_type is not TokenType.L_PAREN or tokens[-1].token_type is not TokenType.R_PAREN:
         return False
-    inner = _depths(tokens[1:-1])
-    return tokens[-1].token_type is TokenType.R_PAREN and inner is not None
+    return _depths(tokens) is not None and _depths(tokens[1:-1]) is not None
 
 
 def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
+    """Return the tokens between the top-level ANDs, or None if brackets do not balance. The AND of BETWEEN divides nothing."""
     depths = _depths(tokens)
     if depths is None:
         return None
-    pieces: list[list[Token]] = [[]]
-    betweens = 0
+    operands: list[list[Token]] = [[]]
+    open_betweens = 0
     for index, (token, depth) in enumerate(zip(tokens, depths, strict=True)):
-        word = depth == 0 and (index == 0 or tokens[index - 1].token_type is not TokenType.DOT)
-        if word and token.token_type is TokenType.BETWEEN:
-            betweens += 1
-        if word and token.token_type is TokenType.AND:
-            if not betweens:
-                pieces.append([])
-                continue
-            betweens -= 1
-        pieces[-1].append(token)
-    return pieces if all(pieces) else None
-
-
-def _standing(node: exp.Expr, piece: str) -> str:
-    """The text of a conjunct such that AND may stand beside it."""
-    return f"({piece})" if isinstance(node, exp.Or | exp.Xor) else piece
-
-
-def _sides(node: exp.Expr, text: str, words: list[Token], sides: Sequence[Side], case_sensitive: bool) -> set[Side | None] | None:
-    """The sides that a conjunct mentions; None when that is not certain, or the conjunct must not be moved."""
-    if has_query(node) or node.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
-        return None
-    found = references(node, text)
-    if found is None or nondeterministic(text[words[0].start : words[-1].end + 1]):
-        return None
-    mentioned: set[Side | None] = set()
-    for reference in found:
-        resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
-        if resolved is None:
-            return None
-        mentioned.add(resolved.side)
-    hidden = {name.lower() for name in unread_names(text, words, found)}
-    if any(column.lower() in hidden for side in sides for column in side.columns):
-        return None
-    return mentioned
-
-
-def _key(node: exp.Expr, text: str, words: list[Token], target: Side, source: Side, case_sensitive: bool) -> KeyPair | None:
-    while isinstance(node, exp.Paren) and _enclosed(words):
-        node, words = node.this, words[1:-1]
-    op = _TREES.get(type(node))
-    cut = _comparison(words)
-    if op is None or cut is None or cut[0] != op:
-        return None
-    left, right = words[: cut[1]], words[cut[2] :]
-    sides = (target, source)
-    for operand, tokens, other, others, operator in (
-        (node.this, left, node.expression, right, op),
-        (node.expression, right, node.this, left, MIRRORED[op]),
-    ):
-        column = _top_level_column(operand, text, tokens, sides, case_sensitive)
-        if column is None or column.side != target or _sides(other, text, others, sides, case_sensitive) != {source}:
+        is_keyword = depth == 0 and not _is_member(tokens, index)
+        if is_keyword and token.token_type is TokenType.AND and not open_betweens:
+            operands.append([])
             continue
-        found = references(other, text)
-        start, end = others[0].start, others[-1].end + 1
-        if found is None or any(not start <= reference.starts[0] < end for reference in found):
-            return None
-        return KeyPair(column.column, operator, _over_alias(text[start:end], start, found, source, case_sensitive))
-    return None
+        if is_keyword and token.token_type is TokenType.BETWEEN:
+            open_betweens += 1
+        elif is_keyword and token.token_type is TokenType.AND:
+            open_betweens -= 1
+        operands[-1].append(token)
+    return operands if all(operands) else None
 
 
-def _comparison(words: list[Token]) -> tuple[str, int, int] | None:
-    """The only comparison outside of brackets: its operator, and where the left side ends and the right one begins."""
-    depths = _depths(words)
+def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
+    """Return the operator and the two sides of a comparison, or None for any other expression."""
+    tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
     if depths is None:
         return None
-    found = []
-    for index, (token, depth) in enumerate(zip(words, depths, strict=True)):
-        if depth:
-            continue
-        if op := _COMPARISONS.get(token.token_type):
-            found.append((op, index, index + 1))
-        elif [word.token_type for word in words[index : index + 4]] == _NOT_DISTINCT:
-            found.append(("<=>", index, index + 4))
-    if len(found) != 1 or found[0][1] == 0 or found[0][2] == len(words):
+    operators = [found for index, depth in enumerate(depths) if depth == 0 and (found := _comparison_operator(tokens, index)) is not None]
+    if len(operators) != 1 or operators[0].op != _TREES.get(type(tree)):
         return None
-    return found[0]
+    (operator,) = operators
+    left, right = tokens[: operator.start], tokens[operator.end :]
+    return (operator.op, _Operand(tree.this, left), _Operand(tree.expression, right)) if left and right else None
 
 
-def _top_level_column(node: exp.Expr, text: str, tokens: list[Token], sides: Sequence[Side], case_sensitive: bool) -> Resolved | None:
-    """The column that an operand is, when it is nothing else."""
-    if not isinstance(node.unnest(), exp.Column):
-        return None
-    found = references(node, text)
-    if not found or len(found) != 1 or not tokens[0].start <= found[0].starts[0] <= found[0].ends[-1] <= tokens[-1].end + 1:
-        return None
-    resolved = resolve(found[0].parts, sides, case_sensitive=case_sensitive)
-    return resolved if resolved is not None and resolved.fields == 0 else None
+class _Operator(NamedTuple):
+    """A comparison operator, and its tokens from `start` to `end`, exclusive."""
+
+    op: str
+    start: int
+    end: int
 
 
-def _over_alias(piece: str, offset: int, found: Iterable[Reference], side: Side, case_sensitive: bool) -> str:
-    """A slice of the text with other names of the side replaced by its alias."""
-    edits = []
-    for reference in found:
-        resolved = resolve(reference.parts, (side,), case_sensitive=case_sensitive)
-        if resolved is None or not resolved.qualifiers:
-            continue
-        written = reference.parts[: resolved.qualifiers]
-        if not _same(written, (side.alias,), case_sensitive):
-            edits.append((reference.starts[0] - offset, reference.ends[resolved.qualifiers - 1] - offset, backquote(side.alias)))
-    return rewrite(piece, edits)
+def _comparison_operator(tokens: list[Token], index: int) -> _Operator | None:
+    if op := _COMPARISONS.get(tokens[index].token_type):
+        return _Operator(op, index, index + 1)
+    if [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT:
+        return _Operator("<=>", index, index + 4)
+    return None
