@@ -29,5 +29,5 @@ def physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
 
 def _physical_field(field: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     attributes = {key: value for key, value in field.items() if key != "default"}
-    name, type_ = attributes["name"], attributes["type"]
-    return {**attributes, "name": names.get(attributes.get("field-id"), name), "type": physical_schema(type_, names)}
+    field_id: Any = field.get("field-id")
+    return {**attributes, "name": names.get(field_id, field["name"]), "type": physical_schema(field["type"], names)}

@@ -9,7 +9,7 @@ from pyiceberg.table.metadata import TableMetadata
 from rowmerge.iceberg.manifests.bounds import stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.manifests.metrics import MetricsMode, metrics_of
-from rowmerge.iceberg.metadata.partition_values import key_of
+from rowmerge.iceberg.metadata.partition_values import partition_value_name
 from rowmerge.table.snapshots.files import AddedFile
 
 
@@ -17,7 +17,7 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
     """A data file of the table's current schema and spec; `modes`: what is kept of each column."""
     schema, spec = metadata.schema(), metadata.spec()
     types = [field.field_type for field in spec.partition_type(schema).fields]
-    partition = (stored_value(file.partition.get(key_of(spec, schema, index)), type_) for index, type_ in enumerate(types))
+    partition = (stored_value(file.partition.get(partition_value_name(spec, schema, index)), type_) for index, type_ in enumerate(types))
     metrics = metrics_of(file, schema, modes)
     return ContentFile(
         content=Content.DATA,
