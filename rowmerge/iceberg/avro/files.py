@@ -38,22 +38,8 @@ _HEADER_SCHEMA = {
 _MAGIC = b"Obj\x01"
 _MIN_BLOCK_BYTES = 16_000
 """The least size of a block before compression. It gives large manifests the many blocks that `decode_blocks` needs."""
-_DECODE_ERRORS = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RecursionError,
-    SchemaParseException,
-    TypeError,
-    ValueError,
-    lzma.LZMAError,
-    struct.error,
-    zlib.error,
-    zstandard.ZstdError,
-)
+_PYTHON_ERRORS = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
+_DECODE_ERRORS = (*_PYTHON_ERRORS, SchemaParseException, lzma.LZMAError, struct.error, zlib.error, zstandard.ZstdError)
 """What fastavro and the codecs raise if bytes are no Avro file, or do not match the schema of their header."""
 
 _encode_long = build_encoder("long")

@@ -89,17 +89,14 @@ def referenced_path(deletes: ContentFile) -> str | None:
     return plain_path(lower.decode()) if lower is not None and lower == upper else None
 
 
-def read_position_deletes(
-    storage: Storage, files: Sequence[ContentFile], data_files: Collection[str] | None = None
-) -> dict[str, Positions]:
-    """Return the deleted rows in position-delete files, by the absolute plain path of the data file; `data_files` limits them to these.
+def read_position_deletes(storage: Storage, files: Sequence[ContentFile], paths: Collection[str] | None = None) -> dict[str, Positions]:
+    """Return the deleted rows in position-delete files, by the absolute plain path of the data file; `paths` limits them.
 
     Several files are read concurrently. Raises CorruptLog, UnsupportedTableFeature for an unknown file format, StorageError.
     """
     positions: dict[str, Positions] = {}
     for file_positions in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
-        paths = file_positions.keys() if data_files is None else file_positions.keys() & set(data_files)
-        for path in paths:
+        for path in file_positions.keys() if paths is None else file_positions.keys() & set(paths):
             positions[path] = positions.get(path, Positions()) | file_positions[path]
     return positions
 

@@ -7,13 +7,10 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 UNASSIGNED = -1
 """The sequence number before the commit: a reader replaces it by that of the snapshot."""
-
-COUNTS = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")
-"""The attributes of `Manifest` that are counts; the spec's names end in `_count`."""
 
 _NONE: Mapping[int, Any] = {}
 
@@ -131,6 +128,9 @@ class Manifest:
 
     Sequence numbers are UNASSIGNED before the commit, 0 in lists of format version 1; the minimum is over live files.
     """
+
+    COUNTS: ClassVar = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")
+    """The attributes that are counts; the spec's names end in `_count`."""
 
     path: str
     length: int

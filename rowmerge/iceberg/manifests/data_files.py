@@ -18,7 +18,6 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
     schema, spec = metadata.schema(), metadata.spec()
     types = [field.field_type for field in spec.partition_type(schema).fields]
     values = [file.partition.get(partition_value_name(spec, schema, index)) for index in range(len(types))]
-    metrics = file_metrics(file, schema, modes)
     return ContentFile(
         content=Content.DATA,
         path=file.path,
@@ -26,11 +25,6 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         size=file.size,
         spec_id=spec.spec_id,
         partition=tuple(stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
-        column_sizes=metrics.column_sizes,
-        value_counts=metrics.value_counts,
-        null_counts=metrics.null_counts,
-        nan_counts=metrics.nan_counts,
-        lower=metrics.lower,
-        upper=metrics.upper,
         sort_order_id=metadata.default_sort_order_id if file.ordered else None,
+        **vars(file_metrics(file, schema, modes)),
     )

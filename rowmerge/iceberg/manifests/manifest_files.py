@@ -18,7 +18,7 @@ from pyiceberg.types import PrimitiveType
 from rowmerge.concurrency import map_ahead
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro, write_avro
-from rowmerge.iceberg.manifests.content import COUNTS, UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
+from rowmerge.iceberg.manifests.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.manifests.records import assign_row_ids, entry_record, manifest_record, parse_entry, parse_manifest
 from rowmerge.iceberg.manifests.schemas import (
     NAMES,
@@ -251,7 +251,7 @@ def _cached_values(file: ContentFile) -> int:
 
 def _with_counts(storage: Storage, manifest: Manifest) -> Manifest:
     """Return the manifest with all counts. Format version 1 does not require them, so missing ones are computed from the entries."""
-    if any(getattr(manifest, name) is None for name in COUNTS):
+    if any(getattr(manifest, name) is None for name in Manifest.COUNTS):
         return replace(manifest, **_count_files_and_rows(read_manifest(storage, manifest)))
     return manifest
 

@@ -8,17 +8,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.manifests.content import (
-    COUNTS,
-    UNASSIGNED,
-    Content,
-    ContentFile,
-    Entry,
-    Manifest,
-    ManifestContent,
-    PartitionSummary,
-    Status,
-)
+from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.metadata.locations import is_absolute
 
 _EXACT = Context(prec=100)
@@ -115,7 +105,7 @@ def parse_manifest(record: Mapping[str, Any]) -> Manifest:
     path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
     if not is_absolute(path) or length < 0 or spec_id is None:
         raise ValueError(f"the manifest {path!r} of the partition spec {spec_id} has {length} bytes")
-    counts: dict[str, Any] = {name: record.get(f"{name}_count") for name in COUNTS}
+    counts: dict[str, Any] = {name: record.get(f"{name}_count") for name in Manifest.COUNTS}
     return Manifest(
         path=path,
         length=length,
@@ -149,7 +139,7 @@ def manifest_record(manifest: Manifest, sequence_number: int) -> dict[str, Any]:
         "sequence_number": assigned(manifest.sequence_number),
         "min_sequence_number": assigned(manifest.min_sequence_number),
         "added_snapshot_id": manifest.added_snapshot_id,
-        **{f"{name}_count": getattr(manifest, name) for name in COUNTS},
+        **{f"{name}_count": getattr(manifest, name) for name in Manifest.COUNTS},
         "partitions": [_summary_record(summary) for summary in manifest.partitions],
         "key_metadata": manifest.key_metadata,
         "first_row_id": manifest.first_row_id,

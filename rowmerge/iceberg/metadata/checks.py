@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import IcebergType, StructType
+from pyiceberg.types import IcebergType, NestedField, StructType
 
 from rowmerge.iceberg.metadata.defaults import default_text
 from rowmerge.iceberg.metadata.locations import is_absolute
@@ -46,19 +45,15 @@ def check_metadata(metadata: TableMetadata) -> None:
 
     Raises ValueError, or the error that Python raises for a value of another type.
     """
-    _check_numbers(metadata)
-    _check_references(metadata)
-    _check_manifest_lists(metadata)
-    _check_current_ids(metadata)
-    for schema in metadata.schemas:
-        _check_field_ids(schema.as_struct(), set())
-        _check_defaults(schema)
-
-
-def _check_numbers(metadata: TableMetadata) -> None:
     for name, number in _numbers(metadata):
         if number is not None and number not in _LONG:
             raise ValueError(f"{name} has more than 64 bits")
+    _check_snapshots(metadata)
+    _check_current_ids(metadata)
+    for schema in metadata.schemas:
+        _check_field_ids(schema.as_struct(), set())
+        for field in schema.fields:
+            _check_defaults(field)
 
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
@@ -73,14 +68,12 @@ def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
         yield "timestamp-ms of the snapshot log", entry.timestamp_ms
 
 
-def _check_references(metadata: TableMetadata) -> None:
+def _check_snapshots(metadata: TableMetadata) -> None:
+    """Check that each reference names a snapshot, and that each snapshot has an absolute path of its manifest list."""
     snapshot_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     for name, reference in metadata.refs.items():
         if reference.snapshot_id not in snapshot_ids:
             raise ValueError(f"the reference {name} names the snapshot {reference.snapshot_id}, which is not there")
-
-
-def _check_manifest_lists(metadata: TableMetadata) -> None:
     for snapshot in metadata.snapshots:
         if not is_absolute(snapshot.manifest_list):
             raise ValueError(f"the manifest list {snapshot.manifest_list!r:.80} of the snapshot {snapshot.snapshot_id} is no absolute path")
@@ -95,11 +88,10 @@ def _check_current_ids(metadata: TableMetadata) -> None:
             raise ValueError(f"{name} names nothing") from None
 
 
-def _check_defaults(schema: Schema) -> None:
-    for field in schema.fields:
-        for default in (field.initial_default, field.write_default):
-            if default is not None:
-                default_text(default, field.field_type)
+def _check_defaults(field: NestedField) -> None:
+    for default in (field.initial_default, field.write_default):
+        if default is not None:
+            default_text(default, field.field_type)
 
 
 def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:

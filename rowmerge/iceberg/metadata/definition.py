@@ -10,20 +10,10 @@ from dataclasses import dataclass, replace
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import update
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSchemaUpdate,
-    AddSortOrderUpdate,
-    RemovePropertiesUpdate,
-    SetCurrentSchemaUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-    SetPropertiesUpdate,
-    TableUpdate,
-    UpgradeFormatVersionUpdate,
-)
+from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.partition_values import (
@@ -46,10 +36,7 @@ _LAST_ADDED = -1
 
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:
-    """Return the metadata of a new table without snapshots.
-
-    Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature.
-    """
+    """Return the metadata of a new table without snapshots. Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature."""
     checked = _CheckedDefinition.of(table, definition, 2)
     builder = SchemaBuilder(table, 0)
     schema = builder.schema(as_new_columns(checked.columns))
@@ -250,10 +237,10 @@ def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUp
     if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
         return
     if any(known.schema_id == schema.schema_id for known in metadata.schemas):
-        yield SetCurrentSchemaUpdate(schema_id=schema.schema_id)
+        yield update.SetCurrentSchemaUpdate(schema_id=schema.schema_id)
     else:
-        yield AddSchemaUpdate(schema_=schema)
-        yield SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)
+        yield update.AddSchemaUpdate(schema_=schema)
+        yield update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)
 
 
 def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[PartitionField, ...]) -> Iterator[TableUpdate]:
@@ -261,26 +248,26 @@ def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[P
     v1_spec = metadata.spec() if metadata.format_version == 1 else None
     spec = find_or_build_spec(partitioning, schema, known_specs, metadata.last_partition_id or FIRST_ID - 1, v1_spec)
     if any(spec.spec_id == known.spec_id for known in known_specs):
-        yield SetDefaultSpecUpdate(spec_id=spec.spec_id)
+        yield update.SetDefaultSpecUpdate(spec_id=spec.spec_id)
     else:
-        yield AddPartitionSpecUpdate(spec=spec)
-        yield SetDefaultSpecUpdate(spec_id=_LAST_ADDED)
+        yield update.AddPartitionSpecUpdate(spec=spec)
+        yield update.SetDefaultSpecUpdate(spec_id=_LAST_ADDED)
 
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
     known_orders: tuple[SortOrder, ...] = tuple(metadata.sort_orders)
     order = find_or_build_sort_order(ordering, schema, known_orders)
     if not any(order.order_id == known.order_id for known in known_orders):
-        yield AddSortOrderUpdate(sort_order=order)
-    yield SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
+        yield update.AddSortOrderUpdate(sort_order=order)
+    yield update.SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
 
 
 def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[TableUpdate]:
     changed = {name: value for name, value in new.items() if old.get(name) != value}
     if changed:
-        yield SetPropertiesUpdate(updates=changed)
+        yield update.SetPropertiesUpdate(updates=changed)
     if removed := sorted(set(old) - set(new)):
-        yield RemovePropertiesUpdate(removals=removed)
+        yield update.RemovePropertiesUpdate(removals=removed)
 
 
 def _upgrade_updates(table: str, metadata: TableMetadata, format_version: str | None) -> Iterator[TableUpdate]:
@@ -290,7 +277,7 @@ def _upgrade_updates(table: str, metadata: TableMetadata, format_version: str | 
         raise ConfigurationError(
             f"{table} has format version {metadata.format_version}, which cannot become {format_version}. Leave it out."
         )
-    yield UpgradeFormatVersionUpdate(format_version=int(format_version))
+    yield update.UpgradeFormatVersionUpdate(format_version=int(format_version))
 
 
 def _next_schema_id(metadata: TableMetadata) -> int:

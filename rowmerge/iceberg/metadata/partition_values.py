@@ -81,9 +81,8 @@ def find_or_build_spec(
 ) -> PartitionSpec:
     """Return the known spec with these fields, or a new one. Fields of known specs keep their ids; new ones get those after `last_id`.
 
-    `v1_spec` is the current spec of a table of format version 1.
-
-    Raises UnknownColumn, and PlanError for a source that the transform does not accept or a name that is used twice.
+    `v1_spec` is the current spec of a table of format version 1. Raises UnknownColumn, and PlanError for a source that the transform does
+    not accept or a name that is used twice.
     """
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for spec in known_specs for field in spec.fields}
     new_ids = count(last_id + 1)

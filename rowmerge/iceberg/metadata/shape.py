@@ -32,10 +32,7 @@ _IN_CONTAINER = -1
 
 
 def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
-    """Return the shape of the table `name` with one of its schemas.
-
-    Raises UnsupportedTableFeature for an unknown type or transform.
-    """
+    """Return the shape of the table `name` with one of its schemas. Raises UnsupportedTableFeature for an unknown type or transform."""
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
     stored = _stored_schema(metadata, columns)

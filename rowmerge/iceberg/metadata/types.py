@@ -29,40 +29,25 @@ from rowmerge.table.metadata.schema import (
     sql_name,
 )
 
-TO_ICEBERG: Mapping[str, str] = {
-    "boolean": "boolean",
-    "byte": "int",
-    "short": "int",
-    "integer": "int",
-    "long": "long",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-    "string": "string",
-    "binary": "binary",
+TO_ICEBERG: Mapping[str, t.PrimitiveType] = {
+    "boolean": t.BooleanType(),
+    "byte": t.IntegerType(),
+    "short": t.IntegerType(),
+    "integer": t.IntegerType(),
+    "long": t.LongType(),
+    "float": t.FloatType(),
+    "double": t.DoubleType(),
+    "date": t.DateType(),
+    "timestamp": t.TimestamptzType(),
+    "timestamp_ntz": t.TimestampType(),
+    "string": t.StringType(),
+    "binary": t.BinaryType(),
 }
-"""The primitive types of tables: Spark's name and the name of the Iceberg spec. view_schema.py adds those of views."""
+"""The primitive types of tables, by Spark's name. view_schema.py adds those of views."""
 FROM_ICEBERG: Mapping[str, str] = {
-    **{iceberg: name for name, iceberg in TO_ICEBERG.items() if name not in ("byte", "short")},
+    **{str(type_): name for name, type_ in TO_ICEBERG.items() if name not in ("byte", "short")},
     # As in Iceberg on Spark. FIXED names the stored type. `fixed[n]` is binary.
     "uuid": "string",
-}
-_PRIMITIVES = {
-    str(type_): type_
-    for type_ in (
-        t.BooleanType(),
-        t.IntegerType(),
-        t.LongType(),
-        t.FloatType(),
-        t.DoubleType(),
-        t.DateType(),
-        t.TimestamptzType(),
-        t.TimestampType(),
-        t.StringType(),
-        t.BinaryType(),
-    )
 }
 
 
@@ -213,13 +198,12 @@ class SchemaBuilder:
         return self._primitive_type(type_, column)
 
     def _primitive_type(self, type_: Primitive, column: Field) -> t.IcebergType:
-        iceberg_name = TO_ICEBERG.get(type_.name)
-        if iceberg_name is None:
+        if type_.name not in TO_ICEBERG:
             raise TypeMismatch(
                 f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
                 f"Choose another type."
             )
-        return _PRIMITIVES[iceberg_name]
+        return TO_ICEBERG[type_.name]
 
 
 def as_new_columns(columns: Struct) -> Struct:

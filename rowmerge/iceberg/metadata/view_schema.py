@@ -13,7 +13,7 @@ from typing import Any
 from rowmerge.iceberg.metadata.types import FROM_ICEBERG, TO_ICEBERG
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
-_TO_ICEBERG = {**TO_ICEBERG, "void": "unknown", "variant": "variant"}
+_TO_ICEBERG = {**{name: str(type_) for name, type_ in TO_ICEBERG.items()}, "void": "unknown", "variant": "variant"}
 _FROM_ICEBERG = {
     **FROM_ICEBERG,
     "timestamptz_ns": "timestamp",
@@ -50,12 +50,7 @@ def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
         case Decimal(precision, scale):
             return f"decimal({precision}, {scale})"
         case Array(element, contains_null):
-            return {
-                "type": "list",
-                "element-id": next(ids),
-                "element-required": not contains_null,
-                "element": _iceberg_type(element, ids),
-            }
+            return {"type": "list", "element-id": next(ids), "element-required": not contains_null, "element": _iceberg_type(element, ids)}
         case Map(key, value, value_contains_null):
             return {
                 "type": "map",
