@@ -21,11 +21,11 @@ from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETE
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, referred
 from rowmerge.iceberg.maintenance.table_maintenance import IcebergMaintenance
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
-from rowmerge.iceberg.metadata.definition import changing_updates, new_metadata, replacing_updates
+from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, transactions
 from rowmerge.iceberg.metadata.shape import table_shape
-from rowmerge.iceberg.metadata.updates import updated
+from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, own_snapshot
 from rowmerge.storage.store import absolute_location
@@ -108,8 +108,8 @@ class IcebergTable:
         if base is None:
             metadata = self._new_metadata(definition)
         else:
-            make, before = replacing_updates if replace else changing_updates, own_snapshot(base).metadata
-            metadata = updated(before, make(self._name, before, definition))
+            make, before = replacement_updates if replace else alteration_updates, own_snapshot(base).metadata
+            metadata = apply_updates(before, make(self._name, before, definition))
             check_format_version(self._name, metadata.format_version, self._operations.newest_format)
         return table_shape(self._name, self._operations.storage, metadata, metadata.schema())
 

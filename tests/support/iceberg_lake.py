@@ -19,7 +19,7 @@ from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.metadata.shape import TableDefinition
@@ -81,7 +81,7 @@ class Lake:
         before = read_manifest_list(self.storage, parent.manifest_list)
         produced = made.listed([*manifests, *before], entries, Place.after(metadata, parent))
         snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
-        self.update(AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id))
+        self.update(AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id))
         return snapshot_id
 
     def shared_deletes(self, *ids: int) -> ContentFile:

@@ -1,11 +1,10 @@
-"""The records of an Avro file's blocks, decoded side by side: the first of every block, then the second of every block, and so on.
+"""Decode the blocks of an Avro file side by side: the first record of every block, then the second one of every block, and so on.
 
-fastavro decodes one value after another, and an entry of a manifest with the metrics of 16 columns has two hundred of them. Records have no
-lengths, so where one begins is known only when the one before it was read; but blocks have (Avro spec, Object Container Files), and a large
-manifest has hundreds. Here NumPy decodes one value of all blocks at once.
+fastavro decodes one value after another, and a manifest entry with the metrics of 16 columns has two hundred of them. Avro does not store
+the length of a record, so a record begins where the one before it ends. But it stores the size of a block (Avro spec, Object Container
+Files), and a large manifest has hundreds of blocks. So NumPy decodes one value of all blocks at once.
 
-fastavro takes 80 µs for an entry of 16 columns, mostly for the dicts of Avro's maps. NumPy takes a third of it. With fewer than about 60
-blocks fastavro is faster.
+fastavro spends most of its time on the dicts of Avro's maps. With fewer than about 60 blocks it is faster.
 """
 
 from __future__ import annotations
@@ -13,24 +12,27 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-_SYNC = 16
-_TOGETHER = 1_000
-"""Blocks that are decoded at once: what they hold is some twenty times as large as Python's objects."""
-_ENOUGH = 64
-"""Records that one step decodes on average; with less, a value after the other is sooner."""
+from rowmerge.iceberg.avro.schema import is_key_value_record
 
-_Rows = NDArray[np.int64]
-Read = Callable[[_Rows], Sequence[Any]]
-"""The next value in each of these blocks, which are given by their numbers."""
+_SYNC_MARKER_BYTES = 16
+_BLOCKS_PER_BATCH = 1_000
+"""Blocks that are decoded at once: their Python objects are some twenty times as large as their bytes."""
+_MIN_RECORDS_PER_STEP = 64
+"""The least average number of records per step for which NumPy is faster than fastavro."""
 
-_BYTES = np.arange(10)
-"""Those of the longest integer."""
-_SHIFTS = (7 * _BYTES).astype(np.uint64)
+_Integers = NDArray[np.int64]
+ReadValues = Callable[[_Integers], Sequence[Any]]
+"""Returns the next value of each block, for an array of block numbers."""
+
+_BYTE_INDEXES = np.arange(10)
+"""The indexes of the bytes of the longest integer."""
+_BIT_SHIFTS = (7 * _BYTE_INDEXES).astype(np.uint64)
 
 
 class UnknownType(Exception):
@@ -42,231 +44,239 @@ class UnknownType(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """`records`: how many; `start`, `end`: where their bytes are in the file."""
+    """The number of `records` of a block, and the offsets of its data in the file."""
 
     records: int
     start: int
     end: int
 
 
-def blocks_of(data: bytes, start: int, sync: bytes) -> list[Block]:
-    """The blocks of a file whose header ends at `start`. Raises ValueError, IndexError where there are none."""
-    found = []
+def parse_blocks(data: bytes, start: int, sync_marker: bytes) -> list[Block]:
+    """Return the blocks of a file whose header ends at `start`. Raises ValueError or IndexError for bytes that are no blocks."""
+    blocks = []
     while start < len(data):
-        records, start = _integer(data, start)
-        size, start = _integer(data, start)
+        records, start = _parse_integer(data, start)
+        size, start = _parse_integer(data, start)
         end = start + size
-        if records < 0 or size < 0 or data[end : end + _SYNC] != sync:
+        if records < 0 or size < 0 or data[end : end + _SYNC_MARKER_BYTES] != sync_marker:
             raise ValueError("a block does not end where it should")
-        found.append(Block(records, start, end))
-        start = end + _SYNC
-    return found
+        blocks.append(Block(records, start, end))
+        start = end + _SYNC_MARKER_BYTES
+    return blocks
 
 
-def many_at_once(blocks: Sequence[Block]) -> bool:
-    """Whether it is worth to decode the records of these blocks side by side."""
-    most = max((block.records for block in blocks), default=0)
-    return sum(block.records for block in blocks) >= _ENOUGH * most > 0
+def has_enough_blocks(blocks: Sequence[Block]) -> bool:
+    """Return whether `decode_blocks` is faster than fastavro. It takes as many steps as the largest block has records."""
+    steps = max((block.records for block in blocks), default=0)
+    return sum(block.records for block in blocks) >= _MIN_RECORDS_PER_STEP * steps > 0
 
 
-def decoded(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The records of a file's blocks in their order, as fastavro has them, but dicts for arrays of records of a key and a value.
+def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Return an iterator of the records of blocks, in their order. The records are fastavro's, but arrays of key-value records are dicts.
 
-    `schema`: without logical types. Raises UnknownType at once; later ValueError, LookupError or zlib.error where bytes are not what the
-    schema says.
+    `schema` has no logical types. Raises UnknownType before the first record. The iterator raises ValueError, LookupError or zlib.error
+    for bytes that do not match the schema.
     """
     if codec not in ("null", "deflate"):
         raise UnknownType(codec)
-    reader_of(schema, _Cursors([], []))  # whatever it cannot read it says now
-    return _decoded(data, blocks, codec, schema)
+    build_reader(schema, _Cursors([]))  # raises UnknownType
+    return _iterate_records(data, blocks, codec, schema)
 
 
-def _decoded(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for first in range(0, len(blocks), _TOGETHER):
-        some = blocks[first : first + _TOGETHER]
-        parts = [data[block.start : block.end] for block in some]
-        cursors = _Cursors([zlib.decompress(part, -15) for part in parts] if codec == "deflate" else parts, [b.records for b in some])
-        yield from cursors.records(schema)
+def _iterate_records(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(blocks), _BLOCKS_PER_BATCH):
+        batch = blocks[start : start + _BLOCKS_PER_BATCH]
+        contents = [data[block.start : block.end] for block in batch]
+        if codec == "deflate":
+            contents = [zlib.decompress(content, -15) for content in contents]
+        yield from _Cursors(contents).read_records(schema, np.array([block.records for block in batch], dtype=np.int64))
 
 
-def _integer(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where the next value begins (Avro spec, Binary Encoding: zig-zag, seven bits a byte)."""
+def _parse_integer(data: bytes, offset: int) -> tuple[int, int]:
+    """Return the integer at an offset, and the offset of the next value (Avro spec, Binary Encoding: zig-zag, seven bits per byte)."""
     value = shift = 0
     while True:
-        byte = data[at]
-        at += 1
+        byte = data[offset]
+        offset += 1
         value |= (byte & 127) << shift
         if byte < 128:
-            return (value >> 1) ^ -(value & 1), at
+            return (value >> 1) ^ -(value & 1), offset
         shift += 7
         if shift > 63:
             raise ValueError("a number has no end")
 
 
-def _signed(values: NDArray[Any]) -> _Rows:
-    """Zig-zag numbers as what they stand for."""
-    one = values.dtype.type(1)
-    found: _Rows = (values >> one).astype(np.int64) ^ -(values & one).astype(np.int64)
-    return found
+def _decode_zigzag(encoded: NDArray[Any]) -> _Integers:
+    one = encoded.dtype.type(1)
+    integers: _Integers = (encoded >> one).astype(np.int64) ^ -(encoded & one).astype(np.int64)
+    return integers
+
+
+def _parse_varints(windows: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], _Integers]:
+    """Return the unsigned integer at the begin of each row, and the number of its bytes. All bytes but the last one are above 127."""
+    last_bytes = np.argmax(windows < 128, axis=1)
+    if (windows[np.arange(len(windows)), last_bytes] > 127).any():
+        raise ValueError("a number has no end")
+    width = int(last_bytes.max()) + 1
+    is_used = _BYTE_INDEXES[:width] <= last_bytes[:, None]
+    septets = np.where(is_used, windows[:, :width] & 127, 0).astype(np.uint64)
+    return np.bitwise_or.reduce(septets << _BIT_SHIFTS[:width], axis=1), last_bytes + 1
 
 
 class _Cursors:
-    """Where the next value of each block begins."""
+    """The decompressed contents of blocks, and the offset of the next value of each block.
 
-    def __init__(self, parts: Sequence[bytes], records: Sequence[int]) -> None:
-        self._bytes = b"".join([*parts, bytes(len(_BYTES))])
+    Each method reads one value from each of `blocks`, an array of block numbers, and moves their cursors to the next value.
+    """
+
+    def __init__(self, contents: Sequence[bytes]) -> None:
+        self._bytes = b"".join([*contents, bytes(len(_BYTE_INDEXES))])  # padded: a window of integers reaches beyond the last block
         self._data = np.frombuffer(self._bytes, np.uint8)
-        self._ends = np.cumsum([len(part) for part in parts], dtype=np.int64)
-        self._at = self._ends - np.array([len(part) for part in parts], dtype=np.int64)
-        self._records = np.array(records, dtype=np.int64)
+        sizes = np.array([len(content) for content in contents], dtype=np.int64)
+        self._ends = np.cumsum(sizes, dtype=np.int64)
+        self._offsets = self._ends - sizes
 
-    def records(self, schema: Mapping[str, Any]) -> Iterator[Any]:
-        """All of them, block by block."""
-        read = reader_of(schema, self)
-        found: list[list[Any]] = [[] for _ in self._records]
-        for step in range(int(self._records.max(initial=0))):
-            rows = np.flatnonzero(self._records > step)
-            for row, record in zip(rows.tolist(), read(rows), strict=True):
-                found[row].append(record)
-        if (self._at != self._ends).any():
+    def read_records(self, schema: Mapping[str, Any], counts: _Integers) -> Iterator[Any]:
+        """Yield all records, block by block; `counts` is the number of records of each block."""
+        read = build_reader(schema, self)
+        records_of_blocks: list[list[Any]] = [[] for _ in counts]
+        for step in range(int(counts.max(initial=0))):
+            blocks = np.flatnonzero(counts > step)
+            for block, record in zip(blocks.tolist(), read(blocks), strict=True):
+                records_of_blocks[block].append(record)
+        if (self._offsets != self._ends).any():
             raise ValueError("a block has other bytes than its records")
-        for each in found:
-            yield from each
+        for records in records_of_blocks:
+            yield from records
 
-    def integers(self, rows: _Rows) -> _Rows:
-        at = self._at[rows]
-        first = self._data[at]
-        if first.max(initial=0) < 128:
-            self._at[rows] = at + 1
-            return _signed(first)
-        window = self._data[at[:, None] + _BYTES]
-        last = np.argmax(window < 128, axis=1)
-        length = int(last.max()) + 1
-        window, used = window[:, :length], _BYTES[:length] <= last[:, None]
-        if (window[np.arange(len(rows)), last] > 127).any():
-            raise ValueError("a number has no end")
-        values = np.bitwise_or.reduce(np.where(used, window & 127, 0).astype(np.uint64) << _SHIFTS[:length], axis=1)
-        self._at[rows] = at + last + 1
-        return _signed(values)
+    def read_integers(self, blocks: _Integers) -> _Integers:
+        starts = self._offsets[blocks]
+        first_bytes = self._data[starts]
+        if first_bytes.max(initial=0) < 128:  # one byte each: the most frequent case, without windows
+            self._offsets[blocks] = starts + 1
+            return _decode_zigzag(first_bytes)
+        encoded, lengths = _parse_varints(self._data[starts[:, None] + _BYTE_INDEXES])
+        self._offsets[blocks] = starts + lengths
+        return _decode_zigzag(encoded)
 
-    def spans(self, rows: _Rows, sizes: _Rows) -> list[bytes]:
-        """So many bytes of each."""
-        start = self._at[rows]
-        end = start + sizes
-        if ((sizes < 0) | (end > self._ends[rows])).any():
+    def read_spans(self, blocks: _Integers, sizes: _Integers | int) -> list[bytes]:
+        """Return the next `sizes` bytes of each block."""
+        starts = self._offsets[blocks]
+        ends = starts + sizes
+        if ((ends < starts) | (ends > self._ends[blocks])).any():
             raise ValueError("a value is longer than its block")
-        self._at[rows] = end
-        return [self._bytes[low:high] for low, high in zip(start.tolist(), end.tolist(), strict=True)]
+        self._offsets[blocks] = ends
+        return [self._bytes[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    def counts(self, rows: _Rows) -> _Rows:
-        """How many items of an array follow; behind a negative number is their size in bytes."""
-        counts = self.integers(rows)
+    def read_item_counts(self, blocks: _Integers) -> _Integers:
+        """Return the number of items in the next chunk of each array. The size in bytes follows a negative count (Avro spec, Arrays)."""
+        counts = self.read_integers(blocks)
         if (counts < 0).any():
-            self.integers(rows[counts < 0])
+            self.read_integers(blocks[counts < 0])
             counts = np.abs(counts)
-        if ((counts < 0) | (counts > self._ends[rows] - self._at[rows])).any():
+        if ((counts < 0) | (counts > self._ends[blocks] - self._offsets[blocks])).any():
             raise ValueError("an array is longer than its block")
         return counts
 
+    def read_bytes(self, blocks: _Integers) -> list[bytes]:
+        return self.read_spans(blocks, self.read_integers(blocks))
 
-def reader_of(schema: Any, cursors: _Cursors) -> Read:
-    """What reads values of a type. Raises UnknownType."""
-    if isinstance(schema, list):
-        return _union([reader_of(branch, cursors) for branch in schema], cursors)
-    name = schema["type"] if isinstance(schema, dict) else schema
-    match name:
-        case "null":
-            return lambda rows: [None] * len(rows)
-        case "boolean":
-            return lambda rows: [value != b"\0" for value in cursors.spans(rows, np.ones_like(rows))]
-        case "int" | "long":
-            return lambda rows: cursors.integers(rows).tolist()
-        case "float" | "double":
-            size, kind = (4, "<f4") if name == "float" else (8, "<f8")
-            return lambda rows: np.frombuffer(b"".join(cursors.spans(rows, np.full_like(rows, size))), kind).tolist()
-        case "bytes":
-            return lambda rows: cursors.spans(rows, cursors.integers(rows))
-        case "string":
-            return lambda rows: [value.decode() for value in cursors.spans(rows, cursors.integers(rows))]
-        case "fixed":
-            return lambda rows: cursors.spans(rows, np.full_like(rows, schema["size"]))
-        case "record":
-            return _record([(field["name"], reader_of(field["type"], cursors)) for field in schema["fields"]])
-        case "array":
-            return _array(schema["items"], cursors)
-        case dict() | list():
-            return reader_of(name, cursors)
-    raise UnknownType(str(name))
-
-
-def _union(branches: Sequence[Read], cursors: _Cursors) -> Read:
-    def read(rows: _Rows) -> Sequence[Any]:
-        chosen = cursors.integers(rows)
-        if ((chosen < 0) | (chosen >= len(branches))).any():
-            raise ValueError("a union has no such branch")
-        if len(rows) and (chosen == chosen[0]).all():
-            return branches[int(chosen[0])](rows)
-        values: list[Any] = [None] * len(rows)
-        for number, branch in enumerate(branches):
-            places = np.flatnonzero(chosen == number)
-            for place, value in zip(places.tolist(), branch(rows[places]), strict=True):
-                values[place] = value
+    def read_floats(self, dtype: str, blocks: _Integers) -> list[float]:
+        values: list[float] = np.frombuffer(b"".join(self.read_spans(blocks, np.dtype(dtype).itemsize)), dtype).tolist()
         return values
 
-    return read
+
+def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
+    """Return the function that reads values of a schema. Raises UnknownType."""
+    if isinstance(schema, list):
+        return partial(_read_union, [build_reader(branch, cursors) for branch in schema], cursors)
+    type_ = schema["type"] if isinstance(schema, dict) else schema
+    match type_:
+        case "null":
+            return lambda blocks: [None] * len(blocks)
+        case "boolean":
+            return lambda blocks: [value != b"\0" for value in cursors.read_spans(blocks, 1)]
+        case "int" | "long":
+            return lambda blocks: cursors.read_integers(blocks).tolist()
+        case "float":
+            return partial(cursors.read_floats, "<f4")
+        case "double":
+            return partial(cursors.read_floats, "<f8")
+        case "bytes":
+            return cursors.read_bytes
+        case "string":
+            return lambda blocks: [value.decode() for value in cursors.read_bytes(blocks)]
+        case "fixed":
+            return lambda blocks: cursors.read_spans(blocks, schema["size"])
+        case "record":
+            return _record_reader([(field["name"], build_reader(field["type"], cursors)) for field in schema["fields"]])
+        case "array":
+            return _array_reader(schema["items"], cursors)
+        case dict() | list():
+            return build_reader(type_, cursors)
+    raise UnknownType(str(type_))
 
 
-def _record(fields: Sequence[tuple[str, Read]]) -> Read:
+def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Integers) -> Sequence[Any]:
+    branch_numbers = cursors.read_integers(blocks)
+    if ((branch_numbers < 0) | (branch_numbers >= len(branches))).any():
+        raise ValueError("a union has no such branch")
+    if len(blocks) and (branch_numbers == branch_numbers[0]).all():
+        return branches[int(branch_numbers[0])](blocks)
+    values: list[Any] = [None] * len(blocks)
+    for branch_number, read_branch in enumerate(branches):
+        indexes = np.flatnonzero(branch_numbers == branch_number)
+        for index, value in zip(indexes.tolist(), read_branch(blocks[indexes]), strict=True):
+            values[index] = value
+    return values
+
+
+def _record_reader(fields: Sequence[tuple[str, ReadValues]]) -> ReadValues:
     names = [name for name, _ in fields]
 
-    def read(rows: _Rows) -> Sequence[Any]:
-        columns = [branch(rows) for _, branch in fields]
-        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)] if columns else [{} for _ in rows]
+    def read(blocks: _Integers) -> Sequence[Any]:
+        columns = [read_field(blocks) for _, read_field in fields]
+        if not columns:
+            return [{} for _ in blocks]
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
     return read
 
 
-def _array(items: Any, cursors: _Cursors) -> Read:
-    fields = items.get("fields", ()) if isinstance(items, dict) else ()
-    if [field["name"] for field in fields] == ["key", "value"]:
-        key, value = (reader_of(field["type"], cursors) for field in fields)
-        return _repeated(cursors, dict, lambda found, rows, count: _add_pairs(found, *_columns((key, value), rows, count)))
-    item = reader_of(items, cursors)
-    return _repeated(cursors, list, lambda found, rows, count: _add_items(found, *_columns((item,), rows, count)))
+def _array_reader(items: Any, cursors: _Cursors) -> ReadValues:
+    """Return the function that reads arrays: as dicts if the items are key-value records, else as lists."""
+    if is_key_value_record(items):
+        read_key, read_value = (build_reader(field["type"], cursors) for field in items["fields"])
+        return partial(_read_arrays, cursors, dict, partial(_add_pairs, read_key, read_value))
+    return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(items, cursors)))
 
 
-def _repeated(cursors: _Cursors, empty: Callable[[], Any], add: Callable[[list[Any], _Rows, int], None]) -> Read:
-    """Reads arrays: blocks of items, the last of which has none. Those with equally many are read together."""
-
-    def read(rows: _Rows) -> Sequence[Any]:
-        found = [empty() for _ in rows]
-        left = np.arange(len(rows))
-        while len(left):
-            counts = cursors.counts(rows[left])
-            for count in np.unique(counts).tolist():
-                some = left[counts == count]
-                if count:
-                    add([found[place] for place in some.tolist()], rows[some], count)
-            left = left[counts > 0]
-        return found
-
-    return read
+def _read_arrays(
+    cursors: _Cursors, empty: Callable[[], Any], add_items: Callable[[list[Any], _Integers, int], None], blocks: _Integers
+) -> list[Any]:
+    """Read one array from each block: chunks of items up to an empty chunk. Chunks with equally many items are read together."""
+    arrays = [empty() for _ in blocks]
+    unfinished = np.arange(len(blocks))
+    while len(unfinished):
+        counts = cursors.read_item_counts(blocks[unfinished])
+        unfinished, counts = unfinished[counts > 0], counts[counts > 0]
+        for count in np.unique(counts).tolist():
+            indexes = unfinished[counts == count]
+            add_items([arrays[index] for index in indexes.tolist()], blocks[indexes], count)
+    return arrays
 
 
-def _columns(reads: Sequence[Read], rows: _Rows, count: int) -> list[list[Sequence[Any]]]:
-    """Of so many items each: for each part of an item the values in all rows."""
-    found: list[list[Sequence[Any]]] = [[] for _ in reads]
-    for _ in range(count):
-        for values, read in zip(found, reads, strict=True):
-            values.append(read(rows))
-    return found
+def _add_pairs(read_key: ReadValues, read_value: ReadValues, maps: list[dict[Any, Any]], blocks: _Integers, count: int) -> None:
+    """Read `count` pairs from each block into its map."""
+    pairs = [(read_key(blocks), read_value(blocks)) for _ in range(count)]
+    # zip transposes: the n-th keys of all maps become all keys of one map.
+    keys_of_maps, values_of_maps = (zip(*column, strict=True) for column in zip(*pairs, strict=True))
+    for map_, keys, values in zip(maps, keys_of_maps, values_of_maps, strict=True):
+        map_.update(zip(keys, values, strict=True))
 
 
-def _add_pairs(found: list[dict[Any, Any]], keys: list[Sequence[Any]], values: list[Sequence[Any]]) -> None:
-    for pairs, some, others in zip(found, zip(*keys, strict=True), zip(*values, strict=True), strict=True):
-        pairs.update(zip(some, others, strict=True))
-
-
-def _add_items(found: list[list[Any]], items: list[Sequence[Any]]) -> None:
-    for values, some in zip(found, zip(*items, strict=True), strict=True):
-        values += some
+def _add_items(read_item: ReadValues, lists: list[list[Any]], blocks: _Integers, count: int) -> None:
+    """Read `count` items from each block into its list."""
+    columns = [read_item(blocks) for _ in range(count)]
+    for list_, items in zip(lists, zip(*columns, strict=True), strict=True):
+        list_ += items

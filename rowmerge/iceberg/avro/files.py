@@ -1,7 +1,7 @@
-"""Avro container files as Iceberg uses them: fields go by their ids, values stay as stored (Avro spec, Object Container Files).
+"""Read and write Avro container files of Iceberg (Avro spec, Object Container Files).
 
-fastavro makes Python dates of what is marked as such, which fails for years beyond 9999, and scales decimals in a context that threads
-share; so the marks are taken out of the header before it reads the file.
+fastavro converts logical types to Python values. Its dates fail for years beyond 9999, and it scales decimals in a context that threads
+share. So records are decoded with a schema without logical types.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ import zstandard
 from fastavro.schema import SchemaParseException
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.avro.blocks import UnknownType, blocks_of, decoded, many_at_once
-from rowmerge.iceberg.avro.encoding import encoder_of
+from rowmerge.iceberg.avro.blocks import UnknownType, decode_blocks, has_enough_blocks, parse_blocks
+from rowmerge.iceberg.avro.encoding import build_encoder
+from rowmerge.iceberg.avro.schema import physical_schema
 from rowmerge.table.metadata.json_objects import decode_json
 
-_HEADER = {
+_HEADER_SCHEMA = {
     "type": "record",
     "name": "org.apache.avro.file.Header",
     "fields": [
@@ -35,33 +36,21 @@ _HEADER = {
     ],
 }
 _MAGIC = b"Obj\x01"
-_BLOCK = 16_000
-"""Bytes of the records in a block at least, before they are compressed: a large manifest has many, which are decoded side by side."""
-_BROKEN = (
-    ArithmeticError,
-    AttributeError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OSError,
-    RecursionError,
-    SchemaParseException,
-    TypeError,
-    ValueError,
-    lzma.LZMAError,
-    struct.error,
-    zlib.error,
-    zstandard.ZstdError,
-)
-"""What fastavro and the codecs raise when the bytes are no Avro file, or not the one that the header says."""
+_MIN_BLOCK_BYTES = 16_000
+"""The least size of a block before compression. It gives large manifests the many blocks that `decode_blocks` needs."""
+_PYTHON_ERRORS = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
+_DECODE_ERRORS = (*_PYTHON_ERRORS, SchemaParseException, lzma.LZMAError, struct.error, zlib.error, zstandard.ZstdError)
+"""What fastavro and the codecs raise if bytes are no Avro file, or do not match the schema of their header."""
+
+_encode_long = build_encoder("long")
 
 
 @dataclass(frozen=True)
 class AvroFile:
-    """The records of a file, with dates, times, timestamps, decimals and uuids as stored; `schema`: as the file has it; `metadata`.
+    """The records of a file, its `schema` as stored, and the key-value `metadata` of its header.
 
-    Records are decoded as they are asked for, once, one by one or those of many blocks together: all of a large manifest's would be many
-    times its size. What is broken in them is told then (CorruptLog). An array of records of a key and a value may be a dict.
+    Dates, times, timestamps, decimals and uuids stay as stored. An array of key-value records may be a dict. `records` is lazy:
+    all records of a large manifest would take many times its size. The iterator raises CorruptLog for a record that cannot be decoded.
     """
 
     records: Iterator[dict[str, Any]]
@@ -69,96 +58,92 @@ class AvroFile:
     metadata: Mapping[str, str]
 
 
-def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
-    """A file's records, its fields called by `names` where these know the field's id. Raises CorruptLog."""
-    try:
+@dataclass(frozen=True)
+class _Header:
+    """The header of a file: its key-value metadata, the sync marker that ends each block, and the offset of the first block."""
+
+    metadata: dict[str, bytes]
+    sync_marker: bytes
+    end: int
+
+    @classmethod
+    def parse(cls, data: bytes, path: str) -> _Header:
         stream = io.BytesIO(data)
-        header = fastavro.schemaless_reader(stream, _HEADER, None)
+        header = fastavro.schemaless_reader(stream, _HEADER_SCHEMA, None)
         if not isinstance(header, dict) or header["magic"] != _MAGIC:
             raise CorruptLog(path, "it is no Avro file")
-        schema = decode_json(header["meta"]["avro.schema"])
-        stored = _as_stored(schema, names)
-        metadata = {key: value.decode(errors="replace") for key, value in header["meta"].items()}
-        reader: Iterator[Any] | None = _side_by_side(data, stream.tell(), stored, header)
-        if reader is None:
-            header["meta"]["avro.schema"] = json.dumps(stored).encode()
-            plain = io.BytesIO()
-            fastavro.schemaless_writer(plain, _HEADER, header)
-            plain.write(data[stream.tell() :])
-            plain.seek(0)
-            reader = fastavro.reader(plain)
-    except _BROKEN as error:
-        raise _broken(path, error) from error
-    return AvroFile(_records(reader, path), schema, metadata)
+        return cls(header["meta"], header["sync"], stream.tell())
 
 
-def _side_by_side(data: bytes, start: int, schema: Mapping[str, Any], header: Mapping[str, Any]) -> Iterator[dict[str, Any]] | None:
-    """The records of many blocks; None for fastavro to read few ones, or what manifests do not have."""
-    blocks = blocks_of(data, start, header["sync"])
-    if not many_at_once(blocks):
-        return None
+def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
+    """Decode the bytes of an Avro file; `names` renames fields by their field id. Raises CorruptLog."""
     try:
-        return decoded(data, blocks, header["meta"].get("avro.codec", b"null").decode(), schema)
-    except UnknownType:
-        return None
+        header = _Header.parse(data, path)
+        schema = decode_json(header.metadata["avro.schema"])
+        records = _decode_records(data, header, physical_schema(schema, names))
+    except _DECODE_ERRORS as error:
+        raise _corrupt_log(path, error) from error
+    metadata = {key: value.decode(errors="replace") for key, value in header.metadata.items()}
+    return AvroFile(_checked_records(records, path), schema, metadata)
 
 
-def _records(reader: Iterator[Any], path: str) -> Iterator[dict[str, Any]]:
-    while True:
+def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Return an iterator of records: of `decode_blocks` for many blocks with known types, else of fastavro."""
+    blocks = parse_blocks(data, header.end, header.sync_marker)
+    if has_enough_blocks(blocks):
         try:
-            record = next(reader)
-        except StopIteration:
-            return
-        except _BROKEN as error:
-            raise _broken(path, error) from error
-        if isinstance(record, dict):
-            yield record
+            return decode_blocks(data, blocks, header.metadata.get("avro.codec", b"null").decode(), schema)
+        except UnknownType:
+            pass  # fastavro decodes types and codecs that manifests do not have
+    stream = io.BytesIO()
+    _write_header(stream, {**header.metadata, "avro.schema": json.dumps(schema).encode()}, header.sync_marker)
+    stream.write(data[header.end :])
+    stream.seek(0)
+    return fastavro.reader(stream)
 
 
-def _broken(path: str, error: Exception) -> CorruptLog:
+def _checked_records(records: Iterator[Any], path: str) -> Iterator[dict[str, Any]]:
+    """Yield the records. Raises CorruptLog for one that cannot be decoded."""
+    try:
+        yield from (record for record in records if isinstance(record, dict))
+    except _DECODE_ERRORS as error:
+        raise _corrupt_log(path, error) from error
+
+
+def _corrupt_log(path: str, error: Exception) -> CorruptLog:
     return CorruptLog(path, f"it is no Avro file of its schema ({type(error).__name__}: {error})")
 
 
 def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:
-    """A whole file, compressed with deflate. Dates, times, timestamps and uuids are given as they are stored."""
-    described = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
-    sync = os.urandom(16)
+    """Return the bytes of an Avro file with deflate compression. Dates, times, timestamps and uuids are given as they are stored."""
+    properties = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
+    sync_marker = os.urandom(16)
     stream = io.BytesIO()
-    header = {"magic": _MAGIC, "meta": {key: text.encode() for key, text in described.items()}, "sync": sync}
-    fastavro.schemaless_writer(stream, _HEADER, header)
-    encode, number = encoder_of(schema), encoder_of("long")
+    _write_header(stream, {key: text.encode() for key, text in properties.items()}, sync_marker)
+    encode = build_encoder(schema)
     block: list[bytes] = []
-    begun, size = 0, 0
-    for count, record in enumerate(records, 1):
+    block_size = 0
+    for record in records:
         parts: list[bytes] = []
         encode(record, parts.append)
         block.append(b"".join(parts))
-        size += len(block[-1])
-        if size >= _BLOCK or count == len(records):
-            deflate = zlib.compressobj(wbits=-15)
-            data = deflate.compress(b"".join(block)) + deflate.flush()
-            number(count - begun, stream.write)
-            number(len(data), stream.write)
-            stream.write(data + sync)
-            block, begun, size = [], count, 0
+        block_size += len(block[-1])
+        if block_size >= _MIN_BLOCK_BYTES:
+            _write_block(stream, block, sync_marker)
+            block, block_size = [], 0
+    if block:
+        _write_block(stream, block, sync_marker)
     return stream.getvalue()
 
 
-def _as_stored(schema: Any, names: Mapping[int, str]) -> Any:
-    """The schema without logical types, and with its fields called by their ids."""
-    if isinstance(schema, list):
-        return [_as_stored(branch, names) for branch in schema]
-    if not isinstance(schema, dict):
-        return schema
-    plain = {key: value for key, value in schema.items() if key != "logicalType"}
-    for part in ("type", "items", "values"):
-        if part in plain:
-            plain[part] = _as_stored(plain[part], names)
-    if "fields" in plain:
-        plain["fields"] = [
-            {**field, "name": names.get(field.get("field-id"), field["name"]), "type": _as_stored(field["type"], names)}
-            for field in plain["fields"]
-        ]
-        for field in plain["fields"]:
-            field.pop("default", None)
-    return plain
+def _write_header(stream: io.BytesIO, metadata: Mapping[str, bytes], sync_marker: bytes) -> None:
+    fastavro.schemaless_writer(stream, _HEADER_SCHEMA, {"magic": _MAGIC, "meta": metadata, "sync": sync_marker})
+
+
+def _write_block(stream: io.BytesIO, records: Sequence[bytes], sync_marker: bytes) -> None:
+    """Write encoded records as one block: the number of records, the compressed size, the data, the sync marker."""
+    deflate = zlib.compressobj(wbits=-15)
+    data = deflate.compress(b"".join(records)) + deflate.flush()
+    _encode_long(len(records), stream.write)
+    _encode_long(len(data), stream.write)
+    stream.write(data + sync_marker)

@@ -49,7 +49,7 @@ from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.commit_status import is_committed
 from rowmerge.iceberg.catalogs.operations import Current
-from rowmerge.iceberg.metadata.updates import updated
+from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
@@ -175,7 +175,7 @@ def _outcome(
         for requirement in requirements:
             requirement.validate(newest.metadata)
         # A commit to another branch takes the sequence number and the row ids of the snapshot.
-        updated(newest.metadata, updates)
+        apply_updates(newest.metadata, updates)
     except (CommitFailedException, LookupError, ValueError):
         return Put.EXISTED
     return None

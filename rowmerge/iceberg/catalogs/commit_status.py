@@ -12,7 +12,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg.catalogs.operations import Current
 from rowmerge.iceberg.metadata.refs import MAIN
-from rowmerge.iceberg.metadata.updates import updated
+from rowmerge.iceberg.metadata.updates import apply_updates
 
 
 def is_committed(current: Current, base: Current, updates: Sequence[TableUpdate]) -> bool | None:
@@ -27,7 +27,7 @@ def is_committed(current: Current, base: Current, updates: Sequence[TableUpdate]
     if snapshot_ids := {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}:
         status = _has_snapshots(metadata, base.metadata, snapshot_ids)
     else:
-        status = _has_changes(metadata, base.metadata, updated(base.metadata, updates))
+        status = _has_changes(metadata, base.metadata, apply_updates(base.metadata, updates))
     # Each commit adds an entry to the log of metadata files. So none came after `base`, or only the commit that made `current`.
     last_files = {current.path, *(entry.metadata_file for entry in metadata.metadata_log[-1:])}
     return False if status is None and base.path and base.path in last_files else status

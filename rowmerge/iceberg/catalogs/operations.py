@@ -16,7 +16,13 @@ from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
 from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
-from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, left_the_log, serialized, updated
+from rowmerge.iceberg.metadata.updates import (
+    DELETE_AFTER_COMMIT,
+    apply_updates,
+    gapless_snapshot_log,
+    metadata_files_to_delete,
+    serialize_metadata,
+)
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commits.commit import Existing, put_settled
@@ -164,16 +170,16 @@ class DirectoryOperations:
 
     def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         assert base.version is not None
-        metadata = updated(base.metadata, updates, location=base.path)
-        metadata = metadata.model_copy(update={"snapshot_log": known_log(base.metadata.snapshot_log, metadata)})
+        metadata = apply_updates(base.metadata, updates, location=base.path)
+        metadata = metadata.model_copy(update={"snapshot_log": gapless_snapshot_log(base.metadata.snapshot_log, metadata)})
         version = base.version + 1
         put = self._put(version, metadata)
         if put is Put.CREATED:
             put = self._verified(base, version, metadata)
         if put is Put.CREATED:
             path = f"{self._storage.location}/{_path(version)}"
-            self._known = Current(metadata, path, version, digest=digest_of(serialized(metadata)))
-            old = [self._below(path) for path in left_the_log(base.metadata, metadata)]
+            self._known = Current(metadata, path, version, digest=digest_of(serialize_metadata(metadata)))
+            old = [self._below(path) for path in metadata_files_to_delete(base.metadata, metadata)]
             live = [self._known.path, *(entry.metadata_file for entry in metadata.metadata_log)]
             self._hint.advance(version)
             self._delete(old, live)
@@ -252,7 +258,7 @@ class DirectoryOperations:
 
     def _put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Put a version if it is absent."""
-        put = put_settled(self._storage, _path(version), serialized(metadata))
+        put = put_settled(self._storage, _path(version), serialize_metadata(metadata))
         return Put.EXISTED if isinstance(put, Existing) else put
 
     def _verified(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
@@ -304,7 +310,7 @@ class DirectoryOperations:
             is_another_table = newest.metadata.table_uuid != metadata.table_uuid
             if not is_another_table and not self._is_older(newest.version, version):
                 return Unknown(f"others have committed since, and no metadata tells whether they follow {_path(version)}")
-        if self._bytes(_path(version)) == serialized(metadata):
+        if self._bytes(_path(version)) == serialize_metadata(metadata):
             self._delete([_path(version)])
         return Put.EXISTED
 

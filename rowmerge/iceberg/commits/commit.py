@@ -26,9 +26,9 @@ from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
 from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
-from rowmerge.iceberg.metadata.definition import changing_updates, replacing_updates
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at, head_of
-from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, updated
+from rowmerge.iceberg.metadata.definition import alteration_updates, replacement_updates
+from rowmerge.iceberg.metadata.refs import MAIN, head_of, point_branch_at
+from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, apply_updates
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
@@ -174,15 +174,15 @@ class Commit:
 
     def _definition_updates(self) -> tuple[TableUpdate, ...]:
         if self.change.replace:
-            return replacing_updates(self.table, self.base.metadata, self.change.definition or TableDefinition())
+            return replacement_updates(self.table, self.base.metadata, self.change.definition or TableDefinition())
         if self.change.definition is not None:
-            return changing_updates(self.table, self.base.metadata, self.change.definition)
+            return alteration_updates(self.table, self.base.metadata, self.change.definition)
         return ()
 
     @cached_property
     def after(self) -> TableMetadata:
         """The table as the snapshot's files find it."""
-        return updated(self.base.metadata, self._definition) if self._definition else self.base.metadata
+        return apply_updates(self.base.metadata, self._definition) if self._definition else self.base.metadata
 
     @cached_property
     def _files(self) -> SnapshotFiles:
@@ -204,7 +204,7 @@ class Commit:
         if change.restored is not None:
             if head.metadata.snapshot_by_id(change.restored.version) is None:
                 raise VersionNotFound(f"The snapshot {change.restored.version} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-            return (branch_at(head.metadata, self.branch, change.restored.version),)
+            return (point_branch_at(head.metadata, self.branch, change.restored.version),)
         emptied = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if change.replace and head.metadata.current_snapshot_id is not None else ()
         if not self._makes_snapshot:
             return emptied
@@ -213,7 +213,7 @@ class Commit:
         removed = () if change.replace else change.files.removed
         made = self._files.produce(before, removed, change.files.deleted, self._place(head.metadata, parent))
         snapshot = new_snapshot(head.metadata, change, made, parent, self.snapshot_id, self.after.current_schema_id)
-        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), branch_at(head.metadata, self.branch, snapshot.snapshot_id))
+        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head.metadata, self.branch, snapshot.snapshot_id))
 
     def _place(self, head: TableMetadata, parent: IcebergVersion | None) -> Place:
         place = Place.after(head, parent)
@@ -233,7 +233,7 @@ class Creation(Commit):
     def put(self) -> Put | Unknown | CommitConflict:
         metadata = self.base.metadata
         updates = self._snapshot_updates(self.base.current, self._live)
-        put = self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
+        put = self.operations.create(apply_updates(metadata, updates) if updates else metadata, self.version_before_writing)
         if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
         return put

@@ -1,10 +1,11 @@
-"""Position-delete files: which rows of which data files are gone (Iceberg spec, Position Delete Files)."""
+"""Read and write position-delete files, which name the deleted rows of data files (Iceberg spec, Position Delete Files)."""
 
 from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,28 +34,22 @@ _SCHEMA = pa.schema(
     ]
 )
 _NAMES = {FILE_PATH: "file_path", POS: "pos"}
-_BATCH = 1_000_000
+_BATCH_ROWS = 1_000_000
 _CACHED_BYTES = 128 * 1024 * 1024
 _cache: Cache[Mapping[str, Positions]] = Cache(_CACHED_BYTES)
 
 
 def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, positions: Positions) -> ContentFile:
-    """Write the deleted rows of one data file, all of them, to an absolute path as Parquet; and say what a manifest is to hold of it.
+    """Write all deleted rows of a data file as Parquet to an absolute path, and return the file's `ContentFile`. Raises StorageError.
 
-    The bounds of its paths are exact and equal, by which readers know that it goes for this file alone. Raises StorageError.
+    Lower and upper bound of the paths are equal, which tells readers that the file applies to this data file alone.
     """
     assert positions, "there are deleted rows"
     rows = np.fromiter(positions, dtype=np.int64, count=len(positions))
-    paths = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), dtype=np.int32)), pa.array([data_file.path], pa.string()))
-    table = pa.Table.from_arrays([paths.cast(pa.string()), pa.array(rows)], schema=_SCHEMA)
-    stream = io.BytesIO()
-    pq.write_table(
-        table, stream, compression="zstd", use_dictionary=["file_path"], version="2.6", store_schema=False, row_group_size=_BATCH
-    )
-    data = stream.getvalue()
-    holder, below = located(storage, path)
-    holder.put(below, data)
-    named = data_file.path.encode()
+    data = _encode_parquet(data_file.path, rows)
+    file_storage, relative_path = located(storage, path)
+    file_storage.put(relative_path, data)
+    path_bound = data_file.path.encode()
     return ContentFile(
         content=Content.POSITION_DELETES,
         path=path,
@@ -62,101 +57,107 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
         size=len(data),
         spec_id=data_file.spec_id,
         partition=data_file.partition,
-        lower={FILE_PATH: named, POS: to_bytes(LongType(), int(rows[0]))},
-        upper={FILE_PATH: named, POS: to_bytes(LongType(), int(rows[-1]))},
-        split_offsets=_row_groups(data),
+        lower={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(rows[0]))},
+        upper={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(rows[-1]))},
+        split_offsets=_row_group_offsets(data),
         referenced_data_file=data_file.path,
     )
 
 
-def _row_groups(parquet: bytes) -> tuple[int, ...]:
-    """Where the row groups of a file begin."""
+def _encode_parquet(data_file: str, rows: np.ndarray[Any, Any]) -> bytes:
+    path_indexes = pa.array(np.zeros(len(rows), dtype=np.int32))
+    paths = pa.DictionaryArray.from_arrays(path_indexes, pa.array([data_file], pa.string())).cast(pa.string())
+    table = pa.Table.from_arrays([paths, pa.array(rows)], schema=_SCHEMA)
+    stream = io.BytesIO()
+    pq.write_table(
+        table, stream, compression="zstd", use_dictionary=["file_path"], version="2.6", store_schema=False, row_group_size=_BATCH_ROWS
+    )
+    return stream.getvalue()
+
+
+def _row_group_offsets(parquet: bytes) -> tuple[int, ...]:
     footer = pq.read_metadata(pa.BufferReader(parquet))
-    firsts = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
-    return tuple(first.dictionary_page_offset or first.data_page_offset for first in firsts)
+    first_columns = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
+    return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
 
 
 def referenced_path(deletes: ContentFile) -> str | None:
-    """The absolute plain path of the one data file that position deletes or a deletion vector go for; None: there may be more."""
+    """Return the absolute plain path of the data file that deletes apply to, or None if they may apply to several."""
     if deletes.referenced_data_file is not None:
         return plain_path(deletes.referenced_data_file)
     lower, upper = deletes.lower.get(FILE_PATH), deletes.upper.get(FILE_PATH)
     return plain_path(lower.decode()) if lower is not None and lower == upper else None
 
 
-def read_position_deletes(storage: Storage, files: Sequence[ContentFile], wanted: Collection[str] | None = None) -> dict[str, Positions]:
-    """The deleted rows that position-delete files name, of each data file by its absolute plain path; `wanted`: only of these.
+def read_position_deletes(storage: Storage, files: Sequence[ContentFile], paths: Collection[str] | None = None) -> dict[str, Positions]:
+    """Return the deleted rows in position-delete files, by the absolute plain path of the data file; `paths` limits them.
 
-    Several files are read at a time. Raises CorruptLog, UnsupportedTableFeature for a file format that is not known, StorageError.
+    Several files are read concurrently. Raises CorruptLog, UnsupportedTableFeature for an unknown file format, StorageError.
     """
-    found: dict[str, Positions] = {}
-    for deleted in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
-        paths = deleted.keys() if wanted is None else deleted.keys() & set(wanted)
-        for path in paths:
-            found[path] = found.get(path, Positions()) | deleted[path]
-    return found
+    positions: dict[str, Positions] = {}
+    for file_positions in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
+        for path in file_positions.keys() if paths is None else file_positions.keys() & set(paths):
+            positions[path] = positions.get(path, Positions()) | file_positions[path]
+    return positions
 
 
 def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[str, Positions]:
-    """The deleted rows that one file names. What is given is shared: it must not be changed. Raises what `read_position_deletes` does."""
-    plain = plain_path(file.path)
-    key = (plain, file.size)
-    known = _cache.get(key)
-    if known is None:
-        known = _read(storage, plain, file.format)
-        _cache.put(key, known, sum(len(path) + 100 + _bytes(rows) for path, rows in known.items()))
-    return known
+    """Return the deleted rows in one file. The result is cached: do not change it. Raises what `read_position_deletes` does."""
+    path = plain_path(file.path)
+    cache_key = (path, file.size)
+    positions = _cache.get(cache_key)
+    if positions is None:
+        positions = _read_file(storage, path, file.format)
+        _cache.put(cache_key, positions, sum(len(data_file) + 100 + len(rows.serialize()) for data_file, rows in positions.items()))
+    return positions
 
 
-def _bytes(positions: Positions) -> int:
-    return len(positions.serialize())
-
-
-def _read(storage: Storage, plain: str, format: str) -> dict[str, Positions]:
-    holder, below = located(storage, plain)
-    found: dict[str, Positions] = {}
-    spelled: dict[str, str] = {}
+def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]:
+    file_storage, relative_path = located(storage, path)
     try:
-        for paths, positions in _batches(holder.get(below), plain, format):
-            for path, rows in _by_path(paths, positions):
-                if path not in spelled:
-                    spelled[path] = plain_path(path)
-                found.setdefault(spelled[path], Positions()).update(Positions(array("Q", rows.tobytes())))
+        return _collect_positions(_batches(file_storage.get(relative_path), path, format))
     except FileNotFoundError as error:
-        raise CorruptLog(plain, "the delete file is missing") from error
+        raise CorruptLog(path, "the delete file is missing") from error
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:
         reason = str(error).split("\n", 1)[0]
-        raise CorruptLog(plain, f"it is no file of position deletes ({type(error).__name__}: {reason})") from error
-    return found
+        raise CorruptLog(path, f"it is no file of position deletes ({type(error).__name__}: {reason})") from error
 
 
-def _batches(data: bytes, plain: str, format: str) -> Iterator[tuple[pa.DictionaryArray, np.ndarray[Any, Any]]]:
-    """Paths and positions, batch by batch."""
+def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
+    """Return the positions in batches by the plain path of their data file."""
+    positions: dict[str, Positions] = {}
+    plain_paths = cache(plain_path)
+    for batch in batches:
+        for data_file, rows in _rows_by_path(batch.column("file_path"), batch.column("pos").to_numpy(zero_copy_only=False)):
+            positions.setdefault(plain_paths(data_file), Positions()).update(Positions(array("Q", rows.tobytes())))
+    return positions
+
+
+def _batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature."""
+    columns = list(_NAMES.values())
     match format:
         case "PARQUET":
             file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
-            batches = file.iter_batches(batch_size=_BATCH, columns=["file_path", "pos"])
+            batches = file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
         case "ORC":
-            batches = orc.ORCFile(pa.BufferReader(data)).read(columns=["file_path", "pos"]).to_batches(max_chunksize=_BATCH)
+            batches = orc.ORCFile(pa.BufferReader(data)).read(columns=columns).to_batches(max_chunksize=_BATCH_ROWS)
         case "AVRO":
-            records = read_avro(data, plain, _NAMES).records
-            batches = pa.Table.from_pylist(
-                [{name: record[name] for name in _NAMES.values()} for record in records], schema=_SCHEMA
-            ).to_batches()
+            records = [{name: record[name] for name in columns} for record in read_avro(data, path, _NAMES).records]
+            batches = pa.Table.from_pylist(records, schema=_SCHEMA).to_batches()
         case _:
             advice = "Rewrite the table's delete files with the engine that wrote them, in Parquet."
-            raise UnsupportedTableFeature(plain, f"{format.lower()} delete files", action="read", advice=advice)
-    for batch in batches:
-        paths = batch.column("file_path")
-        yield paths if pa.types.is_dictionary(paths.type) else paths.dictionary_encode(), batch.column("pos").to_numpy(zero_copy_only=False)
+            raise UnsupportedTableFeature(path, f"{format.lower()} delete files", action="read", advice=advice)
+    yield from batches
 
 
-def _by_path(paths: pa.DictionaryArray, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The positions of each path. Paths are sorted as a rule, and then nothing is moved."""
+def _rows_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Yield each path with its positions. The specification sorts rows by path; only unsorted rows are moved."""
     if not len(positions):
         return
-    if positions.dtype != np.int64 or positions.min() < 0 or paths.null_count:
+    if positions.dtype != np.int64 or positions.min() < 0 or path_column.null_count:
         raise ValueError("a row has no path, or no position from 0 on")
+    paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()
     codes = paths.indices.to_numpy(zero_copy_only=False)
     if np.any(codes[1:] < codes[:-1]):
         order = np.argsort(codes, kind="stable")

@@ -13,7 +13,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate
 from rowmerge.errors import AlreadyExists, PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import Current, TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates, newest
-from rowmerge.iceberg.metadata.refs import MAIN, ancestors, branch_at, head_of
+from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, point_branch_at
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import SnapshotReference, Table
 
@@ -125,7 +125,7 @@ def forwarding(table: str, metadata: TableMetadata, branch: str, to: str) -> tup
     if head is not None and head.snapshot_id not in {snapshot.snapshot_id for snapshot in ancestors(by_id, goal)}:
         advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
         raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
-    return (branch_at(metadata, branch, goal),), None if head is None else head.snapshot_id, goal
+    return (point_branch_at(metadata, branch, goal),), None if head is None else head.snapshot_id, goal
 
 
 def referred(table: str, metadata: TableMetadata, name: str) -> SnapshotRef:

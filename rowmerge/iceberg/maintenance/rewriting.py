@@ -22,8 +22,8 @@ from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
 from rowmerge.iceberg.commits.snapshot_files import ENTRIES_OF_A_MANIFEST, Place, Produced, SnapshotFiles
 from rowmerge.iceberg.manifests.content import Content, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests
-from rowmerge.iceberg.metadata.partition_values import undivided_specs
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
+from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
 from rowmerge.table.commits.request import Change
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
@@ -72,7 +72,7 @@ class Rewriting(ABC):
             return ()
         change = Change(self.operation, metrics=self.metrics, data_change=False)
         snapshot = new_snapshot(metadata, change, made, parent, snapshot_id, metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id)
+        return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id)
 
     def _discard(self) -> None:
         if self._files is not None:
@@ -124,7 +124,7 @@ class DeleteRewriting(Rewriting):
         return {"numDeleteFilesRemoved": self.done.rewritten, "numDeleteFilesAdded": self.done.added}
 
     def produce(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> Produced | None:
-        unpartitioned = undivided_specs(files.metadata)
+        unpartitioned = unpartitioned_spec_ids(files.metadata)
         live = live_files(files.storage, parent, unpartitioned)
         own = {key_of_delete(delete): delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES}
         leaving, staying = set(own), set[str]()

@@ -22,7 +22,7 @@ from rowmerge.iceberg.maintenance.expiry import check_collectable, expiring
 from rowmerge.iceberg.maintenance.orphans import orphans, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, needed_files, only_expired
 from rowmerge.iceberg.metadata.properties import file_locations
-from rowmerge.iceberg.metadata.updates import updated
+from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.deletion import Origin, deletable_files, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
@@ -104,7 +104,7 @@ class Vacuum:
         updates = expiring(self.table, current.metadata, options, self.now)
         if not updates:
             return (), current, {}
-        metadata = updated(current.metadata, updates, location=current.path)
+        metadata = apply_updates(current.metadata, updates, location=current.path)
         return updates, Current(metadata, current.path, current.version), only_expired(self.storage, current.metadata, metadata)
 
     def _expire(self, options: ExpiryOptions) -> dict[str, FileKind]:

@@ -1,4 +1,4 @@
-"""What manifests and manifest lists say: files of rows and of deletes, and which snapshot brought them (Iceberg spec, Manifests)."""
+"""Entries of manifests and manifest lists: data files, delete files, and the snapshots that added or deleted them (Iceberg spec)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 UNASSIGNED = -1
-"""The sequence number of what is not committed yet: it gets that of the commit, by inheritance."""
+"""The sequence number before the commit: a reader replaces it by that of the snapshot."""
 
 _NONE: Mapping[int, Any] = {}
 
 
 class Content(IntEnum):
-    """What a file holds."""
+    """The content of a file."""
 
     DATA = 0
     POSITION_DELETES = 1
@@ -24,7 +24,7 @@ class Content(IntEnum):
 
 
 class ManifestContent(IntEnum):
-    """What the files of a manifest hold: rows, or deletes of either kind."""
+    """The content of the files of a manifest: rows, or deletes of either kind."""
 
     DATA = 0
     DELETES = 1
@@ -72,7 +72,7 @@ class ContentFile:
 
     @property
     def partition_key(self) -> tuple[Any, ...]:
-        """Equal for the files of one partition: the spec and its values, floats by their bits (Iceberg spec, Scan Planning, note 3)."""
+        """Return the key of the file's partition: the spec and its values, floats by their bits (Iceberg spec, Scan Planning, note 3)."""
         return (self.spec_id, *(_bits(value) if isinstance(value, float) else value for value in self.partition))
 
 
@@ -82,10 +82,10 @@ def _bits(value: float) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file in a manifest, what was inherited filled in.
+    """One file in a manifest, with inherited values.
 
-    `snapshot_id`: which snapshot added the file, or deleted it when that is its status; `sequence_number`: the age of its content, which
-    says what deletes apply; `file_sequence_number`: when the file itself came. Both are UNASSIGNED before the commit.
+    `snapshot_id` is the snapshot that added the file, or deleted it if that is its status. `sequence_number` is the age of its content,
+    which decides which deletes apply. `file_sequence_number` is the age of the file. Both are UNASSIGNED before the commit.
     """
 
     status: Status
@@ -96,7 +96,7 @@ class Entry:
 
     @classmethod
     def added(cls, file: ContentFile, snapshot_id: int, sequence_number: int = UNASSIGNED) -> Entry:
-        """A file that a snapshot brings. `sequence_number`: only for content that is older than the snapshot."""
+        """Return the entry of a file that a snapshot adds. `sequence_number` is for content that is older than the snapshot."""
         return cls(Status.ADDED, snapshot_id, sequence_number, UNASSIGNED, file)
 
     @property
@@ -104,11 +104,11 @@ class Entry:
         return self.status is not Status.DELETED
 
     def existing(self) -> Entry:
-        """The same file, carried over into a new manifest."""
+        """Return the entry of the same file in a later manifest."""
         return replace(self, status=Status.EXISTING)
 
     def deleted(self, snapshot_id: int) -> Entry:
-        """The same file, taken out by a snapshot."""
+        """Return the entry of the same file in the snapshot that deletes it."""
         return replace(self, status=Status.DELETED, snapshot_id=snapshot_id)
 
 
@@ -128,6 +128,9 @@ class Manifest:
 
     Sequence numbers are UNASSIGNED before the commit, 0 in lists of format version 1; the minimum is over live files.
     """
+
+    COUNTS: ClassVar = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")
+    """The attributes that are counts; the spec's names end in `_count`."""
 
     path: str
     length: int

@@ -1,4 +1,4 @@
-"""From a data file that was written to its entry in a manifest."""
+"""Build the manifest content of a written data file."""
 
 from __future__ import annotations
 
@@ -8,29 +8,23 @@ from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.iceberg.manifests.bounds import stored_value
 from rowmerge.iceberg.manifests.content import Content, ContentFile
-from rowmerge.iceberg.manifests.metrics import MetricsMode, metrics_of
-from rowmerge.iceberg.metadata.partition_values import key_of
+from rowmerge.iceberg.manifests.metrics import MetricsMode, file_metrics
+from rowmerge.iceberg.metadata.partition_values import partition_value_name
 from rowmerge.table.snapshots.files import AddedFile
 
 
 def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, MetricsMode]) -> ContentFile:
-    """A data file of the table's current schema and spec; `modes`: what is kept of each column."""
+    """Return the `ContentFile` of a data file of the table's current schema and spec; `modes` are the metrics modes by column id."""
     schema, spec = metadata.schema(), metadata.spec()
     types = [field.field_type for field in spec.partition_type(schema).fields]
-    partition = (stored_value(file.partition.get(key_of(spec, schema, index)), type_) for index, type_ in enumerate(types))
-    metrics = metrics_of(file, schema, modes)
+    values = [file.partition.get(partition_value_name(spec, schema, index)) for index in range(len(types))]
     return ContentFile(
         content=Content.DATA,
         path=file.path,
         records=file.records,
         size=file.size,
         spec_id=spec.spec_id,
-        partition=tuple(partition),
-        column_sizes=metrics.column_sizes,
-        value_counts=metrics.value_counts,
-        null_counts=metrics.null_counts,
-        nan_counts=metrics.nan_counts,
-        lower=metrics.lower,
-        upper=metrics.upper,
+        partition=tuple(stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
         sort_order_id=metadata.default_sort_order_id if file.ordered else None,
+        **vars(file_metrics(file, schema, modes)),
     )

@@ -1,4 +1,4 @@
-"""Reading and writing manifests and manifest lists (Iceberg spec, Manifests, Manifest Lists, Sequence Number Inheritance)."""
+"""Read and write manifests and manifest lists (Iceberg spec, Manifests, Manifest Lists, Sequence Number Inheritance)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rowmerge.concurrency import map_ahead
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro, write_avro
 from rowmerge.iceberg.manifests.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
-from rowmerge.iceberg.manifests.records import entry_of, manifest_of, record_of_entry, record_of_manifest, with_row_ids
+from rowmerge.iceberg.manifests.records import assign_row_ids, entry_record, manifest_record, parse_entry, parse_manifest
 from rowmerge.iceberg.manifests.schemas import (
     NAMES,
     check_manifest_list_schema,
@@ -34,57 +34,53 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
 _CACHED_VALUES = 4_000_000
-"""Counts and bounds that the cache holds, at some 70 bytes each."""
-
-_NO_MANIFEST = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""The most counts and bounds in the cache, of some 70 bytes each."""
 _CACHED_BYTES = 64 * 1024 * 1024
+
+_INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What the conversion of a record raises if the file is no manifest or manifest list."""
 
 _cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
 _written: Cache[bytes] = Cache(_CACHED_BYTES)
 """Manifests and manifest lists that this process wrote, by path: they never change, and the next statement reads them."""
 
 
-def _values(file: ContentFile) -> int:
-    maps = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
-    return 20 + sum(len(by_id) for by_id in maps)
-
-
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
-    """The manifests of a snapshot, by the absolute path of its manifest list. Raises CorruptLog, StorageError."""
+    """Return the manifests of a snapshot, from the absolute path of its manifest list. Raises CorruptLog, StorageError."""
     plain = plain_path(path)
-    file = read_avro(_fetched(storage, plain, "manifest list"), plain, NAMES)
+    file = read_avro(_read_bytes(storage, plain, "manifest list"), plain, NAMES)
     try:
         check_manifest_list_schema(file.schema)
-        return tuple(manifest_of(record) for record in file.records)
-    except _NO_MANIFEST as error:
+        return tuple(parse_manifest(record) for record in file.records)
+    except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
 
 
 def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
-    """The entries of a manifest, deleted ones too, with what they inherit. Raises CorruptLog, UnsupportedTableFeature, StorageError.
+    """Return the entries of a manifest, deleted ones included, with inherited values. A cache of the process keeps the entries.
 
-    Manifests read before are not read again, in the whole process.
+    Raises CorruptLog, UnsupportedTableFeature, StorageError.
     """
     entries = _cache.get(state_of(manifest))
-    return _entries(manifest, _manifest_bytes(storage, manifest)) if entries is None else entries
+    return _parse_entries(manifest, _manifest_bytes(storage, manifest)) if entries is None else entries
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
-    """The entries of each manifest. Raises what `read_manifest` does.
+    """Return the entries of each manifest. Raises what `read_manifest` does.
 
-    Several are fetched at a time, and decoded one after another: two threads that make Python's objects only wait for each other.
+    Several manifests are fetched concurrently, but decoded in one thread: Python objects are made under the global interpreter lock.
     """
-    found = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
-    unread = [manifest for manifest in manifests if found[state_of(manifest)] is None]
-    if len(unread) < 2:
+    entries = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
+    uncached = [manifest for manifest in manifests if entries[state_of(manifest)] is None]
+    if len(uncached) < 2:
         return [read_manifest(storage, manifest) for manifest in manifests]
-    for manifest, data in zip(unread, map_ahead(lambda manifest: _manifest_bytes(storage, manifest), unread), strict=True):
-        found[state_of(manifest)] = _entries(manifest, data)
-    return [entries for manifest in manifests if (entries := found[state_of(manifest)]) is not None]
+    for manifest, data in zip(uncached, map_ahead(lambda manifest: _manifest_bytes(storage, manifest), uncached), strict=True):
+        entries[state_of(manifest)] = _parse_entries(manifest, data)
+    return [entries[state_of(manifest)] or () for manifest in manifests]
 
 
 def state_of(manifest: Manifest) -> tuple[object, ...]:
-    """What no other state of a manifest has: with the same key it holds the same entries."""
+    """Return the cache key of a manifest. Manifests with equal keys have equal entries."""
     return manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id
 
 
@@ -99,48 +95,52 @@ def write_manifest(
     snapshot_id: int,
     format_version: int = 2,
 ) -> Manifest:
-    """Write a manifest of one partition spec to an absolute path, and say what the manifest list is to hold of it. Raises StorageError.
+    """Write a manifest of one partition spec to an absolute path, and return its record for the manifest list. Raises StorageError.
 
-    `schema` must have the source columns of the spec (`schema_of_spec`). Sequence numbers that are UNASSIGNED are written as null, so the
-    same manifest serves every attempt of a commit.
+    `schema` must have the source columns of the spec (`schema_of_spec`). Sequence numbers that are UNASSIGNED are written as null, so every
+    attempt of a commit uses the same manifest.
     """
-    written = list(entries)
-    assert written, "a manifest has entries"
-    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in written), "only new files have no age"
-    avro = manifest_schema(spec, schema, format_version)
-    names = partition_names(avro)
-    data = write_avro(avro, [record_of_entry(entry, names) for entry in written], _manifest_header(content, spec, schema, format_version))
+    entries = tuple(entries)
+    data = _encode_manifest(entries, content, spec, schema, format_version)
     _put(storage, path, data)
-    ages = [entry.sequence_number for entry in written if entry.live and entry.sequence_number != UNASSIGNED]
-    files = Counter(entry.status for entry in written)
-    rows = {status: sum(entry.file.records for entry in written if entry.status is status) for status in Status}
+    sequence_numbers = [entry.sequence_number for entry in entries if entry.live and entry.sequence_number != UNASSIGNED]
     return Manifest(
         path=path,
         length=len(data),
         spec_id=spec.spec_id,
         content=content,
         sequence_number=UNASSIGNED,
-        min_sequence_number=min(ages, default=UNASSIGNED),
+        min_sequence_number=min(sequence_numbers, default=UNASSIGNED),
         added_snapshot_id=snapshot_id,
-        added_files=files[Status.ADDED],
-        existing_files=files[Status.EXISTING],
-        deleted_files=files[Status.DELETED],
-        added_rows=rows[Status.ADDED],
-        existing_rows=rows[Status.EXISTING],
-        deleted_rows=rows[Status.DELETED],
-        partitions=summaries([entry.file.partition for entry in written], spec, schema),
+        partitions=partition_summaries([entry.file.partition for entry in entries], spec, schema),
+        **_count_files_and_rows(entries),
     )
 
 
-def _manifest_header(content: ManifestContent, spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, str]:
-    """Return the key-value metadata of a manifest's Avro file (Iceberg spec, Manifests)."""
-    return {
+def _encode_manifest(entries: Sequence[Entry], content: ManifestContent, spec: PartitionSpec, schema: Schema, format_version: int) -> bytes:
+    """Return the bytes of a manifest's Avro file and its key-value metadata (Iceberg spec, Manifests)."""
+    assert entries, "a manifest has entries"
+    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), "only new files have no age"
+    metadata = {
         "schema": schema.model_dump_json(),
         "schema-id": str(schema.schema_id),
         "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
         "partition-spec-id": str(spec.spec_id),
         "format-version": str(format_version),
         "content": content.name.lower(),
+    }
+    avro_schema = manifest_schema(spec, schema, format_version)
+    names = partition_names(avro_schema)
+    return write_avro(avro_schema, [entry_record(entry, names) for entry in entries], metadata)
+
+
+def _count_files_and_rows(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the numbers of files and rows by status, as attributes of `Manifest`."""
+    files = Counter(entry.status for entry in entries)
+    rows = {status: sum(entry.file.records for entry in entries if entry.status is status) for status in Status}
+    return {
+        **{f"{status.name.lower()}_files": files[status] for status in Status},
+        **{f"{status.name.lower()}_rows": rows[status] for status in Status},
     }
 
 
@@ -155,10 +155,10 @@ def write_manifest_list(
     format_version: int = 2,
     first_row_id: int | None = None,
 ) -> int | None:
-    """Write the manifest list of a snapshot to an absolute path; UNASSIGNED sequence numbers become the snapshot's. Raises StorageError.
+    """Write the manifest list of a snapshot to an absolute path. UNASSIGNED sequence numbers become the snapshot's.
 
-    `first_row_id`: from format version 3 on, the table's next row id; data manifests without one get theirs from it. What is given back
-    is the next row id after them.
+    `first_row_id` is the table's next row id, from format version 3 on. Data manifests without a first row id get one from it. Returns the
+    table's next row id after them. Raises StorageError.
     """
     metadata = {
         "snapshot-id": str(snapshot_id),
@@ -167,31 +167,41 @@ def write_manifest_list(
         "format-version": str(format_version),
         **({} if first_row_id is None else {"first-row-id": str(first_row_id)}),
     }
-    records = []
-    for manifest in (_counted(storage, manifest) for manifest in manifests):
-        if first_row_id is not None and manifest.content is ManifestContent.DATA and manifest.first_row_id is None:
-            manifest = replace(manifest, first_row_id=first_row_id)
-            first_row_id += (manifest.added_rows or 0) + (manifest.existing_rows or 0)
-        records.append(record_of_manifest(manifest, sequence_number))
+    manifests = [_with_counts(storage, manifest) for manifest in manifests]
+    next_row_id = first_row_id
+    if first_row_id is not None:
+        manifests, next_row_id = _assign_manifest_row_ids(manifests, first_row_id)
+    records = [manifest_record(manifest, sequence_number) for manifest in manifests]
     _put(storage, path, write_avro(manifest_list_schema(format_version), records, metadata))
-    return first_row_id
+    return next_row_id
+
+
+def _assign_manifest_row_ids(manifests: Sequence[Manifest], next_row_id: int) -> tuple[list[Manifest], int]:
+    """Return the manifests, each data manifest with a first row id, and the next row id after them (Iceberg spec, Row Lineage)."""
+    assigned = []
+    for manifest in manifests:
+        if manifest.content is ManifestContent.DATA and manifest.first_row_id is None:
+            manifest = replace(manifest, first_row_id=next_row_id)
+            next_row_id += (manifest.added_rows or 0) + (manifest.existing_rows or 0)
+        assigned.append(manifest)
+    return assigned, next_row_id
 
 
 def _put(storage: Storage, path: str, data: bytes) -> None:
-    holder, below = located(storage, path)
-    holder.put(below, data)
+    path_storage, relative_path = located(storage, path)
+    path_storage.put(relative_path, data)
     _written.put(plain_path(path), data, len(data))
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
-    """The current schema, or the newest one that still has every source column of a spec: columns may have been dropped since.
+    """Return the current schema, or the newest one with every source column of a spec if some have been dropped since.
 
-    Raises UnsupportedTableFeature when the table has no such schema any more.
+    Raises UnsupportedTableFeature if the table has no such schema.
     """
-    sources = {field.source_id for field in metadata.specs()[spec_id].fields if not isinstance(field.transform, VoidTransform)}
+    source_ids = {field.source_id for field in metadata.specs()[spec_id].fields if not isinstance(field.transform, VoidTransform)}
     newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
     for schema in (metadata.schema(), *newest_first):
-        if sources <= set(schema.field_ids):
+        if source_ids <= set(schema.field_ids):
             return schema
     raise UnsupportedTableFeature(
         metadata.location,
@@ -201,15 +211,15 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
     )
 
 
-def _fetched(storage: Storage, plain: str, kind: str) -> bytes:
+def _read_bytes(storage: Storage, plain: str, kind: str) -> bytes:
     data = _written.get(plain)
-    if data is None:
-        holder, below = located(storage, plain)
-        try:
-            data = holder.get(below)
-        except FileNotFoundError as error:
-            raise CorruptLog(plain, f"the {kind} is missing") from error
-    return data
+    if data is not None:
+        return data
+    path_storage, relative_path = located(storage, plain)
+    try:
+        return path_storage.get(relative_path)
+    except FileNotFoundError as error:
+        raise CorruptLog(plain, f"the {kind} is missing") from error
 
 
 def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
@@ -217,57 +227,52 @@ def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
     if manifest.key_metadata is not None:
         advice = "Write the table without encryption keys, or read it with an engine that has them."
         raise UnsupportedTableFeature(plain, "encryption", action="read", advice=advice)
-    return _fetched(storage, plain, "manifest")
+    return _read_bytes(storage, plain, "manifest")
 
 
-def _entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
-    """What a manifest's bytes say, which is kept for the next one who asks."""
+def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
+    """Return the entries in the bytes of a manifest, and add them to the cache."""
     plain = plain_path(manifest.path)
     file = read_avro(data, plain, NAMES)
     try:
         check_manifest_schema(file.schema)
         scales = partition_scales(file.schema)
-        entries = with_row_ids([entry_of(record, manifest, scales, plain) for record in file.records], manifest)
-    except _NO_MANIFEST as error:
+        entries = assign_row_ids([parse_entry(record, manifest, scales, plain) for record in file.records], manifest)
+    except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
-    _cache.put(state_of(manifest), entries, sum(_values(entry.file) for entry in entries))
+    _cache.put(state_of(manifest), entries, sum(_cached_values(entry.file) for entry in entries))
     return entries
 
 
-def _counted(storage: Storage, manifest: Manifest) -> Manifest:
-    """The manifest with all its counts, which format version 1 did not require: what is missing is counted in the manifest itself."""
-    counts = (manifest.added_files, manifest.existing_files, manifest.deleted_files)
-    if None not in (*counts, manifest.added_rows, manifest.existing_rows, manifest.deleted_rows):
-        return manifest
-    entries = read_manifest(storage, manifest)
-    files = Counter(entry.status for entry in entries)
-    rows = {status: sum(entry.file.records for entry in entries if entry.status is status) for status in Status}
-    return replace(
-        manifest,
-        added_files=files[Status.ADDED],
-        existing_files=files[Status.EXISTING],
-        deleted_files=files[Status.DELETED],
-        added_rows=rows[Status.ADDED],
-        existing_rows=rows[Status.EXISTING],
-        deleted_rows=rows[Status.DELETED],
-    )
+def _cached_values(file: ContentFile) -> int:
+    metrics = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
+    return 20 + sum(len(by_id) for by_id in metrics)
 
 
-def summaries(partitions: Sequence[tuple[Any, ...]], spec: PartitionSpec, schema: Schema) -> tuple[PartitionSummary, ...]:
-    """One summary for each field of a spec, over the partition values of files (as `ContentFile.partition` has them)."""
+def _with_counts(storage: Storage, manifest: Manifest) -> Manifest:
+    """Return the manifest with all counts. Format version 1 does not require them, so missing ones are computed from the entries."""
+    if any(getattr(manifest, name) is None for name in Manifest.COUNTS):
+        return replace(manifest, **_count_files_and_rows(read_manifest(storage, manifest)))
+    return manifest
+
+
+def partition_summaries(partitions: Sequence[tuple[Any, ...]], spec: PartitionSpec, schema: Schema) -> tuple[PartitionSummary, ...]:
+    """Return one summary per field of a spec, over partition values of files as in `ContentFile.partition`."""
     types = [field.field_type for field in spec.partition_type(schema).fields]
-    return tuple(_summary([values[at] for values in partitions], type_) for at, type_ in enumerate(types))
+    return tuple(_summarize([values[index] for values in partitions], type_) for index, type_ in enumerate(types))
 
 
-def _summary(values: Iterable[Any], type_: Any) -> PartitionSummary:
+def _summarize(values: Iterable[Any], type_: Any) -> PartitionSummary:
     assert isinstance(type_, PrimitiveType), "partition values are primitive"
-    distinct = {_key(value): value for value in values}
-    nan = any(value != value for value in distinct.values())
-    there = sorted(key for key, value in distinct.items() if value is not None and value == value)
-    bounds = (to_bytes(type_, distinct[there[0]]), to_bytes(type_, distinct[there[-1]])) if there else (None, None)
-    return PartitionSummary(None in distinct, nan, *bounds)
+    distinct_values = {_sort_key(value): value for value in values}
+    contains_nan = any(value != value for value in distinct_values.values())
+    sort_keys = sorted(key for key, value in distinct_values.items() if value is not None and value == value)
+    if not sort_keys:
+        return PartitionSummary(None in distinct_values, contains_nan)
+    lower, upper = (to_bytes(type_, distinct_values[sort_keys[index]]) for index in (0, -1))
+    return PartitionSummary(None in distinct_values, contains_nan, lower, upper)
 
 
-def _key(value: Any) -> Any:
-    """By which values are told apart and ordered: -0.0 is another value than 0.0, and comes first."""
+def _sort_key(value: Any) -> Any:
+    """Return a key that distinguishes -0.0 from 0.0 and orders it first."""
     return (value, math.copysign(1.0, value)) if isinstance(value, float) else value

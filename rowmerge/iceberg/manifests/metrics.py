@@ -1,17 +1,18 @@
-"""Which counts and bounds manifests keep of which column, and those of a file that was just written (`write.metadata.metrics.*`)."""
+"""Metrics modes of columns (`write.metadata.metrics.*`), and the metrics of a written file for its manifest entry."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import DoubleType, FloatType, IcebergType, ListType, MapType, PrimitiveType, StructType
+from pyiceberg.types import DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.iceberg.manifests.bounds import to_bound
+from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.snapshots.files import AddedFile
 
 DEFAULT_MODE = "write.metadata.metrics.default"
@@ -21,7 +22,7 @@ MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 @dataclass(frozen=True)
 class MetricsMode:
-    """What is kept of a column; `truncate`: of strings and binary, bounds are cut to so many code points or bytes, None for whole ones."""
+    """The metrics of a column that manifests keep; `truncate` cuts bounds of strings and binary to so many code points or bytes."""
 
     counts: bool = True
     bounds: bool = True
@@ -29,18 +30,19 @@ class MetricsMode:
 
     @classmethod
     def parse(cls, text: str) -> MetricsMode:
-        """From `none`, `counts`, `truncate(n)` or `full`. Raises ValueError."""
-        known = {"none": cls(False, False), "counts": cls(True, False), "full": cls()}
-        if match := re.fullmatch(r"truncate\((\d+)\)", text.strip().lower()):
-            if int(match[1]) > 0:
-                return cls(truncate=int(match[1]))
-        elif mode := known.get(text.strip().lower()):
-            return mode
-        raise ValueError(f"unknown metrics mode {text!r}")
+        """Parse `none`, `counts`, `truncate(n)` or `full`, in any case. Raises ValueError."""
+        name = text.strip().lower()
+        modes = {"none": cls(False, False), "counts": cls(True, False), "full": cls()}
+        if name in modes:
+            return modes[name]
+        match = re.fullmatch(r"truncate\((\d+)\)", name)
+        if match is None or int(match[1]) == 0:
+            raise ValueError(f"unknown metrics mode {text!r}")
+        return cls(truncate=int(match[1]))
 
 
 _NONE = MetricsMode(False, False)
-_DEFAULT = MetricsMode(truncate=16)
+_TRUNCATED = MetricsMode(truncate=16)
 
 
 @dataclass(frozen=True)
@@ -56,48 +58,57 @@ class FileMetrics:
 
 
 def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Collection[int] = ()) -> dict[int, MetricsMode]:
-    """The mode of every primitive field by id, as Java's MetricsConfig finds it. Raises ConfigurationError for a value that is no mode.
+    """Return the mode of every primitive field by id, as Java's MetricsConfig does. Raises ConfigurationError for an invalid value.
 
-    `sorted_by`: ids of the columns that the sort order keeps in order; they have bounds unless a property of their own says otherwise.
+    `sorted_by` are the ids of columns whose order the sort order keeps. They have bounds unless a property of the column disables them.
     """
-    every = list(_primitives(schema.as_struct()))
-    default = _mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
-    limit = _limit(properties)
-    chosen = every if default is not None or len(every) <= limit else every[:limit]
-    modes = dict.fromkeys(every, default or _NONE) | dict.fromkeys(chosen, default or _DEFAULT)
-    modes |= {id_: _DEFAULT for id_ in sorted_by if id_ in modes and not modes[id_].bounds}
+    modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
+    modes |= {id_: _TRUNCATED for id_ in sorted_by if id_ in modes and not modes[id_].bounds}
     for key in properties:
         if key.startswith(MODE_OF_COLUMN):
-            id_ = _id_of(schema, key[len(MODE_OF_COLUMN) :])
-            mode = _mode(properties, key)
-            modes |= {id_: mode} if id_ in modes else {}
+            mode = _parse_mode(properties, key)
+            id_ = _find_id(schema, key.removeprefix(MODE_OF_COLUMN))
+            if id_ in modes:
+                modes[id_] = mode
     return modes
 
 
-def metrics_of(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> FileMetrics:
-    """The sizes, counts and bounds of a file that was written, by its typed bounds. Fields inside lists and maps have sizes alone.
+def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, MetricsMode]:
+    """Return the mode of the property for all columns, or truncated bounds for as many columns as another property allows."""
+    default = _parse_mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
+    limit = _parse_limit(properties)
+    if default is not None:
+        return dict.fromkeys(ids, default)
+    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[:limit], _TRUNCATED)
 
-    Sizes are kept whatever the mode, as Java does. A float column with bounds holds no NaN (`AddedFile` has none otherwise), and manifests
-    say so.
+
+def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> FileMetrics:
+    """Return the sizes, counts and bounds of a written file, from its typed bounds. Fields inside lists and maps have only sizes.
+
+    Every mode keeps sizes, as in Java. A float column with bounds contains no NaN (`AddedFile` has no bounds otherwise), so its NaN count
+    is 0.
     """
-    metrics = FileMetrics({}, {}, {}, {}, {}, {})
-    for id_, type_, path, repeated in _leaves(schema.as_struct()):
-        mode = modes.get(id_, _NONE)
-        _put(metrics.column_sizes, id_, _at(file.sizes, path))
-        if repeated or not mode.counts:
-            continue
-        _put(metrics.value_counts, id_, file.records)
-        _put(metrics.null_counts, id_, _at(file.nulls, path))
-        lower, upper = _at(file.lower, path), _at(file.upper, path)
-        if isinstance(type_, FloatType | DoubleType) and lower is not None and upper is not None:
-            _put(metrics.nan_counts, id_, 0)
-        if mode.bounds:
-            _put(metrics.lower, id_, to_bound(lower, type_, upper=False, truncate=mode.truncate))
-            _put(metrics.upper, id_, to_bound(upper, type_, upper=True, truncate=mode.truncate))
-    return metrics
+    leaves = list(_leaves(schema.as_struct()))
+    counted = [leaf for leaf in leaves if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
+    bounded = [leaf for leaf in counted if modes[leaf.id].bounds]
+    floats = [leaf for leaf in counted if isinstance(leaf.type, FloatType | DoubleType)]
+    return FileMetrics(
+        column_sizes=_by_id(leaves, lambda leaf: leaf.value_in(file.sizes)),
+        value_counts=_by_id(counted, lambda leaf: file.records),
+        null_counts=_by_id(counted, lambda leaf: leaf.value_in(file.nulls)),
+        nan_counts=_by_id(floats, lambda leaf: None if None in (leaf.value_in(file.lower), leaf.value_in(file.upper)) else 0),
+        lower=_by_id(bounded, lambda leaf: to_bound(leaf.value_in(file.lower), leaf.type, upper=False, truncate=modes[leaf.id].truncate)),
+        upper=_by_id(bounded, lambda leaf: to_bound(leaf.value_in(file.upper), leaf.type, upper=True, truncate=modes[leaf.id].truncate)),
+    )
 
 
-def _mode(properties: Mapping[str, str], key: str) -> MetricsMode:
+def _by_id(leaves: Sequence[_Leaf], get_value: Callable[[_Leaf], Any]) -> dict[int, Any]:
+    """Return the values of fields by field id, without those that are None."""
+    values = ((leaf.id, get_value(leaf)) for leaf in leaves)
+    return {id_: value for id_, value in values if value is not None}
+
+
+def _parse_mode(properties: Mapping[str, str], key: str) -> MetricsMode:
     try:
         return MetricsMode.parse(properties[key])
     except ValueError as error:
@@ -106,60 +117,51 @@ def _mode(properties: Mapping[str, str], key: str) -> MetricsMode:
         ) from error
 
 
-def _limit(properties: Mapping[str, str]) -> int:
+def _parse_limit(properties: Mapping[str, str]) -> int:
     text = properties.get(MOST_COLUMNS, "100")
     if not re.fullmatch(r"\s*\d+\s*", text):
         raise ConfigurationError(f"The table property {MOST_COLUMNS} is {text!r}. Set it to a number of columns.")
     return int(text)
 
 
-def _id_of(schema: Schema, name: str) -> int | None:
+def _find_id(schema: Schema, name: str) -> int | None:
     try:
         return schema.find_field(name).field_id
     except ValueError:
-        return None  # a column that was renamed or dropped since; Java lets the property stand too
+        return None  # a column that was renamed or dropped since; Java accepts the property too
 
 
-def _parts(type_: IcebergType) -> list[tuple[int, str, IcebergType]]:
-    """The fields directly inside a type: id, name as `AddedFile` has it, type."""
-    match type_:
-        case StructType(fields=fields):
-            return [(part.field_id, part.name, part.field_type) for part in fields]
-        case ListType(element_id=id_, element_type=element):
-            return [(id_, "element", element)]
-        case MapType(key_id=key_id, key_type=key, value_id=value_id, value_type=value):
-            return [(key_id, "key", key), (value_id, "value", value)]
-    return []
+def _primitive_ids(type_: IcebergType) -> Iterator[int]:
+    """Yield the ids of primitive fields, those of each level before those below it, which is how Java counts them."""
+    fields = nested_fields(type_)
+    yield from (nested.field_id for nested in fields if isinstance(nested.field_type, PrimitiveType))
+    for nested in fields:
+        yield from _primitive_ids(nested.field_type)
 
 
-def _primitives(type_: IcebergType) -> Iterator[int]:
-    """The ids of primitive fields, those of each level before those below it, which is how Java counts them."""
-    parts = _parts(type_)
-    yield from (id_ for id_, _, part in parts if isinstance(part, PrimitiveType))
-    for _, _, part in parts:
-        yield from _primitives(part)
+@dataclass(frozen=True)
+class _Leaf:
+    """A primitive field: its names from the top as in `AddedFile`, and whether it is inside a list or map."""
+
+    id: int
+    type: IcebergType
+    path: tuple[str, ...]
+    is_repeated: bool
+
+    def value_in(self, tree: Mapping[str, Any]) -> Any:
+        """Return the value of this field in nested mappings by name, or None."""
+        value: Any = tree
+        for name in self.path:
+            if not isinstance(value, Mapping):
+                return None
+            value = value.get(name)
+        return value
 
 
-def _leaves(
-    type_: IcebergType, above: tuple[str, ...] = (), repeated: bool = False
-) -> Iterator[tuple[int, IcebergType, tuple[str, ...], bool]]:
-    """Primitive fields: id, type, names from the top, and whether they are in a list or a map."""
-    for id_, name, part in _parts(type_):
-        if isinstance(part, PrimitiveType):
-            yield id_, part, (*above, name), repeated
+def _leaves(type_: IcebergType, parent: tuple[str, ...] = (), is_repeated: bool = False) -> Iterator[_Leaf]:
+    for nested in nested_fields(type_):
+        path = (*parent, nested.name)
+        if isinstance(nested.field_type, PrimitiveType):
+            yield _Leaf(nested.field_id, nested.field_type, path, is_repeated)
         else:
-            yield from _leaves(part, (*above, name), repeated or not isinstance(part, StructType))
-
-
-def _at(tree: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = tree
-    for name in path:
-        if not isinstance(found, Mapping):
-            return None
-        found = found.get(name)
-    return found
-
-
-def _put(into: Any, id_: int, value: Any) -> None:
-    if value is not None:
-        into[id_] = value
+            yield from _leaves(nested.field_type, path, is_repeated or not isinstance(nested.field_type, StructType))

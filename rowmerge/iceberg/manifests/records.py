@@ -1,4 +1,4 @@
-"""Manifests and manifest lists, record by record: from and to what Avro holds."""
+"""Convert the records of manifests and manifest lists from and to Avro."""
 
 from __future__ import annotations
 
@@ -14,110 +14,120 @@ from rowmerge.iceberg.metadata.locations import is_absolute
 _EXACT = Context(prec=100)
 
 
-def entry_of(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
+def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
+    """Return the entry of an Avro record, with values inherited from its manifest (Iceberg spec, Sequence Number Inheritance).
+
+    `scales` are those of decimal partition values, by position. Raises CorruptLog, and ValueError for a negative size.
+    """
     status = Status(record["status"])
     inherited = manifest.sequence_number if status is Status.ADDED or manifest.sequence_number == 0 else None
-    sequence_number, file_sequence_number = record.get("sequence_number"), record.get("file_sequence_number")
-    if sequence_number is None:
-        sequence_number = inherited
-    if file_sequence_number is None:
-        file_sequence_number = inherited
+    sequence_number = _not_none(record.get("sequence_number"), inherited)
     if sequence_number is None:
         raise CorruptLog(path, f"the file {record['data_file']['file_path']} has no sequence number")
-    snapshot_id = record.get("snapshot_id")
     return Entry(
         status,
-        manifest.added_snapshot_id if snapshot_id is None else snapshot_id,
+        _not_none(record.get("snapshot_id"), manifest.added_snapshot_id),
         sequence_number,
-        sequence_number if file_sequence_number is None else file_sequence_number,
-        _content_file(record["data_file"], manifest.spec_id, scales),
+        _not_none(record.get("file_sequence_number"), _not_none(inherited, sequence_number)),
+        _parse_content_file(record["data_file"], manifest.spec_id, scales),
     )
 
 
-def _content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, int]) -> ContentFile:
-    found = record.get
-    partition = tuple(record["partition"].values())
-    if scales:
-        partition = tuple(_decimal(value, scales[at]) if at in scales else value for at, value in enumerate(partition))
+def _not_none(value: Any, inherited: Any) -> Any:
+    return inherited if value is None else value
+
+
+def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, int]) -> ContentFile:
     path, records, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
     if not is_absolute(path) or records < 0 or size < 0:
         raise ValueError(f"the file {path!r} has {records} rows in {size} bytes")
+    get = record.get
     return ContentFile(
-        content=Content(found("content") or 0),
+        content=Content(get("content") or 0),
         path=path,
         records=records,
         size=size,
         spec_id=spec_id,
-        partition=partition,
+        partition=_parse_partition(record["partition"], scales),
         format=record["file_format"].upper(),
-        column_sizes=_map(found("column_sizes")),
-        value_counts=_map(found("value_counts")),
-        null_counts=_map(found("null_value_counts")),
-        nan_counts=_map(found("nan_value_counts")),
-        lower=_map(found("lower_bounds")),
-        upper=_map(found("upper_bounds")),
-        split_offsets=tuple(found("split_offsets") or ()),
-        equality_ids=tuple(found("equality_ids") or ()),
-        sort_order_id=found("sort_order_id"),
-        referenced_data_file=found("referenced_data_file"),
-        content_offset=found("content_offset"),
-        content_size=found("content_size_in_bytes"),
-        first_row_id=found("first_row_id"),
-        key_metadata=found("key_metadata"),
+        column_sizes=_as_dict(get("column_sizes")),
+        value_counts=_as_dict(get("value_counts")),
+        null_counts=_as_dict(get("null_value_counts")),
+        nan_counts=_as_dict(get("nan_value_counts")),
+        lower=_as_dict(get("lower_bounds")),
+        upper=_as_dict(get("upper_bounds")),
+        split_offsets=tuple(get("split_offsets") or ()),
+        equality_ids=tuple(get("equality_ids") or ()),
+        sort_order_id=get("sort_order_id"),
+        referenced_data_file=get("referenced_data_file"),
+        content_offset=get("content_offset"),
+        content_size=get("content_size_in_bytes"),
+        first_row_id=get("first_row_id"),
+        key_metadata=get("key_metadata"),
     )
 
 
-def _map(pairs: dict[int, Any] | Sequence[Mapping[str, Any]] | None) -> dict[int, Any]:
+def _parse_partition(record: Mapping[str, Any], scales: Mapping[int, int]) -> tuple[Any, ...]:
+    values = tuple(record.values())
+    if not scales:
+        return values
+    return tuple(_parse_decimal(value, scales[index]) if index in scales else value for index, value in enumerate(values))
+
+
+def _parse_decimal(unscaled: bytes | None, scale: int) -> Decimal | None:
+    return None if unscaled is None else Decimal(int.from_bytes(unscaled, "big", signed=True)).scaleb(-scale, _EXACT)
+
+
+def _as_dict(pairs: dict[int, Any] | Sequence[Mapping[str, Any]] | None) -> dict[int, Any]:
+    """Return a map of the Avro file, which `decode_blocks` decodes as dict, and fastavro as list of key-value records."""
     if isinstance(pairs, dict):
         return pairs
     return {pair["key"]: pair["value"] for pair in pairs} if pairs else {}
 
 
-def _decimal(stored: bytes | None, scale: int) -> Decimal | None:
-    return None if stored is None else Decimal(int.from_bytes(stored, "big", signed=True)).scaleb(-scale, _EXACT)
+def assign_row_ids(entries: list[Entry], manifest: Manifest) -> tuple[Entry, ...]:
+    """Return the entries, live files with inherited first row ids (Iceberg spec, First Row ID Inheritance).
 
-
-def with_row_ids(entries: list[Entry], manifest: Manifest) -> tuple[Entry, ...]:
-    """First row ids inherited: from the manifest's own on, each live file without one after the rows of those before it."""
-    following = manifest.first_row_id
-    if following is None:
+    Ids count from the manifest's first row id, over the rows of the files without an id of their own.
+    """
+    next_row_id = manifest.first_row_id
+    if next_row_id is None:
         return tuple(entries)
     for index, entry in enumerate(entries):
         if entry.live and entry.file.first_row_id is None:
-            entries[index] = replace(entry, file=replace(entry.file, first_row_id=following))
-            following += entry.file.records
+            entries[index] = replace(entry, file=replace(entry.file, first_row_id=next_row_id))
+            next_row_id += entry.file.records
     return tuple(entries)
 
 
-def manifest_of(record: Mapping[str, Any]) -> Manifest:
-    found = record.get
+def parse_manifest(record: Mapping[str, Any]) -> Manifest:
+    """Return the manifest of a record of a manifest list. Raises LookupError or ValueError for an invalid record."""
     path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
     if not is_absolute(path) or length < 0 or spec_id is None:
         raise ValueError(f"the manifest {path!r} of the partition spec {spec_id} has {length} bytes")
+    counts: dict[str, Any] = {name: record.get(f"{name}_count") for name in Manifest.COUNTS}
     return Manifest(
         path=path,
         length=length,
         spec_id=spec_id,
-        content=ManifestContent(found("content") or 0),
-        sequence_number=found("sequence_number") or 0,
-        min_sequence_number=found("min_sequence_number") or 0,
+        content=ManifestContent(record.get("content") or 0),
+        sequence_number=record.get("sequence_number") or 0,
+        min_sequence_number=record.get("min_sequence_number") or 0,
         added_snapshot_id=record["added_snapshot_id"],
-        added_files=found("added_files_count"),
-        existing_files=found("existing_files_count"),
-        deleted_files=found("deleted_files_count"),
-        added_rows=found("added_rows_count"),
-        existing_rows=found("existing_rows_count"),
-        deleted_rows=found("deleted_rows_count"),
-        partitions=tuple(
-            PartitionSummary(summary["contains_null"], summary.get("contains_nan"), summary.get("lower_bound"), summary.get("upper_bound"))
-            for summary in found("partitions") or ()
-        ),
-        key_metadata=found("key_metadata"),
-        first_row_id=found("first_row_id"),
+        partitions=tuple(_parse_summary(summary) for summary in record.get("partitions") or ()),
+        key_metadata=record.get("key_metadata"),
+        first_row_id=record.get("first_row_id"),
+        **counts,
     )
 
 
-def record_of_manifest(manifest: Manifest, sequence_number: int) -> dict[str, Any]:
+def _parse_summary(record: Mapping[str, Any]) -> PartitionSummary:
+    return PartitionSummary(record["contains_null"], record.get("contains_nan"), record.get("lower_bound"), record.get("upper_bound"))
+
+
+def manifest_record(manifest: Manifest, sequence_number: int) -> dict[str, Any]:
+    """Return the record of a manifest list; `sequence_number` is the snapshot's, and replaces UNASSIGNED."""
+
     def assigned(number: int) -> int:
         return sequence_number if number == UNASSIGNED else number
 
@@ -129,54 +139,54 @@ def record_of_manifest(manifest: Manifest, sequence_number: int) -> dict[str, An
         "sequence_number": assigned(manifest.sequence_number),
         "min_sequence_number": assigned(manifest.min_sequence_number),
         "added_snapshot_id": manifest.added_snapshot_id,
-        "added_files_count": manifest.added_files,
-        "existing_files_count": manifest.existing_files,
-        "deleted_files_count": manifest.deleted_files,
-        "added_rows_count": manifest.added_rows,
-        "existing_rows_count": manifest.existing_rows,
-        "deleted_rows_count": manifest.deleted_rows,
-        "partitions": [
-            {
-                "contains_null": summary.contains_null,
-                "contains_nan": summary.contains_nan,
-                "lower_bound": summary.lower,
-                "upper_bound": summary.upper,
-            }
-            for summary in manifest.partitions
-        ],
+        **{f"{name}_count": getattr(manifest, name) for name in Manifest.COUNTS},
+        "partitions": [_summary_record(summary) for summary in manifest.partitions],
         "key_metadata": manifest.key_metadata,
         "first_row_id": manifest.first_row_id,
     }
 
 
-def record_of_entry(entry: Entry, names: Sequence[str]) -> dict[str, Any]:
-    file = entry.file
-    assert len(names) == len(file.partition), "a file has a value for each field of its partition spec"
+def _summary_record(summary: PartitionSummary) -> dict[str, Any]:
+    return {
+        "contains_null": summary.contains_null,
+        "contains_nan": summary.contains_nan,
+        "lower_bound": summary.lower,
+        "upper_bound": summary.upper,
+    }
+
+
+def entry_record(entry: Entry, partition_names: Sequence[str]) -> dict[str, Any]:
+    """Return the Avro record of an entry. UNASSIGNED sequence numbers become null, which a reader replaces by inheritance."""
     return {
         "status": int(entry.status),
         "snapshot_id": entry.snapshot_id,
         "sequence_number": None if entry.sequence_number == UNASSIGNED else entry.sequence_number,
         "file_sequence_number": None if entry.file_sequence_number == UNASSIGNED else entry.file_sequence_number,
-        "data_file": {
-            "content": int(file.content),
-            "file_path": file.path,
-            "file_format": file.format,
-            "partition": dict(zip(names, file.partition, strict=True)),
-            "record_count": file.records,
-            "file_size_in_bytes": file.size,
-            "column_sizes": file.column_sizes or None,
-            "value_counts": file.value_counts or None,
-            "null_value_counts": file.null_counts or None,
-            "nan_value_counts": file.nan_counts or None,
-            "lower_bounds": file.lower or None,
-            "upper_bounds": file.upper or None,
-            "key_metadata": file.key_metadata,
-            "split_offsets": list(file.split_offsets) or None,
-            "equality_ids": list(file.equality_ids) or None,
-            "sort_order_id": file.sort_order_id,
-            "referenced_data_file": file.referenced_data_file,
-            "first_row_id": file.first_row_id,
-            "content_offset": file.content_offset,
-            "content_size_in_bytes": file.content_size,
-        },
+        "data_file": _content_file_record(entry.file, partition_names),
+    }
+
+
+def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> dict[str, Any]:
+    assert len(partition_names) == len(file.partition), "a file has a value for each field of its partition spec"
+    return {
+        "content": int(file.content),
+        "file_path": file.path,
+        "file_format": file.format,
+        "partition": dict(zip(partition_names, file.partition, strict=True)),
+        "record_count": file.records,
+        "file_size_in_bytes": file.size,
+        "column_sizes": file.column_sizes or None,
+        "value_counts": file.value_counts or None,
+        "null_value_counts": file.null_counts or None,
+        "nan_value_counts": file.nan_counts or None,
+        "lower_bounds": file.lower or None,
+        "upper_bounds": file.upper or None,
+        "key_metadata": file.key_metadata,
+        "split_offsets": list(file.split_offsets) or None,
+        "equality_ids": list(file.equality_ids) or None,
+        "sort_order_id": file.sort_order_id,
+        "referenced_data_file": file.referenced_data_file,
+        "first_row_id": file.first_row_id,
+        "content_offset": file.content_offset,
+        "content_size_in_bytes": file.content_size,
     }

@@ -6,49 +6,30 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pyiceberg import types as t
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    LongType,
-    StringType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UnknownType,
-    UUIDType,
-)
 
 AvroType = str | list[Any] | dict[str, Any]
 
-PARTITION = 102
-"""The field id of a file's partition values."""
+DATA_FILE, PARTITION = 2, 102
+"""The field ids of an entry's file, and of a file's partition values."""
 
-_PRIMITIVE: Mapping[type[IcebergType], AvroType] = {
-    UnknownType: "null",
-    BooleanType: "boolean",
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    StringType: "string",
-    BinaryType: "bytes",
-    DateType: {"type": "int", "logicalType": "date"},
-    TimeType: {"type": "long", "logicalType": "time-micros"},
-    TimestampType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
-    TimestamptzType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
-    TimestampNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
-    TimestamptzNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
+_PRIMITIVE: Mapping[type[t.IcebergType], AvroType] = {
+    t.UnknownType: "null",
+    t.BooleanType: "boolean",
+    t.IntegerType: "int",
+    t.LongType: "long",
+    t.FloatType: "float",
+    t.DoubleType: "double",
+    t.StringType: "string",
+    t.BinaryType: "bytes",
+    t.DateType: {"type": "int", "logicalType": "date"},
+    t.TimeType: {"type": "long", "logicalType": "time-micros"},
+    t.TimestampType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": False},
+    t.TimestamptzType: {"type": "long", "logicalType": "timestamp-micros", "adjust-to-utc": True},
+    t.TimestampNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": False},
+    t.TimestamptzNanoType: {"type": "long", "logicalType": "timestamp-nanos", "adjust-to-utc": True},
 }
 
 
@@ -65,7 +46,7 @@ def _list(element_id: int, type_: AvroType) -> AvroType:
 
 
 def _map(key_id: int, value_id: int, value: str) -> AvroType:
-    """A map of field ids: an array of pairs, for Avro's own maps have texts as keys."""
+    """Return the type of a map by field id: an array of pairs, because keys of Avro's maps are strings."""
     pair = {
         "type": "record",
         "name": f"k{key_id}_v{value_id}",
@@ -112,18 +93,18 @@ def _entry(data_file: dict[str, Any]) -> dict[str, Any]:
             _optional(1, "snapshot_id", "long"),
             _optional(3, "sequence_number", "long"),
             _optional(4, "file_sequence_number", "long"),
-            _required(2, "data_file", data_file),
+            _required(DATA_FILE, "data_file", data_file),
         ],
     }
 
 
 def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
-    """The schema of a manifest's entries, with the partition values of a spec over a table schema."""
+    """Return the Avro schema of a manifest's entries, with the partition values of a spec over a table schema."""
     return _entry(_data_file(partition_schema(spec, schema), format_version))
 
 
 def manifest_list_schema(format_version: int) -> dict[str, Any]:
-    """The schema of a manifest list's entries."""
+    """Return the Avro schema of the records of a manifest list."""
     summary = {
         "type": "record",
         "name": "r508",
@@ -157,109 +138,134 @@ def manifest_list_schema(format_version: int) -> dict[str, Any]:
 
 
 def partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
-    """The schema of a spec's partition values; every one may be null, as it is where the spec did not have the field yet."""
+    """Return the Avro schema of a spec's partition values. Each is optional: in files of an older spec without the field it is null."""
     fields = []
     for field in spec.partition_type(schema).fields:
-        avro = _partition_type(field.field_type, field.field_id)
-        stored = _compatible(field.name)
-        entry = _required(field.field_id, stored, "null") if avro == "null" else _optional(field.field_id, stored, avro)
-        fields.append(entry if stored == field.name else {**entry, "iceberg-field-name": field.name})
+        avro_type = _partition_type(field.field_type, field.field_id)
+        name = _avro_name(field.name)
+        build = _required if avro_type == "null" else _optional  # a union must not have null twice
+        avro_field = build(field.field_id, name, avro_type)
+        fields.append(avro_field if name == field.name else {**avro_field, "iceberg-field-name": field.name})
     return {"type": "record", "name": f"r{PARTITION}", "fields": fields}
 
 
-def _partition_type(type_: IcebergType, field_id: int) -> AvroType:
-    """The Avro form of a type. Fixed types have names, one for each field: pyiceberg knows no type by the name it had before."""
+def _partition_type(type_: t.IcebergType, field_id: int) -> AvroType:
+    """Return the Avro type of a partition value. Each fixed type has its own name: pyiceberg cannot refer to a type by name."""
     match type_:
-        case DecimalType(precision=precision, scale=scale):
+        case t.DecimalType(precision=precision, scale=scale):
             size = ((10**precision - 1).bit_length() + 8) // 8
             decimal = {"logicalType": "decimal", "precision": precision, "scale": scale}
             return {"type": "fixed", "name": f"decimal_{precision}_{scale}_r{field_id}", "size": size, **decimal}
-        case UUIDType():
+        case t.UUIDType():
             return {"type": "fixed", "name": f"uuid_fixed_r{field_id}", "size": 16, "logicalType": "uuid"}
-        case FixedType():
+        case t.FixedType():
             return {"type": "fixed", "name": f"fixed_{len(type_)}_r{field_id}", "size": len(type_)}
     return _PRIMITIVE[type(type_)]
 
 
-def _compatible(name: str) -> str:
-    """A name as Avro allows it: other characters than letters, digits and `_` become `_x` and their number (Java's AvroSchemaUtil)."""
+def _avro_name(name: str) -> str:
+    """Return a valid Avro name: characters except letters, digits and `_` become `_x` and their code point (Java's AvroSchemaUtil)."""
     escaped = re.sub(r"[^A-Za-z0-9_]", lambda match: f"_x{ord(match[0]):X}", name)
     return f"_{escaped}" if escaped[:1].isdigit() else escaped
 
 
 def partition_names(schema: Mapping[str, Any]) -> list[str]:
-    """What the partition values in a manifest of this Avro schema are called there."""
-    return [field["name"] for field in _field_type(_field_type(schema, 2), PARTITION).get("fields", [])]
+    """Return the names of the partition values in a manifest of this Avro schema."""
+    return [field["name"] for field in _partition_fields(schema)]
 
 
 def partition_scales(schema: Mapping[str, Any]) -> dict[int, int]:
-    """Which of the partition values in a manifest of this Avro schema are decimals, by position, and their scales."""
-    data_file = _field_type(schema, 2)
-    fields = _field_type(data_file, PARTITION).get("fields", [])
-    named: dict[str, int] = {}
+    """Return the scales of the decimal partition values in a manifest of this Avro schema, by position."""
+    named_scales: dict[str, int] = {}
     scales = {}
-    for position, field in enumerate(fields):
-        branches = field["type"] if isinstance(field["type"], list) else [field["type"]]
-        for branch in branches:
-            if isinstance(branch, dict) and branch.get("logicalType") == "decimal":
-                scales[position] = named[branch.get("name", "")] = branch.get("scale", 0)
-            elif isinstance(branch, str) and branch in named:
-                scales[position] = named[branch]
+    for position, field in enumerate(_partition_fields(schema)):
+        scale = _decimal_scale(field["type"], named_scales)
+        if scale is not None:
+            scales[position] = scale
     return scales
+
+
+def _decimal_scale(type_: AvroType, named_scales: dict[str, int]) -> int | None:
+    """Return the scale of a decimal type, or None. `named_scales` are those of the types that the schema has defined so far."""
+    for branch in _branches(type_):
+        if isinstance(branch, dict) and branch.get("logicalType") == "decimal":
+            scale: int = branch.get("scale", 0)
+            named_scales[branch.get("name", "")] = scale
+            return scale
+        if isinstance(branch, str) and branch in named_scales:
+            return named_scales[branch]
+    return None
+
+
+def _partition_fields(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    fields: Sequence[Mapping[str, Any]] = _field_type(_field_type(schema, DATA_FILE), PARTITION).get("fields", [])
+    return fields
 
 
 def _field_type(record: Mapping[str, Any], id_: int) -> Mapping[str, Any]:
     return next((field["type"] for field in record.get("fields", []) if field.get("field-id") == id_), {})
 
 
-def _names(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+def _branches(type_: AvroType) -> list[Any]:
+    """Return the types of a union, or the type itself."""
+    return type_ if isinstance(type_, list) else [type_]
+
+
+def _names_by_id(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield the id and name of each field at any depth."""
     for field in fields:
         yield field["field-id"], field["name"]
-        for branch in field["type"] if isinstance(field["type"], list) else [field["type"]]:
-            if isinstance(branch, dict):
-                inner = branch.get("items", branch)
-                yield from _names(inner.get("fields", []) if isinstance(inner, dict) else [])
+        for branch in _branches(field["type"]):
+            items = branch.get("items", branch) if isinstance(branch, dict) else branch
+            yield from _names_by_id(items.get("fields", []) if isinstance(items, dict) else [])
 
 
 _NO_PARTITION = {"type": "record", "name": f"r{PARTITION}", "fields": []}
-NAMES: Mapping[int, str] = dict([*_names(_entry(_data_file(_NO_PARTITION, 3))["fields"]), *_names(manifest_list_schema(3)["fields"])])
-"""What the fields of manifests and manifest lists are called, by id; older writers spelled some of them otherwise."""
-_FORMS: Mapping[str, frozenset[str]] = {"int": frozenset({"int", "long"}), "long": frozenset({"int", "long"})}
-"""The types of Avro in which a file may hold a field, for those of which there is more than one."""
+_MANIFEST, _MANIFEST_LIST = _entry(_data_file(_NO_PARTITION, 3)), manifest_list_schema(3)
+NAMES: Mapping[int, str] = dict(_names_by_id([*_MANIFEST["fields"], *_MANIFEST_LIST["fields"]]))
+"""The names of the fields of manifests and manifest lists, by id. Older writers spelled some differently."""
+_INTEGERS = frozenset({"int", "long"})
+_ACCEPTED_TYPES: Mapping[str, frozenset[str]] = {"int": _INTEGERS, "long": _INTEGERS}
+"""The Avro types that a file may have for a type of the specification, if there are several."""
 
 
 def check_manifest_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError if a manifest of this Avro schema holds a field in another type than the specification says."""
-    _check_fields(schema, _entry(_data_file(_NO_PARTITION, 3)), {})
+    """Raise ValueError if a manifest of this Avro schema has a field of another type than in the specification."""
+    _check_fields(schema, _MANIFEST, {})
 
 
 def check_manifest_list_schema(schema: Mapping[str, Any]) -> None:
-    """The same for a manifest list."""
-    _check_fields(schema, manifest_list_schema(3), {})
+    """Raise ValueError if a manifest list of this Avro schema has a field of another type than in the specification."""
+    _check_fields(schema, _MANIFEST_LIST, {})
 
 
-def _check_fields(given: Any, specified: Mapping[str, Any], named: dict[str, Any]) -> None:
-    """`named`: the types that the schema has defined so far, which it may use again by their names."""
-    by_id, by_name = ({field[key]: field for field in specified["fields"]} for key in ("field-id", "name"))
-    for field in given["fields"]:
-        known = by_id.get(field["field-id"]) if "field-id" in field else by_name.get(field["name"])
-        if known is not None:
-            _check_type(_not_null(field["type"]), _not_null(known["type"]), known["name"], named)
+def _check_fields(record: Any, expected: Mapping[str, Any], named_types: dict[str, Any]) -> None:
+    """Check the fields that the specification has. `named_types` are the types that the schema has defined so far, by name."""
+    expected_by_id = {field["field-id"]: field for field in expected["fields"]}
+    expected_by_name = {field["name"]: field for field in expected["fields"]}
+    for field in record["fields"]:
+        expected_field = expected_by_id.get(field["field-id"]) if "field-id" in field else expected_by_name.get(field["name"])
+        if expected_field is not None:
+            _check_type(_not_null(field["type"]), _not_null(expected_field["type"]), expected_field["name"], named_types)
 
 
-def _check_type(given: Any, specified: Any, name: str, named: dict[str, Any]) -> None:
-    given = named.get(given, given) if isinstance(given, str) else given
-    form, specified_form = (type_["type"] if isinstance(type_, dict) else type_ for type_ in (given, specified))
-    if not isinstance(form, str) or form not in _FORMS.get(specified_form, {specified_form}):
-        raise ValueError(f"{name} has the type {form!r:.80}, not {specified_form}")
-    if form == "record":
-        named[given.get("name", "")] = given
-        _check_fields(given, specified, named)
-    elif form == "array":
-        _check_type(_not_null(given["items"]), _not_null(specified["items"]), name, named)
+def _check_type(type_: Any, expected: Any, field_name: str, named_types: dict[str, Any]) -> None:
+    type_ = named_types.get(type_, type_) if isinstance(type_, str) else type_
+    type_name, expected_name = _type_name(type_), _type_name(expected)
+    if not isinstance(type_name, str) or type_name not in _ACCEPTED_TYPES.get(expected_name, {expected_name}):
+        raise ValueError(f"{field_name} has the type {type_name!r:.80}, not {expected_name}")
+    if type_name == "record":
+        named_types[type_.get("name", "")] = type_
+        _check_fields(type_, expected, named_types)
+    elif type_name == "array":
+        _check_type(_not_null(type_["items"]), _not_null(expected["items"]), field_name, named_types)
 
 
-def _not_null(type_: Any) -> Any:
-    """The one type beside null in a union."""
-    branches = [branch for branch in type_ if branch != "null"] if isinstance(type_, list) else [type_]
+def _type_name(type_: Any) -> Any:
+    return type_["type"] if isinstance(type_, dict) else type_
+
+
+def _not_null(type_: AvroType) -> Any:
+    """Return the type of an optional field: the only type besides null in a union."""
+    branches = [branch for branch in _branches(type_) if branch != "null"]
     return branches[0] if len(branches) == 1 else type_

@@ -1,7 +1,8 @@
-"""Defaults of columns between Iceberg, which keeps their values, and ours, which are SQL text (Iceberg spec, Default Values)."""
+"""Convert column defaults between Iceberg's values and the engine's SQL text (Iceberg spec, Default Values)."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import date, datetime, timezone
@@ -14,10 +15,10 @@ from pyiceberg.conversions import from_json, to_json
 from rowmerge.table.metadata.schema import string_literal
 
 _CAST = re.compile(r"\s*cast\s*\(\s*(?P<text>'.*')\s+as\s+[a-z_]+(?:\s*\([\d\s,]+\))?\s*\)\s*", re.IGNORECASE | re.DOTALL)
-_TYPED = re.compile(r"\s*(?:date|timestamp(?:_ntz|_ltz)?)\s*(?P<text>'[^']*')\s*", re.IGNORECASE)
-_TEXT = re.compile(r"\s*'((?:[^'\\]|\\['\\])*)'\s*", re.DOTALL)
+_TYPED_LITERAL = re.compile(r"\s*(?:date|timestamp(?:_ntz|_ltz)?)\s*(?P<text>'[^']*')\s*", re.IGNORECASE)
+_STRING = re.compile(r"\s*'((?:[^'\\]|\\['\\])*)'\s*", re.DOTALL)
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?)\s*(?:l|s|y|f|d|bd)?\s*", re.IGNORECASE)
-_SQL: Mapping[type[t.IcebergType], str] = {
+_SQL_TYPES: Mapping[type[t.IcebergType], str] = {
     t.BooleanType: "BOOLEAN",
     t.IntegerType: "INT",
     t.LongType: "BIGINT",
@@ -28,74 +29,92 @@ _SQL: Mapping[type[t.IcebergType], str] = {
     t.TimestamptzType: "TIMESTAMP",
 }
 _EXACT = Context(prec=100)
-_BITS = {t.IntegerType: 31, t.LongType: 63}
+_VALUE_BITS = {t.IntegerType: 31, t.LongType: 63}
+"""The bits of integers without the sign."""
 
 
 def default_text(value: Any, type_: t.IcebergType) -> str | None:
-    """SQL text of a default's value, which means the same in every session; None for a type of which there is none.
+    """Return the SQL text of a default, which means the same in every session, or None for a type without such a text.
 
     Raises an error for a value of another type.
     """
-    if isinstance(type_, t.StringType):
-        return string_literal(value)
-    if isinstance(type_, t.IntegerType | t.LongType) and not (isinstance(value, int) and _fits(value, type_)):
-        raise ValueError(f"{value!r:.80} is no {type_}")
-    if isinstance(type_, t.DecimalType):
-        return f"CAST('{value:f}' AS DECIMAL({type_.precision}, {type_.scale}))"
-    name = _SQL.get(type(type_))
-    if name is None:
+    match type_:
+        case t.StringType():
+            return string_literal(value)
+        case t.DecimalType(precision=precision, scale=scale):
+            return f"CAST('{value:f}' AS DECIMAL({precision}, {scale}))"
+        case t.IntegerType() | t.LongType() if not (isinstance(value, int) and _fits(value, type_)):
+            raise ValueError(f"{value!r:.80} is no {type_}")
+    sql_type = _SQL_TYPES.get(type(type_))
+    if sql_type is None:
         return None
     assert isinstance(type_, t.PrimitiveType)
-    return f"CAST('{str(to_json(type_, value)).replace('True', 'true').replace('False', 'false')}' AS {name})"
+    json_value: Any = to_json(type_, value)
+    text = str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
+    return f"CAST('{text}' AS {sql_type})"
 
 
 def default_value(text: str, type_: t.IcebergType) -> Any:
-    """The value of SQL text that is a literal of a type, or a CAST of a string to it. Raises ValueError for any other text."""
+    """Return the value of a SQL literal of a type, or of a CAST of a string to the type. Raises ValueError for any other text."""
     if isinstance(type_, t.StringType):
-        return _unquoted(text)
-    if cast := _CAST.fullmatch(text) or _TYPED.fullmatch(text):
-        plain = _unquoted(cast["text"]).strip()
-    elif number := _NUMBER.fullmatch(text):
-        plain = number[1]
-    else:
-        plain = _unquoted(text) if isinstance(type_, t.DateType | t.TimestampType | t.TimestamptzType) else text.strip()
+        return _unquote(text)
+    literal = _literal_text(text, type_)
     try:
-        return _value(plain, type_)
+        return _parse_literal(literal, type_)
     except (ArithmeticError, ValueError) as error:
         raise ValueError(text) from error
 
 
-def _value(plain: str, type_: t.IcebergType) -> Any:
+def _literal_text(text: str, type_: t.IcebergType) -> str:
+    """Return what a literal contains: the string of a cast or typed literal, the digits of a number without its suffix."""
+    if cast := _CAST.fullmatch(text) or _TYPED_LITERAL.fullmatch(text):
+        return _unquote(cast["text"]).strip()
+    if number := _NUMBER.fullmatch(text):
+        return number[1]
+    return _unquote(text) if isinstance(type_, t.DateType | t.TimestampType | t.TimestamptzType) else text.strip()
+
+
+def _parse_literal(literal: str, type_: t.IcebergType) -> Any:
+    """Return the value of a literal. Raises ValueError or ArithmeticError for a text that is no exact value of the type."""
     match type_:
-        case t.BooleanType():
-            return {"true": True, "false": False}[plain.lower()] if plain.lower() in ("true", "false") else _none(plain)
-        case t.IntegerType() | t.LongType():
-            return int(plain) if _fits(int(plain), type_) else _none(plain)
-        case t.FloatType() | t.DoubleType():
-            number = float(plain)
-            return number if number - number == 0 else _none(plain)
+        case t.BooleanType() if literal.lower() in ("true", "false"):
+            return literal.lower() == "true"
+        case t.IntegerType() | t.LongType() if _fits(int(literal), type_):
+            return int(literal)
+        case t.FloatType() | t.DoubleType() if math.isfinite(float(literal)):
+            return float(literal)
         case t.DecimalType():
-            exact = Decimal(plain).quantize(Decimal(1).scaleb(-type_.scale), context=_EXACT)
-            return exact if exact == Decimal(plain) and len(exact.as_tuple().digits) <= type_.precision else _none(plain)
+            return _parse_decimal(literal, type_)
         case t.DateType():
-            return from_json(type_, date.fromisoformat(plain))
+            return from_json(type_, date.fromisoformat(literal))
         case t.TimestampType() | t.TimestamptzType():
-            moment = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", plain))
-            if (moment.tzinfo is None) is not isinstance(type_, t.TimestampType):
-                return _none(plain)
-            return moment if moment.tzinfo is None else moment.astimezone(timezone.utc)
-    return _none(plain)
+            return _parse_timestamp(literal, with_zone=isinstance(type_, t.TimestamptzType))
+    raise ValueError(f"{literal!r} is no {type_}")
+
+
+def _parse_decimal(literal: str, type_: t.DecimalType) -> Decimal:
+    number = Decimal(literal)
+    scaled = number.quantize(Decimal(1).scaleb(-type_.scale), context=_EXACT)
+    if scaled != number or len(scaled.as_tuple().digits) > type_.precision:
+        raise ValueError(f"{literal} is no {type_}")
+    return scaled
+
+
+def _parse_timestamp(literal: str, *, with_zone: bool) -> datetime:
+    timestamp = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", literal))  # Python 3.10 does not parse Z
+    if (timestamp.tzinfo is not None) is not with_zone:
+        raise ValueError(f"{literal} has a time zone, or lacks one")
+    return timestamp.astimezone(timezone.utc) if with_zone else timestamp
 
 
 def _fits(value: int, type_: t.PrimitiveType) -> bool:
-    bits = _BITS[type(type_)]
+    bits = _VALUE_BITS[type(type_)]
     return -(1 << bits) <= value < 1 << bits
 
 
-def _unquoted(text: str) -> str:
-    found = _TEXT.fullmatch(text)
-    return re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL) if found else _none(text)
-
-
-def _none(text: str) -> Any:
-    raise ValueError(text)
+def _unquote(text: str) -> str:
+    """Return the text of a SQL string literal, without quotes and backslashes. Raises ValueError for any other text."""
+    literal = _STRING.fullmatch(text)
+    if literal is None:
+        raise ValueError(text)
+    return re.sub(r"\\(.)", r"\1", literal[1], flags=re.DOTALL)

@@ -1,4 +1,4 @@
-"""From what a user wants a table to be to metadata, and to the updates of metadata, that say so."""
+"""Build the metadata of a new table, and the metadata updates of CREATE OR REPLACE and ALTER TABLE, from a table definition."""
 
 from __future__ import annotations
 
@@ -10,42 +10,38 @@ from dataclasses import dataclass, replace
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
+from pyiceberg.table import update
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.table.sorting import SortOrder
-from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSchemaUpdate,
-    AddSortOrderUpdate,
-    RemovePropertiesUpdate,
-    SetCurrentSchemaUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-    SetPropertiesUpdate,
-    TableUpdate,
-    UpgradeFormatVersionUpdate,
-)
+from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
-from rowmerge.iceberg.metadata.partition_values import FIRST_ID, order_of, ordering_of, partitioning_of, spec_of
+from rowmerge.iceberg.metadata.partition_values import (
+    FIRST_ID,
+    find_or_build_sort_order,
+    find_or_build_spec,
+    ordering_of,
+    partitioning_of,
+)
 from rowmerge.iceberg.metadata.properties import COMMENT, DISTRIBUTION, FORMAT_VERSION, check_properties
-from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of, fresh, widens
-from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, updated
+from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of
+from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
 from rowmerge.table.metadata.shape import TableDefinition
 
+_LAST_ADDED = -1
+"""The id that means the schema or spec that the update before added (Iceberg REST catalog spec)."""
+
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:
-    """The metadata of a table that is about to be made, without snapshots.
-
-    Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature.
-    """
-    checked = _Checked.of(table, definition, 2)
+    """Return the metadata of a new table without snapshots. Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature."""
+    checked = _CheckedDefinition.of(table, definition, 2)
     builder = SchemaBuilder(table, 0)
-    schema = builder.schema(fresh(checked.columns))
-    spec = spec_of(checked.partitioning, schema, (), FIRST_ID - 1)
-    order = order_of(checked.ordering, schema, ())
+    schema = builder.schema(as_new_columns(checked.columns))
+    spec = find_or_build_spec(checked.partitioning, schema, (), FIRST_ID - 1)
+    order = find_or_build_sort_order(checked.ordering, schema, ())
     metadata = TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
@@ -60,245 +56,261 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         default_sort_order_id=order.order_id,
         properties=checked.properties,
     )
-    return updated(metadata, tuple(_upgrade(table, metadata, checked.asked_version)))
+    return apply_updates(metadata, tuple(_upgrade_updates(table, metadata, checked.format_version)))
 
 
-def replacing_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
-    """What CREATE OR REPLACE makes of a table's metadata: schema, partitioning, order and properties anew; ids are never given twice.
+def replacement_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
+    """Return the updates of CREATE OR REPLACE: new schema, partitioning, sort order and properties. No id is used twice.
 
-    A column that has the name and type of one that was there keeps its id, as in Java's TableMetadata.buildReplacement.
+    A column keeps its id if its name and type stay, as in Java's TableMetadata.buildReplacement.
     """
-    checked = _Checked.of(table, definition, metadata.format_version)
-    before = {field.name: field for field in _columns(metadata, table)}
-    columns = Struct(tuple(_with_ids(field, before.get(field.name)) for field in fresh(checked.columns)))
-    builder = SchemaBuilder(table, metadata.last_column_id)
-    schema = builder.schema(columns, _next_schema_id(metadata))
-    updates = list(_schema_updates(metadata, schema))
-    updates += _spec_updates(metadata, schema, checked.partitioning)
-    updates += _order_updates(metadata, schema, checked.ordering)
-    updates += _upgrade(table, metadata, checked.asked_version)
-    return (*updates, *_property_updates(metadata.properties, checked.properties))
+    checked = _CheckedDefinition.of(table, definition, metadata.format_version)
+    old_columns = {column.name: column for column in columns_of(metadata.schema(), table)}
+    columns = Struct(tuple(_with_ids(column, old_columns.get(column.name)) for column in as_new_columns(checked.columns)))
+    schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata))
+    return (
+        *_schema_updates(metadata, schema),
+        *_spec_updates(metadata, schema, checked.partitioning),
+        *_order_updates(metadata, schema, checked.ordering),
+        *_upgrade_updates(table, metadata, checked.format_version),
+        *_property_updates(metadata.properties, checked.properties),
+    )
 
 
-def changing_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
-    """What ALTER TABLE makes of a table's metadata; what the definition leaves out stays.
+def alteration_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
+    """Return the updates of ALTER TABLE. What the definition leaves out does not change.
 
-    Raises PlanError for a schema that the table cannot get in place, ConfigurationError, UnsupportedTableFeature.
+    Raises PlanError for a schema that needs new files, ConfigurationError, UnsupportedTableFeature.
     """
-    _refuse_checks(table, definition)
+    _reject_check_constraints(table, definition)
     updates: list[TableUpdate] = []
     schema = metadata.schema()
     if definition.schema is not None:
-        schema, _ = changed_schema(table, metadata, definition.schema)
+        schema, _ = evolve_schema(table, metadata, definition.schema)
         updates += _schema_updates(metadata, schema)
     if definition.partitioning is not None and definition.partitioning != partitioning_of(metadata.spec(), schema, table):
         updates += _spec_updates(metadata, schema, definition.partitioning)
     if definition.ordering is not None and definition.ordering != ordering_of(metadata.sort_order(), schema, table):
         updates += _order_updates(metadata, schema, definition.ordering)
-    comment = metadata.properties.get(COMMENT) if definition.description is None else definition.description or None
-    asked = {name: value for name, value in metadata.properties.items() if name != COMMENT}
     if definition.properties is not None:
         check_properties(definition.properties)
-        asked = dict(definition.properties)
-        updates += _upgrade(table, metadata, asked.pop(FORMAT_VERSION, None))
+        updates += _upgrade_updates(table, metadata, definition.properties.get(FORMAT_VERSION))
+    return (*updates, *_property_updates(metadata.properties, _altered_properties(metadata, definition)))
+
+
+def _altered_properties(metadata: TableMetadata, definition: TableDefinition) -> dict[str, str]:
+    """Return the properties after ALTER TABLE, with its comment and distribution mode. An empty description removes the comment."""
+    if definition.properties is None:
+        properties = {name: value for name, value in metadata.properties.items() if name != COMMENT}
+    else:
+        properties = {name: value for name, value in definition.properties.items() if name != FORMAT_VERSION}
     if definition.distribution is not None:
-        asked[DISTRIBUTION] = definition.distribution.value
-    wanted = asked if comment is None else {**asked, COMMENT: comment}
-    return (*updates, *_property_updates(metadata.properties, wanted))
+        properties[DISTRIBUTION] = definition.distribution.value
+    comment = metadata.properties.get(COMMENT) if definition.description is None else definition.description or None
+    return properties if comment is None else {**properties, COMMENT: comment}
 
 
-def changed_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple[Schema, int]:
-    """The schema with these columns, and the last id that it gives. Known fields are told by their ids.
+def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple[Schema, int]:
+    """Return the schema with these columns, and the last column id after it. Fields with a field id are columns that exist.
 
     Raises PlanError, TypeMismatch.
     """
     _check_columns(table, columns, metadata.format_version)
-    # Rows that are there have the default of a column that comes in.
-    columns = Struct(tuple(f if FIELD_ID in f.metadata or DEFAULT not in f.metadata else _with_initial(f) for f in columns))
-    old = metadata.schema()
-    known = dict(_fields(_columns(metadata, table)))
-    for field in columns:
-        _check_field(table, field, known)
-    kept = {int(field.metadata[FIELD_ID]) for field in columns if FIELD_ID in field.metadata}
-    sources = [part.source_id for part in metadata.spec().fields] + [part.source_id for part in metadata.sort_order().fields]
-    for top in old.fields:
-        if top.field_id in sources and top.field_id not in kept:
-            advice = f"Take it out first: ALTER TABLE {table} DROP PARTITION FIELD … or WRITE UNORDERED."
-            raise PlanError(f"The column {top.name} of {table} partitions or orders its files and cannot be dropped. {advice}")
+    columns = Struct(tuple(_with_initial_default(column) for column in columns))
+    schema = metadata.schema()
+    old_fields = _fields_by_id(columns_of(schema, table))
+    for column in columns:
+        _check_field(table, column, old_fields)
+    _check_dropped_columns(table, metadata, columns)
     builder = SchemaBuilder(table, metadata.last_column_id)
-    new = builder.schema(columns, _next_schema_id(metadata), frozenset(old.identifier_field_ids))
-    _check_partition_names(table, metadata, new)
-    same = next((schema for schema in metadata.schemas if schema.as_struct() == new.as_struct()), None)
-    return (same, metadata.last_column_id) if same is not None else (new, builder.last_id)
+    new_schema = builder.schema(columns, _next_schema_id(metadata), frozenset(schema.identifier_field_ids))
+    _check_partition_names(table, metadata, new_schema)
+    known_schema = next((known for known in metadata.schemas if known.as_struct() == new_schema.as_struct()), None)
+    return (new_schema, builder.last_id) if known_schema is None else (known_schema, metadata.last_column_id)
+
+
+def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct) -> None:
+    """Raise PlanError if a dropped column is a source of the current partition spec or sort order."""
+    column_ids = {int(column.metadata[FIELD_ID]) for column in columns if FIELD_ID in column.metadata}
+    source_ids = {field.source_id for field in metadata.spec().fields} | {field.source_id for field in metadata.sort_order().fields}
+    for column in metadata.schema().fields:
+        if column.field_id in source_ids and column.field_id not in column_ids:
+            advice = f"Take it out first: ALTER TABLE {table} DROP PARTITION FIELD … or WRITE UNORDERED."
+            raise PlanError(f"The column {column.name} of {table} partitions or orders its files and cannot be dropped. {advice}")
 
 
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
-    """Raises PlanError for a column with the name of a partition field of another one, in old specs too: Java opens no such table."""
-    ids = {name: schema.find_field(name).field_id for name in schema.column_names}
+    """Raise PlanError for a column with the name of a partition field of another column, in any spec: Java opens no such table."""
+    column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
     for spec in metadata.partition_specs:
-        for part in spec.fields:
-            if ids.get(part.name, part.source_id) != part.source_id and part.source_id in ids.values():
-                source = schema.find_column_name(part.source_id)
+        for field in spec.fields:
+            source_exists = field.source_id in column_ids.values()
+            if source_exists and column_ids.get(field.name, field.source_id) != field.source_id:
+                source = schema.find_column_name(field.source_id)
                 raise PlanError(
-                    f"{table} has, or had, a partition field {part.name} of the column {source}, and Iceberg's Java opens no table where "
+                    f"{table} has, or had, a partition field {field.name} of the column {source}, and Iceberg's Java opens no table where "
                     f"another column has its name. Choose another name."
                 )
 
 
 @dataclass(frozen=True)
-class _Checked:
+class _CheckedDefinition:
+    """The definition of a table that is created or replaced; `format_version` is None if its properties do not name one."""
+
     columns: Struct
     partitioning: tuple[PartitionField, ...]
     ordering: tuple[SortField, ...]
     properties: Mapping[str, str]
-    asked_version: str | None
+    format_version: str | None
 
     @classmethod
-    def of(cls, table: str, definition: TableDefinition, format_version: int) -> _Checked:
-        """`format_version`: what the table has where the definition does not say."""
+    def of(cls, table: str, definition: TableDefinition, default_version: int) -> _CheckedDefinition:
         if definition.schema is None:
             raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
-        _refuse_checks(table, definition)
+        _reject_check_constraints(table, definition)
         properties = dict(definition.properties or {})
         check_properties(properties)
-        asked = properties.pop(FORMAT_VERSION, None)
-        if asked == "1":
+        format_version = properties.pop(FORMAT_VERSION, None)
+        if format_version == "1":
             raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
-        _check_columns(table, definition.schema, int(asked or format_version))
+        _check_columns(table, definition.schema, int(format_version or default_version))
         if definition.description:
             properties[COMMENT] = definition.description
-        return cls(definition.schema, definition.partitioning or (), definition.ordering or (), properties, asked)
+        return cls(definition.schema, definition.partitioning or (), definition.ordering or (), properties, format_version)
 
 
-def _refuse_checks(table: str, definition: TableDefinition) -> None:
+def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
     if definition.checks:
         advice = "Iceberg tables have no CHECK constraints: use a Delta table, or a test of the data."
         raise UnsupportedTableFeature(table, f"CHECK constraint {min(definition.checks)}", action="create", advice=advice)
 
 
 def _check_columns(table: str, columns: Struct, format_version: int) -> None:
-    top = {id(field) for field in columns}
-    for _, field in _fields(columns, with_ids=False):
-        if GENERATED in field.metadata:
-            advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
-            raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
-        if DEFAULT in field.metadata and (format_version < INITIAL_DEFAULTS or id(field) not in top):
-            advice = f"Iceberg has defaults of columns from format version {INITIAL_DEFAULTS} on: raise the table's, or give the value."
-            raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
+    """Raise UnsupportedTableFeature for a generated column or an unsupported default, and PlanError for a name that is used twice."""
     for struct in _structs(columns):
-        double = [name for name, count in Counter(field.name.lower() for field in struct).items() if count > 1]
-        if double:
-            raise PlanError(f"{table} would have the column {double[0]} twice (names are not case-sensitive). Rename one of them.")
+        for field in struct:
+            if GENERATED in field.metadata:
+                advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
+                raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
+            if DEFAULT in field.metadata and (format_version < INITIAL_DEFAULTS or struct is not columns):
+                advice = f"Iceberg has defaults of columns from format version {INITIAL_DEFAULTS} on: raise the table's, or give the value."
+                raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
+    for struct in _structs(columns):
+        duplicates = [name for name, count in Counter(field.name.lower() for field in struct).items() if count > 1]
+        if duplicates:
+            raise PlanError(f"{table} would have the column {duplicates[0]} twice (names are not case-sensitive). Rename one of them.")
 
 
-def _check_field(table: str, field: Field, known: Mapping[int, Field], *, inside_new: bool = False) -> None:
-    id_ = field.metadata.get(FIELD_ID)
-    old = known.get(int(id_)) if id_ is not None else None
-    if old is None and not field.nullable and not inside_new:
+def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool = False) -> None:
+    """Raise PlanError for a new field that is NOT NULL, and TypeMismatch for an old one whose type cannot change so; at any depth."""
+    field_id = field.metadata.get(FIELD_ID)
+    old_field = None if field_id is None else old_fields.get(int(field_id))
+    if old_field is not None:
+        _check_type(table, field.name, old_field.type, field.type)
+    elif not field.nullable and not in_new_field:
         raise PlanError(
             f"The column {field.name} cannot be added to {table} as NOT NULL: old rows have no value of it. Leave NOT NULL out."
         )
-    if old is not None:
-        _check_type(table, field.name, old.type, field.type)
     for struct in _structs_of(field.type):
-        for inner in struct:
-            _check_field(table, inner, known, inside_new=inside_new or old is None)
+        for nested in struct:
+            _check_field(table, nested, old_fields, in_new_field=in_new_field or old_field is None)
 
 
 def _check_type(table: str, column: str, old: DataType, new: DataType) -> None:
+    """Raise TypeMismatch if files with the old type cannot be read as the new one. `_check_field` checks the fields of structs."""
     match old, new:
-        case (Struct(), Struct()):
+        case Struct(), Struct():
             return
-        case (Array(before, _), Array(after, _)):
-            _check_type(table, column, before, after)
-            return
-        case (Map(key, value, _), Map(new_key, new_value, _)):
-            _check_type(table, column, key, new_key)
-            _check_type(table, column, value, new_value)
-            return
-    if old != new and not widens(old, new):
-        raise TypeMismatch(
-            f"The column {column} of {table} cannot become {sql_name(new)}: it is {sql_name(old)}, and its files stay as they are. "
-            f"Iceberg widens int to bigint, float to double, and decimals of the same scale."
-        )
+        case Array(old_element, _), Array(new_element, _):
+            _check_type(table, column, old_element, new_element)
+        case Map(old_key, old_value, _), Map(new_key, new_value, _):
+            _check_type(table, column, old_key, new_key)
+            _check_type(table, column, old_value, new_value)
+        case _ if old != new and not can_widen(old, new):
+            raise TypeMismatch(
+                f"The column {column} of {table} cannot become {sql_name(new)}: it is {sql_name(old)}, and its files stay as they are. "
+                f"Iceberg widens int to bigint, float to double, and decimals of the same scale."
+            )
 
 
 def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
     if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
         return
     if any(known.schema_id == schema.schema_id for known in metadata.schemas):
-        yield SetCurrentSchemaUpdate(schema_id=schema.schema_id)
+        yield update.SetCurrentSchemaUpdate(schema_id=schema.schema_id)
     else:
-        yield AddSchemaUpdate(schema_=schema)
-        yield SetCurrentSchemaUpdate(schema_id=-1)
+        yield update.AddSchemaUpdate(schema_=schema)
+        yield update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)
 
 
 def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[PartitionField, ...]) -> Iterator[TableUpdate]:
-    known: tuple[PartitionSpec, ...] = tuple(metadata.partition_specs)
-    places = metadata.spec() if metadata.format_version == 1 else None
-    spec = spec_of(partitioning, schema, known, metadata.last_partition_id or FIRST_ID - 1, places)
-    if any(spec.spec_id == other.spec_id for other in known):
-        yield SetDefaultSpecUpdate(spec_id=spec.spec_id)
+    known_specs: tuple[PartitionSpec, ...] = tuple(metadata.partition_specs)
+    v1_spec = metadata.spec() if metadata.format_version == 1 else None
+    spec = find_or_build_spec(partitioning, schema, known_specs, metadata.last_partition_id or FIRST_ID - 1, v1_spec)
+    if any(spec.spec_id == known.spec_id for known in known_specs):
+        yield update.SetDefaultSpecUpdate(spec_id=spec.spec_id)
     else:
-        yield AddPartitionSpecUpdate(spec=spec)
-        yield SetDefaultSpecUpdate(spec_id=-1)
+        yield update.AddPartitionSpecUpdate(spec=spec)
+        yield update.SetDefaultSpecUpdate(spec_id=_LAST_ADDED)
 
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
-    known: tuple[SortOrder, ...] = tuple(metadata.sort_orders)
-    order = order_of(ordering, schema, known)
-    if not any(order.order_id == other.order_id for other in known):
-        yield AddSortOrderUpdate(sort_order=order)
-    yield SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
+    known_orders: tuple[SortOrder, ...] = tuple(metadata.sort_orders)
+    order = find_or_build_sort_order(ordering, schema, known_orders)
+    if not any(order.order_id == known.order_id for known in known_orders):
+        yield update.AddSortOrderUpdate(sort_order=order)
+    yield update.SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
 
 
 def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[TableUpdate]:
     changed = {name: value for name, value in new.items() if old.get(name) != value}
     if changed:
-        yield SetPropertiesUpdate(updates=changed)
-    if gone := sorted(set(old) - set(new)):
-        yield RemovePropertiesUpdate(removals=gone)
+        yield update.SetPropertiesUpdate(updates=changed)
+    if removed := sorted(set(old) - set(new)):
+        yield update.RemovePropertiesUpdate(removals=removed)
 
 
-def _upgrade(table: str, metadata: TableMetadata, asked: str | None) -> Iterator[TableUpdate]:
-    if asked is None or int(asked) == metadata.format_version:
+def _upgrade_updates(table: str, metadata: TableMetadata, format_version: str | None) -> Iterator[TableUpdate]:
+    if format_version is None or int(format_version) == metadata.format_version:
         return
-    if int(asked) < metadata.format_version:
-        raise ConfigurationError(f"{table} has format version {metadata.format_version}, which cannot become {asked}. Leave it out.")
-    yield UpgradeFormatVersionUpdate(format_version=int(asked))
+    if int(format_version) < metadata.format_version:
+        raise ConfigurationError(
+            f"{table} has format version {metadata.format_version}, which cannot become {format_version}. Leave it out."
+        )
+    yield update.UpgradeFormatVersionUpdate(format_version=int(format_version))
 
 
 def _next_schema_id(metadata: TableMetadata) -> int:
     return max(schema.schema_id for schema in metadata.schemas) + 1
 
 
-def _columns(metadata: TableMetadata, table: str) -> Struct:
-    return columns_of(metadata.schema(), table)
-
-
-def _with_ids(field: Field, before: Field | None) -> Field:
-    """The field with the ids of one of the same name and type; a field that differs is a new one, a text where a UUID was for one."""
-    if before is None or sql_name(before.type) != sql_name(field.type) or held_types(Struct((before,))).fields[0].type != before.type:
+def _with_ids(field: Field, old_field: Field | None) -> Field:
+    """Return a field with the ids of the old one if the name and type stay. A string is a new field where a UUID was."""
+    if old_field is None or sql_name(old_field.type) != sql_name(field.type):
         return field
-    comment = {"comment": field.comment} if field.comment is not None else {}
-    default = {DEFAULT: field.metadata[DEFAULT]} if DEFAULT in field.metadata else {}
-    kept = {key: value for key, value in before.metadata.items() if key not in ("comment", DEFAULT)}
-    return Field(field.name, before.type, field.nullable, {**kept, **comment, **default})
+    (stored_field,) = held_types(Struct((old_field,)))
+    if stored_field.type != old_field.type:
+        return field
+    attributes = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
+    ids = {key: value for key, value in old_field.metadata.items() if key not in ("comment", DEFAULT)}
+    return Field(field.name, old_field.type, field.nullable, {**ids, **attributes})
 
 
-def _with_initial(field: Field) -> Field:
-    return replace(field, metadata={**field.metadata, INITIAL: field.metadata[DEFAULT]})
+def _with_initial_default(column: Field) -> Field:
+    """Return a new column with its default as initial default, the value of rows that exist."""
+    if FIELD_ID in column.metadata or DEFAULT not in column.metadata:
+        return column
+    return replace(column, metadata={**column.metadata, INITIAL: column.metadata[DEFAULT]})
 
 
-def _fields(columns: Struct, *, with_ids: bool = True) -> Iterator[tuple[int, Field]]:
-    """Every field at any depth, with its id; those that have none only without `with_ids`."""
-    for struct in _structs(columns):
-        for field in struct:
-            if FIELD_ID in field.metadata or not with_ids:
-                yield int(field.metadata.get(FIELD_ID, -1)), field
+def _fields_by_id(columns: Struct) -> dict[int, Field]:
+    """Return the fields at any depth that have an id."""
+    fields = (field for struct in _structs(columns) for field in struct)
+    return {int(field.metadata[FIELD_ID]): field for field in fields if FIELD_ID in field.metadata}
 
 
 def _structs(columns: Struct) -> Iterator[Struct]:
+    """Yield the columns and the structs inside them at any depth."""
     yield columns
     for field in columns:
         for struct in _structs_of(field.type):
@@ -306,6 +318,7 @@ def _structs(columns: Struct) -> Iterator[Struct]:
 
 
 def _structs_of(type_: DataType) -> Iterator[Struct]:
+    """Yield the outermost structs of a type."""
     match type_:
         case Struct():
             yield type_

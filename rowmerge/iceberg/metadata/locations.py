@@ -1,4 +1,4 @@
-"""Where files of a table lie: metadata spells absolute paths as their writers liked, the engine in one way."""
+"""Resolve file paths of metadata. Writers spell absolute paths in several ways, the engine in one."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from rowmerge.storage.store import Storage, absolute_location
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path of Iceberg's metadata names a file wherever it is read: it begins with a slash or a scheme."""
+    """Return whether a path of metadata begins with a slash or a scheme, and so does not depend on its reader."""
     return path.startswith("/") or ":/" in path
 
 
 def plain_path(path: str) -> str:
-    """An absolute path of Iceberg's metadata as the engine spells it, with its scheme: `/x`, `file:/x` and `file:///x` are one file.
+    """Return an absolute path of metadata as the engine spells it, with its scheme: `/x`, `file:/x` and `file:///x` are one file.
 
     Iceberg's paths are not percent-encoded, so everything after the scheme stays as it is.
     """
@@ -19,7 +19,7 @@ def plain_path(path: str) -> str:
 
 
 def located(storage: Storage, path: str) -> tuple[Storage, str]:
-    """The storage that holds an absolute path, and the path below its root: `storage` itself where the path lies under it."""
+    """Return the storage that contains an absolute path, and the relative path in it. It is `storage` itself if that contains the path."""
     plain = plain_path(path)
     if plain.startswith(f"{storage.location}/"):
         return storage, plain[len(storage.location) + 1 :]

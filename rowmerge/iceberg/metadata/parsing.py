@@ -14,12 +14,15 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.checks import check_metadata, check_required_fields
 from rowmerge.table.metadata.json_objects import parse_object
+from rowmerge.table.metadata.schema import below
 
 NEWEST_FORMAT = 3
 """The highest format version that is read and written."""
-_NO_METADATA = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
+_INVALID_METADATA_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
 """What pyiceberg raises when metadata is not what the specification says."""
-_ELSEWHERE = "Read it in an engine that knows it."
+_ADVICE = "Read it in an engine that knows it."
+_UNREAD_TYPES = ("variant", "geometry", "geography")
+_GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
 def check_format_version(table: str, version: int, newest: int) -> None:
@@ -34,76 +37,74 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
 
     Raises CorruptLog, and UnsupportedTableFeature for a format version above 3 or a feature that cannot be read.
     """
-    plain = _plain(data, path)
-    content = parse_object(plain, path)
+    text = _decompress(data, path)
+    content = parse_object(text, path)
     version = content.get("format-version")
     if isinstance(version, int) and version > NEWEST_FORMAT:
-        raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ELSEWHERE)
-    if (feature := encryption(content)) is not None:
-        raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE)
+        raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ADVICE)
+    if content.get("encryption-keys"):
+        raise UnsupportedTableFeature(table, "encryption", action="read", advice=_ADVICE)
     try:
         check_required_fields(content)
-        metadata = TableMetadataUtil.parse_raw(plain.decode())
+        metadata = TableMetadataUtil.parse_raw(text.decode())
         check_metadata(metadata)
-    except _NO_METADATA as error:
-        if (feature := unread_feature(content)) is not None:
-            raise UnsupportedTableFeature(table, feature, action="read", advice=_ELSEWHERE) from error
-        raise CorruptLog(path, f"it is no table metadata ({_shortened(error)})") from error
+    except _INVALID_METADATA_ERRORS as error:
+        unread_feature = _unread_type(content) or _multi_column_transform(content)
+        if unread_feature is not None:
+            raise UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE) from error
+        raise CorruptLog(path, f"it is no table metadata ({_shorten(error)})") from error
     return metadata
 
 
-def _plain(data: bytes, path: str) -> bytes:
+def _decompress(data: bytes, path: str) -> bytes:
     try:
-        if data[:2] == b"\x1f\x8b":
+        if data.startswith(_GZIP_MAGIC):
             return gzip.decompress(data)
-        if data[:4] == b"\x28\xb5\x2f\xfd":
+        if data.startswith(_ZSTD_MAGIC):
             return zstandard.ZstdDecompressor().decompressobj().decompress(data)
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
         raise CorruptLog(path, f"it cannot be decompressed ({error})") from error
     return data
 
 
-def _shortened(error: Exception) -> str:
-    """The lines of an error, of which pydantic writes one for each field, in one."""
+def _shorten(error: Exception) -> str:
+    """Return the text of an error in one line: pydantic writes a line for each field, and a link."""
     text = "; ".join(line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line)
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-_TYPES = ("variant", "geometry", "geography")
-
-
-def encryption(content: Mapping[str, Any]) -> str | None:
-    """The feature, when the table's files are encrypted."""
-    return "encryption" if content.get("encryption-keys") else None
-
-
-def unread_feature(content: Mapping[str, Any]) -> str | None:
-    """The first feature for which metadata cannot be parsed, as far as it can be told."""
+def _unread_type(content: Mapping[str, Any]) -> str | None:
+    """Describe the first column with a type that pyiceberg or the engine cannot read."""
     for schema in _objects(content, "schemas"):
-        for column, name in _types(schema, ""):
-            if name.startswith(_TYPES):
-                return f"type {name} of the column {column}"
-    parts = (part for name in ("partition-specs", "sort-orders") for spec in _objects(content, name) for part in _objects(spec, "fields"))
-    sources = ((part, part.get("source-ids")) for part in parts)
-    return next(
-        (f"the transform {part.get('transform')} of several columns" for part, ids in sources if isinstance(ids, list) and len(ids) > 1),
-        None,
-    )
+        for column, type_name in _types(schema, ""):
+            if type_name.startswith(_UNREAD_TYPES):
+                return f"type {type_name} of the column {column}"
+    return None
 
 
-def _objects(value: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    """The objects in a list, which may be anything in metadata that cannot be parsed."""
-    items = value.get(key)
-    return (item for item in items if isinstance(item, Mapping)) if isinstance(items, list) else iter(())
+def _multi_column_transform(content: Mapping[str, Any]) -> str | None:
+    """Describe the first transform of several columns in a partition spec or sort order."""
+    for spec in (*_objects(content, "partition-specs"), *_objects(content, "sort-orders")):
+        for field in _objects(spec, "fields"):
+            source_ids = field.get("source-ids")
+            if isinstance(source_ids, list) and len(source_ids) > 1:
+                return f"the transform {field.get('transform')} of several columns"
+    return None
+
+
+def _objects(parent: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list. The value of `key` may be anything: the metadata is invalid."""
+    items = parent.get(key)
+    if isinstance(items, list):
+        yield from (item for item in items if isinstance(item, Mapping))
 
 
 def _types(type_: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The names of types at any depth, with the paths of their columns."""
+    """Yield the path of each column and nested field, and the name of its type."""
     if isinstance(type_, str):
         yield path, type_
     elif isinstance(type_, Mapping):
         for field in _objects(type_, "fields"):
-            name = str(field.get("name"))
-            yield from _types(field.get("type"), f"{path}.{name}" if path else name)
-        for part in ("element", "key", "value"):
-            yield from _types(type_.get(part), f"{path}.{part}")
+            yield from _types(field.get("type"), below(path, str(field.get("name"))))
+        for key in ("element", "key", "value"):
+            yield from _types(type_.get(key), f"{path}.{key}")

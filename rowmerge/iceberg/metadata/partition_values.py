@@ -1,10 +1,14 @@
-"""Partition specs and sort orders between pyiceberg and the engine's words; the values that files have.
+"""Convert partition specs and sort orders between pyiceberg and the engine; name and type the partition values of files.
 
 Other readers have gaps. Iceberg 1.12 on Spark reads no manifest with a `fixed` partition value, not even its own. DuckDB's extension reads
 no table with files of a partition spec whose column was dropped.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
 
 import pyarrow as pa
 from pyiceberg import types as t
@@ -14,6 +18,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
 from pyiceberg.table.sorting import SortField as IcebergSortField
+from pyiceberg.transforms import Transform as IcebergTransform
 from pyiceberg.transforms import VoidTransform, parse_transform
 
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
@@ -22,180 +27,190 @@ from rowmerge.table.metadata.partitioning import VOID, PartitionField, SortField
 from rowmerge.table.metadata.schema import arrow_type
 
 FIRST_ID = 1000
-"""Partition field ids begin here (Iceberg spec, Partition Specs)."""
+"""The first partition field id (Iceberg spec, Partition Specs)."""
 
 
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
-    """The fields of a spec in the engine's words. Raises UnsupportedTableFeature for a transform that is not known."""
-    found = []
-    for index, part in enumerate(spec.fields):
-        if schema.find_column_name(part.source_id) is not None:
-            key = key_of(spec, schema, index)
-            called = "" if key == part.name else part.name
-            found.append(PartitionField(_path(schema, part.source_id), _transform(str(part.transform), table), key, called))
-    return tuple(found)
+    """Return the fields of a spec whose source column still exists. Raises UnsupportedTableFeature for an unknown transform."""
+    fields = []
+    for index, field in enumerate(spec.fields):
+        if schema.find_column_name(field.source_id) is not None:
+            value_name = partition_value_name(spec, schema, index)
+            field_name = "" if value_name == field.name else field.name
+            source = _path_to(schema.fields, field.source_id)
+            fields.append(PartitionField(source, _parse_transform(field.transform, table), value_name, field_name))
+    return tuple(fields)
 
 
 def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField, ...]:
-    """The fields of a sort order in the engine's words."""
+    """Return the fields of a sort order whose source column still exists. Raises UnsupportedTableFeature for an unknown transform."""
     return tuple(
         SortField(
-            _path(schema, part.source_id),
-            _transform(str(part.transform), table),
-            part.direction is SortDirection.ASC,
-            part.null_order is NullOrder.NULLS_FIRST,
+            _path_to(schema.fields, field.source_id),
+            _parse_transform(field.transform, table),
+            field.direction is SortDirection.ASC,
+            field.null_order is NullOrder.NULLS_FIRST,
         )
-        for part in order.fields
-        if schema.find_column_name(part.source_id) is not None
+        for field in order.fields
+        if schema.find_column_name(field.source_id) is not None
     )
 
 
-def key_of(spec: PartitionSpec, schema: Schema, index: int) -> str:
-    """What a partition field's value is called: by its column where it is the value of a top-level column, else by the field's name."""
-    part = spec.fields[index]
-    column = schema.find_column_name(part.source_id)
-    top = any(field.field_id == part.source_id for field in schema.fields)
-    return column if column is not None and top and str(part.transform) == "identity" else part.name
+def partition_value_name(spec: PartitionSpec, schema: Schema, index: int) -> str:
+    """Return the name of a partition field's value: the top-level column whose value it is, else the name of the field."""
+    field = spec.fields[index]
+    column = next((column.name for column in schema.fields if column.field_id == field.source_id), None)
+    return column if column is not None and str(field.transform) == "identity" else field.name
 
 
-def value_type(schema: Schema, part: IcebergPartitionField) -> pa.DataType:
-    """The Arrow type of a partition field's values; all time transforms are int."""
-    source = schema.find_type(part.source_id) if schema.find_column_name(part.source_id) is not None else t.StringType()
-    transform = str(part.transform)
-    if transform.startswith(("year", "month", "day", "hour", "bucket")):
+def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.DataType:
+    """Return the Arrow type of a partition field's values: int for all time transforms, string if the source column was dropped."""
+    if str(field.transform).startswith(("year", "month", "day", "hour", "bucket")):
         return pa.int32()
-    (field,) = columns_of(Schema(t.NestedField(1, "value", source)), part.name)
-    return arrow_type(field.type)
+    source_type = schema.find_type(field.source_id) if schema.find_column_name(field.source_id) is not None else t.StringType()
+    (value,) = columns_of(Schema(t.NestedField(1, "value", source_type)), field.name)
+    return arrow_type(value.type)
 
 
-def spec_of(
+def find_or_build_spec(
     partitioning: tuple[PartitionField, ...],
     schema: Schema,
-    known: tuple[PartitionSpec, ...],
+    known_specs: tuple[PartitionSpec, ...],
     last_id: int,
-    places: PartitionSpec | None = None,
+    v1_spec: PartitionSpec | None = None,
 ) -> PartitionSpec:
-    """The spec with these fields: a known one where there is one, else a new one. Fields that were there before keep their ids.
+    """Return the known spec with these fields, or a new one. Fields of known specs keep their ids; new ones get those after `last_id`.
 
-    `places`: the spec before, in a table of format version 1, where a field is told by its place: one that goes stays there as void.
-
-    Raises UnknownColumn, PlanError for a source that the transform does not take or a name that is used twice.
+    `v1_spec` is the current spec of a table of format version 1. Raises UnknownColumn, and PlanError for a source that the transform does
+    not accept or a name that is used twice.
     """
-    before = {(part.source_id, str(part.transform), part.name): part.field_id for spec in known for part in spec.fields}
+    known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for spec in known_specs for field in spec.fields}
+    new_ids = count(last_id + 1)
     fields: list[IcebergPartitionField] = []
-    taken = {asked.own_name for asked in partitioning if asked.transform.name != VOID}
-    for asked in partitioning:
-        if asked.transform.name == VOID and (places is not None or asked.own_name in taken):
-            continue
-        source = _source(schema, asked.column)
-        transform = parse_transform(str(asked.transform))
-        if not transform.can_transform(source.field_type) or not isinstance(source.field_type, t.PrimitiveType):
-            raise PlanError(f"PARTITIONED BY {asked.told}: {asked.transform.name} takes no {source.field_type}. Choose another transform.")
-        name = asked.own_name or default_name(asked)
+    for requested in _without_replaced_voids(partitioning, is_v1=v1_spec is not None):
+        source_id, transform = _partition_source(schema, requested)
+        name = requested.own_name or _default_field_name(requested)
         if any(field.name == name for field in fields):
             raise PlanError(f"Two partition fields are named {name}. Give one of them another name: ADD PARTITION FIELD … AS name.")
-        id_ = before.get((source.field_id, str(transform), name))
-        if id_ is None:
-            if (clash := schema.find_column_name(_id(schema, name))) and not (asked.identity and asked.column == (name,)):
-                raise PlanError(f"The partition field {name} ({asked.told}) has the name of the column {clash}. Give it another name.")
-            last_id += 1
-            id_ = last_id
-        fields.append(IcebergPartitionField(source_id=source.field_id, field_id=id_, transform=transform, name=name))
-    if places is not None:
-        fields = _in_place(fields, places)
-    same = next((spec for spec in known if list(spec.fields) == fields), None)
-    next_id = max((spec.spec_id for spec in known), default=-1) + 1
-    return same if same is not None else PartitionSpec(*fields, spec_id=next_id)
+        field_id = known_ids.get((source_id, str(transform), name))
+        if field_id is None:
+            _check_new_name(requested, name, schema)
+            field_id = next(new_ids)
+        fields.append(IcebergPartitionField(source_id=source_id, field_id=field_id, transform=transform, name=name))
+    if v1_spec is not None:
+        fields = _at_v1_positions(fields, v1_spec)
+    known_spec = next((spec for spec in known_specs if list(spec.fields) == fields), None)
+    next_spec_id = max((spec.spec_id for spec in known_specs), default=-1) + 1
+    return known_spec or PartitionSpec(*fields, spec_id=next_spec_id)
 
 
-def _in_place(fields: list[IcebergPartitionField], before: PartitionSpec) -> list[IcebergPartitionField]:
-    """The fields of the spec before where they were, those that are gone as void; then the new ones, which may take a gone one's name."""
-    stay = {field.field_id: field for field in fields}
-    there = {part.field_id for part in before.fields}
-    added = [field for field in fields if field.field_id not in there]
-    taken = {field.name for field in fields if not isinstance(field.transform, VoidTransform)}
-    kept = []
-    for part in before.fields:
-        field = stay.get(part.field_id)
-        if field is None or isinstance(field.transform, VoidTransform):
-            name = f"{part.name}_{part.field_id}" if part.name in taken else part.name
-            field = IcebergPartitionField(source_id=part.source_id, field_id=part.field_id, transform=VoidTransform(), name=name)
-        kept.append(field)
-    return [*kept, *added]
+def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: bool) -> list[PartitionField]:
+    """Return the fields less the void ones that another field replaces by its name. Format version 1 adds its void fields by position."""
+    names = {field.own_name for field in partitioning if field.transform.name != VOID}
+    return [field for field in partitioning if field.transform.name != VOID or not (is_v1 or field.own_name in names)]
 
 
-def undivided_specs(metadata: TableMetadata) -> frozenset[int]:
-    """The ids of the specs that divide nothing (Java's PartitionSpec.isUnpartitioned): their equality deletes hold for the whole table."""
+def _partition_source(schema: Schema, requested: PartitionField) -> tuple[int, IcebergTransform[Any, Any]]:
+    """Return the id of the source column and the transform. Raises UnknownColumn, PlanError."""
+    source = _find_column(schema, requested.column)
+    transform = parse_transform(str(requested.transform))
+    if not _accepts(transform, source.field_type):
+        reason = f"{requested.transform.name} takes no {source.field_type}"
+        raise PlanError(f"PARTITIONED BY {requested.told}: {reason}. Choose another transform.")
+    return source.field_id, transform
+
+
+def _check_new_name(requested: PartitionField, name: str, schema: Schema) -> None:
+    """Raise PlanError if a new field has the name of a column whose value it does not have."""
+    has_value_of_column = requested.identity and requested.column == (name,)
+    if any(column.name == name for column in schema.fields) and not has_value_of_column:
+        raise PlanError(f"The partition field {name} ({requested.told}) has the name of the column {name}. Give it another name.")
+
+
+def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: PartitionSpec) -> list[IcebergPartitionField]:
+    """Return the fields of the previous spec at their positions, dropped ones as void, and then the new fields.
+
+    Format version 1 identifies a partition field by its position (Iceberg spec, Partition Evolution).
+    """
+    fields_by_id = {field.field_id: field for field in fields}
+    names = {field.name for field in fields}
+    previous_ids = {field.field_id for field in previous_spec.fields}
+    previous_fields = [fields_by_id.get(field.field_id) or _void_field(field, names) for field in previous_spec.fields]
+    return previous_fields + [field for field in fields if field.field_id not in previous_ids]
+
+
+def _void_field(dropped: IcebergPartitionField, taken_names: set[str]) -> IcebergPartitionField:
+    """Return a dropped field as void, with its id in its name if another field has the name now."""
+    name = f"{dropped.name}_{dropped.field_id}" if dropped.name in taken_names else dropped.name
+    return IcebergPartitionField(source_id=dropped.source_id, field_id=dropped.field_id, transform=VoidTransform(), name=name)
+
+
+def unpartitioned_spec_ids(metadata: TableMetadata) -> frozenset[int]:
+    """Return the ids of specs with only void fields (Java's PartitionSpec.isUnpartitioned). Their equality deletes apply to all files."""
     return frozenset(
-        spec.spec_id for spec in metadata.partition_specs if all(isinstance(part.transform, VoidTransform) for part in spec.fields)
+        spec.spec_id for spec in metadata.partition_specs if all(isinstance(field.transform, VoidTransform) for field in spec.fields)
     )
 
 
-def order_of(ordering: tuple[SortField, ...], schema: Schema, known: tuple[SortOrder, ...]) -> SortOrder:
-    """The sort order with these fields: a known one where there is one, else a new one. Raises UnknownColumn, PlanError."""
-    fields = []
-    for asked in ordering:
-        source = _source(schema, asked.column)
-        transform = parse_transform(str(asked.transform))
-        if not isinstance(source.field_type, t.PrimitiveType) or not transform.can_transform(source.field_type):
-            raise PlanError(f"WRITE ORDERED BY {asked.told}: there is no such order of a {source.field_type}. Choose another column.")
-        fields.append(
-            IcebergSortField(
-                source_id=source.field_id,
-                transform=transform,
-                direction=SortDirection.ASC if asked.ascending else SortDirection.DESC,
-                null_order=NullOrder.NULLS_FIRST if asked.nulls_first else NullOrder.NULLS_LAST,
-            )
-        )
-    if not fields:
-        return next((order for order in known if order.order_id == 0), SortOrder(order_id=0))
-    same = next((order for order in known if list(order.fields) == fields), None)
-    return same if same is not None else SortOrder(*fields, order_id=max([0, *(order.order_id for order in known)]) + 1)
+def find_or_build_sort_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: tuple[SortOrder, ...]) -> SortOrder:
+    """Return the known sort order with these fields, or a new one. Raises UnknownColumn, PlanError."""
+    if not ordering:
+        return next((order for order in known_orders if order.order_id == 0), SortOrder(order_id=0))
+    fields = [_iceberg_sort_field(schema, requested) for requested in ordering]
+    known_order = next((order for order in known_orders if list(order.fields) == fields), None)
+    return known_order or SortOrder(*fields, order_id=max([0, *(order.order_id for order in known_orders)]) + 1)
 
 
-def default_name(field: PartitionField) -> str:
-    """The name of a partition field that was given none, as Iceberg on Spark makes it."""
+def _iceberg_sort_field(schema: Schema, requested: SortField) -> IcebergSortField:
+    source = _find_column(schema, requested.column)
+    transform = parse_transform(str(requested.transform))
+    if not _accepts(transform, source.field_type):
+        raise PlanError(f"WRITE ORDERED BY {requested.told}: there is no such order of a {source.field_type}. Choose another column.")
+    return IcebergSortField(
+        source_id=source.field_id,
+        transform=transform,
+        direction=SortDirection.ASC if requested.ascending else SortDirection.DESC,
+        null_order=NullOrder.NULLS_FIRST if requested.nulls_first else NullOrder.NULLS_LAST,
+    )
+
+
+def _accepts(transform: IcebergTransform[Any, Any], type_: t.IcebergType) -> bool:
+    return isinstance(type_, t.PrimitiveType) and transform.can_transform(type_)
+
+
+def _default_field_name(field: PartitionField) -> str:
+    """Return the name that Iceberg on Spark gives a partition field without one."""
     column = ".".join(field.column)
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(field.transform.name, f"_{field.transform.name}")
     return f"{column}{suffix}"
 
 
-def _transform(text: str, table: str) -> Transform:
+def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Transform:
     try:
-        return Transform.parse(text)
+        return Transform.parse(str(transform))
     except ValueError as error:
         advice = "Change its rows in an engine that knows the transform."
-        raise UnsupportedTableFeature(table, f"partition transform {text}", action="read", advice=advice) from error
+        raise UnsupportedTableFeature(table, f"partition transform {transform}", action="read", advice=advice) from error
 
 
-def _path(schema: Schema, id_: int) -> tuple[str, ...]:
-    """The names of a field from the top."""
-    for field in schema.fields:
-        if (found := _below(field, id_)) is not None:
-            return found
+def _path_to(fields: Sequence[t.NestedField], field_id: int) -> tuple[str, ...]:
+    """Return the names from a top-level field through structs down to a field, or an empty tuple if there is no such field."""
+    for field in fields:
+        if field.field_id == field_id:
+            return (field.name,)
+        if isinstance(field.field_type, t.StructType) and (path := _path_to(field.field_type.fields, field_id)):
+            return (field.name, *path)
     return ()
 
 
-def _below(field: t.NestedField, id_: int) -> tuple[str, ...] | None:
-    if field.field_id == id_:
-        return (field.name,)
-    if isinstance(field.field_type, t.StructType):
-        for inner in field.field_type.fields:
-            if (found := _below(inner, id_)) is not None:
-                return (field.name, *found)
-    return None
-
-
-def _source(schema: Schema, column: tuple[str, ...]) -> t.NestedField:
-    fields, found = schema.fields, None
-    for name in column:
-        found = next((field for field in fields if field.name.lower() == name.lower()), None)
-        if found is None:
-            raise UnknownColumn(".".join(column), [field.name for field in schema.fields], where="the partitioning or the sort order")
-        fields = found.field_type.fields if isinstance(found.field_type, t.StructType) else ()
-    assert found is not None
-    return found
-
-
-def _id(schema: Schema, name: str) -> int:
-    return next((field.field_id for field in schema.fields if field.name == name), -1)
+def _find_column(schema: Schema, path: tuple[str, ...]) -> t.NestedField:
+    """Return the field at a path of names from the top; names are not case-sensitive. Raises UnknownColumn."""
+    struct: t.IcebergType = schema.as_struct()
+    for name in path:
+        fields = struct.fields if isinstance(struct, t.StructType) else ()
+        column = next((field for field in fields if field.name.lower() == name.lower()), None)
+        if column is None:
+            raise UnknownColumn(".".join(path), [field.name for field in schema.fields], where="the partitioning or the sort order")
+        struct = column.field_type
+    assert column is not None, "a path has at least one name"
+    return column

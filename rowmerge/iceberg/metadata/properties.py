@@ -1,4 +1,4 @@
-"""The table properties that the engine acts on, by the names that Iceberg's users know, and ours."""
+"""The table properties that the engine acts on: Iceberg's, and its own `rowmerge.*`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from rowmerge.table.metadata.settings import (
 )
 
 COMMENT = "comment"
-"""The property that holds a table's description, as Spark and Trino keep it."""
+"""The property of a table's description, as in Spark and Trino."""
 GC_ENABLED = "gc.enabled"
 APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
-"""Where a snapshot's summary says whose transaction it is."""
+"""The keys of a snapshot's summary that identify the transaction of an application."""
 FORMAT_VERSION = "format-version"
 DISTRIBUTION = "write.distribution-mode"
 COMPRESSION = "write.parquet.compression-codec"
@@ -37,8 +37,8 @@ PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
 """Properties that say where files are written; the last two are older spellings of the first."""
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
-_LEVELS_OF = {"zstd": (1, 22), "gzip": (1, 9)}
-"""The least and the highest level of codecs that have levels."""
+_LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
+"""The lowest and the highest compression level of codecs that have levels."""
 _RETRIES = ("num-retries", "min-wait-ms", "max-wait-ms")
 
 
@@ -85,38 +85,42 @@ class IcebergSettings(TableSettings):
 
     @cached_property
     def target_file_size(self) -> int | None:
-        """`write.target-file-size-bytes`, None if it is not set. Raises ConfigurationError."""
-        return _bytes(self.properties, "write.target-file-size-bytes")
+        """Return `write.target-file-size-bytes`, or None if it is not set. Raises ConfigurationError."""
+        return _parse_bytes(self.properties, "write.target-file-size-bytes")
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """`write.parquet.compression-codec`, `….compression-level` of codecs that have levels, `….row-group-size-bytes`.
+        """Return the settings of `write.parquet.*`. The compression level counts if the codec has levels. Raises ConfigurationError."""
+        codec = parse_codec(self.properties, COMPRESSION)
+        return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
 
-        Raises ConfigurationError.
-        """
-        codec, level = parse_codec(self.properties, COMPRESSION), None
-        least_and_most = _LEVELS_OF.get(codec or "zstd")
-        if LEVEL in self.properties and least_and_most is not None:
-            least, most = least_and_most
-            level = whole_number(self.properties, LEVEL, least)
-            if not least <= level <= most:
-                raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to one of {least} to {most}.")
-        return ParquetSettings(codec, level, _bytes(self.properties, ROW_GROUP_SIZE))
+    def _compression_level(self, codec: str) -> int | None:
+        if LEVEL not in self.properties or codec not in _LEVELS:
+            return None
+        lowest, highest = _LEVELS[codec]
+        level = whole_number(self.properties, LEVEL, lowest)
+        if not lowest <= level <= highest:
+            raise ConfigurationError(f"The table property {LEVEL} is {level}. Set it to one of {lowest} to {highest}.")
+        return level
 
 
-def check_properties(asked: Mapping[str, str]) -> None:
-    """Raises ConfigurationError for a value that would fail later, and for a name of ours that there is not."""
-    for name in asked:
-        if name.startswith("rowmerge.") and name not in OWN_PROPERTIES:
-            near = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)
-            advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(sorted(OWN_PROPERTIES))}."
-            raise ConfigurationError(f"There is no table property {name}. {advice}")
-        if name.startswith("delta."):
-            raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
-    if asked.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
-        raise ConfigurationError(f"The table property {FORMAT_VERSION} is {asked[FORMAT_VERSION]!r}. Set it to 2.")
-    IcebergSettings(asked).check()
-    whole_number(asked, PREVIOUS_VERSIONS, 100)
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for an unknown property of rowmerge, a property of Delta, and a value that would fail later."""
+    for name in properties:
+        _check_property_name(name)
+    if properties.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
+        raise ConfigurationError(f"The table property {FORMAT_VERSION} is {properties[FORMAT_VERSION]!r}. Set it to 2.")
+    IcebergSettings(properties).check()
+    whole_number(properties, PREVIOUS_VERSIONS, 100)
+
+
+def _check_property_name(name: str) -> None:
+    if name.startswith("rowmerge.") and name not in OWN_PROPERTIES:
+        similar_names = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)
+        advice = f"Did you mean {similar_names[0]}?" if similar_names else f"There are: {', '.join(sorted(OWN_PROPERTIES))}."
+        raise ConfigurationError(f"There is no table property {name}. {advice}")
+    if name.startswith("delta."):
+        raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:
@@ -132,7 +136,7 @@ def _distribution(properties: Mapping[str, str], name: str, default: str) -> Dis
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to none, hash or range.") from error
 
 
-def _bytes(properties: Mapping[str, str], name: str) -> int | None:
+def _parse_bytes(properties: Mapping[str, str], name: str) -> int | None:
     value = properties.get(name)
     if value is None:
         return None

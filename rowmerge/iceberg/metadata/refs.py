@@ -1,4 +1,4 @@
-"""Branches and tags of a table's metadata: the snapshots that they name, and the update that moves a branch."""
+"""Resolve branches of metadata, walk snapshots, and build the update that moves a branch."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ MAIN = "main"
 
 
 def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
-    """The newest snapshot of a branch; None for one that is not there, or has none."""
+    """Return the newest snapshot of a branch, or None if the branch does not exist or has no snapshot."""
     if branch == MAIN:
         return metadata.current_snapshot()
     ref = metadata.refs.get(branch)
     return None if ref is None else metadata.snapshot_by_id(ref.snapshot_id)
 
 
-def branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> TableUpdate:
-    """A branch at a snapshot; what it says of how long its snapshots are kept stays."""
-    before = metadata.refs.get(branch)
+def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> TableUpdate:
+    """Build the update that points `branch` at a snapshot and keeps the retention settings of the branch."""
+    old_ref = metadata.refs.get(branch)
     return SetSnapshotRefUpdate(
         ref_name=branch,
         type=SnapshotRefType.BRANCH,
         snapshot_id=snapshot_id,
-        max_ref_age_ms=before.max_ref_age_ms if before else None,
-        max_snapshot_age_ms=before.max_snapshot_age_ms if before else None,
-        min_snapshots_to_keep=before.min_snapshots_to_keep if before else None,
+        max_ref_age_ms=old_ref.max_ref_age_ms if old_ref else None,
+        max_snapshot_age_ms=old_ref.max_snapshot_age_ms if old_ref else None,
+        min_snapshots_to_keep=old_ref.min_snapshots_to_keep if old_ref else None,
     )
 
 
 def ancestors(by_id: Mapping[int, IcebergVersion], snapshot_id: int | None) -> Iterator[IcebergVersion]:
-    """A snapshot, its parent, and so on as far as they are there."""
+    """Yield a snapshot, its parent, and so on, up to the first one that is not in metadata."""
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
         yield snapshot
         snapshot_id = snapshot.parent_snapshot_id
@@ -46,7 +46,7 @@ def ancestors(by_id: Mapping[int, IcebergVersion], snapshot_id: int | None) -> I
 def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
     """Yield (version of the application, snapshot id) of each snapshot that an application made, newest first.
 
-    Snapshots of a table that was replaced or restored since count, too.
+    Snapshots from before a replacement or restoration of the table count, too.
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
         summary = snapshot.summary

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from pyiceberg import types as t
@@ -17,7 +18,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.iceberg.metadata.partition_values import ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import COMMENT, DATA_PATH, IcebergSettings
-from rowmerge.iceberg.metadata.types import columns_of, widens
+from rowmerge.iceberg.metadata.types import can_widen, columns_of, nested_fields
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.metadata.rules import DEFAULT, Rules, not_null_checks
@@ -26,13 +27,12 @@ from rowmerge.table.metadata.shape import Lineage, TableShape
 
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
 """The field ids of the columns of row lineage (Iceberg spec, Reserved Field IDs)."""
+_IN_CONTAINER = -1
+"""The parent id of fields inside lists and maps. Spark pushes no filters down to these, so their names need not be unique."""
 
 
 def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
-    """Return the shape of the table `name` with one of its schemas.
-
-    Raises UnsupportedTableFeature for an unknown type or transform.
-    """
+    """Return the shape of the table `name` with one of its schemas. Raises UnsupportedTableFeature for an unknown type or transform."""
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
     stored = _stored_schema(metadata, columns)
@@ -52,7 +52,7 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
         # Version 1 has no delete files: rows are copied, whatever the mode.
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,
-        can_widen=widens,
+        can_widen=can_widen,
         parse_rules=partial(_rules, columns),
         parse_ordering=partial(ordering_of, metadata.sort_order(), schema, name),
     )
@@ -80,54 +80,52 @@ def _row_lineage(stored: Struct) -> Lineage:
 
 def _stored_schema(metadata: TableMetadata, columns: Struct) -> Struct:
     """Return the columns under names that no other column had before: Spark finds columns by id, but filters row groups by name."""
-    return _renamed(held_types(columns), 0, _names_in_files(metadata.schemas), complete=_all_schemas_known(metadata))
+    names = _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas=_has_all_schemas(metadata))
+    return names.stored_columns(held_types(columns), 0)
 
 
-def _names_in_files(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:
-    """The ids that fields of one name had, by (id of the struct around, 0 for the table; name), in all schemas that are known."""
-    found: dict[tuple[int, str], set[int]] = defaultdict(set)
+def _ids_by_name(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:
+    """Return the ids that fields of one name have in any of the schemas, by (id of the parent field, 0 for a column; lower-case name)."""
+    ids_by_name: dict[tuple[int, str], set[int]] = defaultdict(set)
 
-    def visit(type_: t.IcebergType, around: int) -> None:
-        match type_:
-            case t.StructType():
-                for field in type_.fields:
-                    found[around, field.name.lower()].add(field.field_id)
-                    visit(field.field_type, field.field_id)
-            case t.ListType():
-                visit(type_.element_type, type_.element_id)
-            case t.MapType():
-                visit(type_.key_type, type_.key_id)
-                visit(type_.value_type, type_.value_id)
+    def collect(type_: t.IcebergType, parent_id: int) -> None:
+        for field in nested_fields(type_):
+            ids_by_name[parent_id, field.name.lower()].add(field.field_id)
+            collect(field.field_type, field.field_id)
 
     for schema in schemas:
-        visit(schema.as_struct(), 0)
-    return found
+        collect(schema.as_struct(), 0)
+    return ids_by_name
 
 
-def _all_schemas_known(metadata: TableMetadata) -> bool:
-    """Whether none was removed: files may have been written with one that was."""
+def _has_all_schemas(metadata: TableMetadata) -> bool:
+    """Return whether metadata still has every schema of the table. Files may have been written with one that was removed."""
     ids = {schema.schema_id for schema in metadata.schemas}
     return ids == set(range(len(ids)))
 
 
-def _renamed(columns: Struct, around: int, names: Mapping[tuple[int, str], set[int]], *, complete: bool) -> Struct:
-    """The columns under names that no other field in the same place ever had. Ids of what lists and maps hold are not needed here."""
-    fields = []
-    for field in columns:
-        id_ = int(field.metadata["parquet.field.id"])
-        alone = complete and len(names.get((around, field.name.lower()), {id_})) == 1
-        type_ = _renamed_inside(field.type, id_, names, complete=complete)
-        fields.append(Field(field.name if alone else f"{field.name}_{id_}", type_, field.nullable, field.metadata))
-    return Struct(tuple(fields))
+@dataclass(frozen=True)
+class _FieldNames:
+    """The field names of all known schemas, from which the names in data files follow."""
 
+    ids_by_name: Mapping[tuple[int, str], set[int]]
+    has_all_schemas: bool
 
-def _renamed_inside(type_: DataType, around: int, names: Mapping[tuple[int, str], set[int]], *, complete: bool) -> DataType:
-    match type_:
-        case Struct():
-            return _renamed(type_, around, names, complete=complete)
-        case Array(element, contains_null):
-            return Array(_renamed_inside(element, -1, names, complete=complete), contains_null)
-        case Map(key, value, contains_null):
-            inner = [_renamed_inside(part, -1, names, complete=complete) for part in (key, value)]
-            return Map(inner[0], inner[1], contains_null)
-    return type_
+    def stored_columns(self, columns: Struct, parent_id: int) -> Struct:
+        """Return the fields of a struct under their stored names: `name_<id>` where another field with the same parent had the name."""
+        return Struct(tuple(self._stored_field(field, parent_id) for field in columns))
+
+    def _stored_field(self, field: Field, parent_id: int) -> Field:
+        id_ = int(field.metadata[FIELD_ID])
+        is_unique = self.has_all_schemas and len(self.ids_by_name.get((parent_id, field.name.lower()), {id_})) == 1
+        return Field(field.name if is_unique else f"{field.name}_{id_}", self._stored_type(field.type, id_), field.nullable, field.metadata)
+
+    def _stored_type(self, type_: DataType, parent_id: int) -> DataType:
+        match type_:
+            case Struct():
+                return self.stored_columns(type_, parent_id)
+            case Array(element, contains_null):
+                return Array(self._stored_type(element, _IN_CONTAINER), contains_null)
+            case Map(key, value, contains_null):
+                return Map(self._stored_type(key, _IN_CONTAINER), self._stored_type(value, _IN_CONTAINER), contains_null)
+        return type_

@@ -1,8 +1,9 @@
-"""Column types between Iceberg's schemas and ours. Field ids ride along in the fields' metadata, on every level."""
+"""Convert schemas between Iceberg and Spark. The metadata of a field contains its Iceberg id, at every level."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pyiceberg import types as t
@@ -28,171 +29,155 @@ from rowmerge.table.metadata.schema import (
     sql_name,
 )
 
-TO_ICEBERG: Mapping[str, str] = {
-    "boolean": "boolean",
-    "byte": "int",
-    "short": "int",
-    "integer": "int",
-    "long": "long",
-    "float": "float",
-    "double": "double",
-    "date": "date",
-    "timestamp": "timestamptz",
-    "timestamp_ntz": "timestamp",
-    "string": "string",
-    "binary": "binary",
+TO_ICEBERG: Mapping[str, t.PrimitiveType] = {
+    "boolean": t.BooleanType(),
+    "byte": t.IntegerType(),
+    "short": t.IntegerType(),
+    "integer": t.IntegerType(),
+    "long": t.LongType(),
+    "float": t.FloatType(),
+    "double": t.DoubleType(),
+    "date": t.DateType(),
+    "timestamp": t.TimestamptzType(),
+    "timestamp_ntz": t.TimestampType(),
+    "string": t.StringType(),
+    "binary": t.BinaryType(),
 }
-"""The primitive types that tables have, by Spark's names, in the spec's text; view_schema.py knows what views may have besides."""
+"""The primitive types of tables, by Spark's name. view_schema.py adds those of views."""
 FROM_ICEBERG: Mapping[str, str] = {
-    **{iceberg: name for name, iceberg in TO_ICEBERG.items() if name not in ("byte", "short")},
-    # As Iceberg on Spark has them; FIXED says how files hold them. `fixed[n]` is binary.
+    **{str(type_): name for name, type_ in TO_ICEBERG.items() if name not in ("byte", "short")},
+    # As in Iceberg on Spark. FIXED names the stored type. `fixed[n]` is binary.
     "uuid": "string",
-}
-_PRIMITIVES = {
-    str(type_): type_
-    for type_ in (
-        t.BooleanType(),
-        t.IntegerType(),
-        t.LongType(),
-        t.FloatType(),
-        t.DoubleType(),
-        t.DateType(),
-        t.TimestamptzType(),
-        t.TimestampType(),
-        t.StringType(),
-        t.BinaryType(),
-    )
 }
 
 
 def columns_of(schema: Schema, table: str) -> Struct:
-    """The columns of an Iceberg schema, with their ids. Raises UnsupportedTableFeature for a type that Spark has no form of."""
-    return Struct(tuple(_field(field, table, top=True) for field in schema.fields))
+    """Return the columns of an Iceberg schema, with their ids. Raises UnsupportedTableFeature for a type that Spark does not have."""
+    return Struct(tuple(_field(field, table, is_column=True) for field in schema.fields))
 
 
-def _defaults(field: t.NestedField, table: str, *, top: bool) -> dict[str, str]:
-    """The defaults of a column, as SQL text. Raises UnsupportedTableFeature for one that cannot be kept."""
-    found = {}
-    for key, told, value in ((INITIAL, "initial", field.initial_default), (DEFAULT, "write", field.write_default)):
-        if value is not None:
-            text = default_text(value, field.field_type) if top else None
-            if text is None:
-                where = f"column {field.name} of type {field.field_type}" if top else f"field {field.name} of a struct"
-                advice = "Read it in an engine that knows such defaults."
-                raise UnsupportedTableFeature(table, f"the {told} default of the {where}", action="read", advice=advice)
-            found[key] = text
-    return found
+def nested_fields(type_: t.IcebergType) -> Sequence[t.NestedField]:
+    """Return the fields directly inside a type; those of lists and maps are named `element`, `key` and `value`."""
+    match type_:
+        case t.StructType():
+            return type_.fields
+        case t.ListType():
+            return (type_.element_field,)
+        case t.MapType():
+            return (type_.key_field, type_.value_field)
+    return ()
 
 
-def _struct(struct: t.StructType, table: str) -> Struct:
-    return Struct(tuple(_field(field, table) for field in struct.fields))
-
-
-def _field(field: t.NestedField, table: str, *, top: bool = False) -> Field:
+def _field(field: t.NestedField, table: str, *, is_column: bool) -> Field:
     metadata: dict[str, Any] = {FIELD_ID: field.field_id}
-    metadata |= _defaults(field, table, top=top)
-    if nested := dict(_nested_ids(field.field_type, "")):
-        metadata[NESTED_IDS] = nested
-    if fixed := dict(_fixed(field.field_type, "")):
+    metadata |= _defaults_metadata(field, table, is_column=is_column)
+    container_fields = dict(_container_fields(field.field_type))
+    if container_fields:
+        metadata[NESTED_IDS] = {path: nested.field_id for path, nested in container_fields.items()}
+    types = {"": field.field_type, **{path: nested.field_type for path, nested in container_fields.items()}}
+    fixed = {path: str(type_) for path, type_ in types.items() if isinstance(type_, t.UUIDType | t.FixedType)}
+    if fixed:
         metadata[FIXED] = fixed
     if field.doc is not None:
         metadata["comment"] = field.doc
-    return Field(field.name, _type(field.field_type, field.name, table), not field.required, metadata)
+    return Field(field.name, _spark_type(field.field_type, field.name, table), not field.required, metadata)
 
 
-def _type(type_: t.IcebergType, column: str, table: str) -> DataType:
+def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[str, t.NestedField]]:
+    """Yield the fields of lists and maps, with their paths below the column. The fields of a struct have metadata of their own."""
+    if isinstance(type_, t.StructType):
+        return
+    for field in nested_fields(type_):
+        field_path = below(path, field.name)
+        yield field_path, field
+        yield from _container_fields(field.field_type, field_path)
+
+
+def _defaults_metadata(field: t.NestedField, table: str, *, is_column: bool) -> dict[str, str]:
+    """Return the metadata entries of a field's defaults, as SQL text. Raises UnsupportedTableFeature for a default without such a text."""
+    metadata = {}
+    for key, kind in ((INITIAL, "initial"), (DEFAULT, "write")):
+        value = getattr(field, f"{kind}_default")
+        if value is None:
+            continue
+        text = default_text(value, field.field_type) if is_column else None
+        if text is None:
+            owner = f"column {field.name} of type {field.field_type}" if is_column else f"field {field.name} of a struct"
+            advice = "Read it in an engine that knows such defaults."
+            raise UnsupportedTableFeature(table, f"the {kind} default of the {owner}", action="read", advice=advice)
+        metadata[key] = text
+    return metadata
+
+
+def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
     match type_:
         case t.DecimalType():
             return Decimal(type_.precision, type_.scale)
         case t.StructType():
-            return _struct(type_, table)
+            return Struct(tuple(_field(field, table, is_column=False) for field in type_.fields))
         case t.ListType():
-            return Array(_type(type_.element_type, column, table), not type_.element_required)
+            return Array(_spark_type(type_.element_type, column, table), not type_.element_required)
         case t.MapType():
-            key, value = _type(type_.key_type, column, table), _type(type_.value_type, column, table)
+            key, value = _spark_type(type_.key_type, column, table), _spark_type(type_.value_type, column, table)
             return Map(key, value, not type_.value_required)
         case t.FixedType():
             return Primitive("binary")
     name = FROM_ICEBERG.get(str(type_))
     if name is None:
-        # Spark's own TIME is a preview that is off unless it is asked for: its files would not be read by most sessions.
+        # Spark's own TIME is a preview and off by default: most sessions could not read its files.
         advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
         raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
     return Primitive(name)
 
 
-def _nested_ids(type_: t.IcebergType, path: str) -> Iterator[tuple[str, int]]:
-    """The ids of what lists and maps hold, by their paths below the field, as far as the next field of a struct."""
-    if isinstance(type_, t.ListType):
-        yield f"{path}element", type_.element_id
-        yield from _nested_ids(type_.element_type, f"{path}element.")
-    elif isinstance(type_, t.MapType):
-        yield f"{path}key", type_.key_id
-        yield from _nested_ids(type_.key_type, f"{path}key.")
-        yield f"{path}value", type_.value_id
-        yield from _nested_ids(type_.value_type, f"{path}value.")
-
-
-def _fixed(type_: t.IcebergType, path: str) -> Iterator[tuple[str, str]]:
-    """What of a field is held as bytes of one length, by its path below the field, as far as the next field of a struct."""
-    match type_:
-        case t.UUIDType() | t.FixedType():
-            yield path, str(type_)
-        case t.ListType():
-            yield from _fixed(type_.element_type, below(path, "element"))
-        case t.MapType():
-            yield from _fixed(type_.key_type, below(path, "key"))
-            yield from _fixed(type_.value_type, below(path, "value"))
-
-
 class SchemaBuilder:
-    """An Iceberg schema from ours: fields that have an id keep it, and how files hold them (FIXED); all others get the next ids."""
+    """Builds Iceberg schemas from columns. Fields with an id keep it and their stored type (FIXED); the others get the next ids."""
 
     def __init__(self, table: str, last_id: int) -> None:
         self._table, self.last_id = table, last_id
 
     def schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
-        """The schema. Raises TypeMismatch for a type that Iceberg does not have."""
-        # Ids of the top level first, as in Java's TypeUtil.assignFreshIds.
+        """Return the schema. Raises TypeMismatch for a type that Iceberg does not have."""
         fields = self._fields(held_types(columns))
-        there = {id_ for field in fields for id_ in (field.field_id,)}
-        return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & there))
+        field_ids = {field.field_id for field in fields}
+        return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & field_ids))
 
     def _fields(self, columns: Struct) -> list[t.NestedField]:
-        ids = [self._id(column.metadata.get(FIELD_ID)) for column in columns]
-        return [
-            t.NestedField(
-                field_id=id_,
-                name=column.name,
-                field_type=self._type(column.type, column, column.metadata.get(NESTED_IDS) or {}, ""),
-                required=not column.nullable,
-                doc=column.comment,
-                initial_default=self._default(column, INITIAL),
-                write_default=self._default(column, DEFAULT),
-            )
-            for id_, column in zip(ids, columns, strict=True)
-        ]
+        # All ids of a level before those below it, as in Java's TypeUtil.assignFreshIds.
+        ids = [self._assign_id(column.metadata.get(FIELD_ID)) for column in columns]
+        return [self._field(column, id_) for column, id_ in zip(columns, ids, strict=True)]
 
-    def _default(self, column: Field, key: str) -> Any:
+    def _field(self, column: Field, field_id: int) -> t.NestedField:
+        return t.NestedField(
+            field_id=field_id,
+            name=column.name,
+            field_type=self._iceberg_type(column.type, column, column.metadata.get(NESTED_IDS) or {}, ""),
+            required=not column.nullable,
+            doc=column.comment,
+            initial_default=self._default_value(column, INITIAL),
+            write_default=self._default_value(column, DEFAULT),
+        )
+
+    def _default_value(self, column: Field, key: str) -> Any:
+        """Return the value of a default, or None. Raises UnsupportedTableFeature for an expression: Iceberg stores values."""
         text = column.metadata.get(key)
         if text is None or str(text).strip().upper() == "NULL":
             return None
-        try:
-            if isinstance(column.type, Primitive | Decimal):
-                return default_value(str(text), self._type(column.type, column, {}, ""))
-        except ValueError:
-            pass
-        told = f"the default {text} of the column {column.name}"
+        if isinstance(column.type, Primitive | Decimal):
+            with suppress(ValueError):  # an expression
+                return default_value(str(text), self._iceberg_type(column.type, column, {}, ""))
+        feature = f"the default {text} of the column {column.name}"
         advice = f"Write a literal of the type {sql_name(column.type)} (times with their zone), or leave it out: Iceberg keeps the value."
-        raise UnsupportedTableFeature(self._table, told, action="create", advice=advice)
+        raise UnsupportedTableFeature(self._table, feature, action="create", advice=advice)
 
-    def _id(self, known: Any) -> int:
-        if known is not None:
-            return int(known)
+    def _assign_id(self, existing_id: Any) -> int:
+        if existing_id is not None:
+            return int(existing_id)
         self.last_id += 1
         return self.last_id
 
-    def _type(self, type_: DataType, column: Field, ids: Mapping[str, int], path: str) -> t.IcebergType:
+    def _iceberg_type(self, type_: DataType, column: Field, ids: Mapping[str, int], path: str) -> t.IcebergType:
+        """Return the Iceberg type of a part of a column; `ids` are the column's NESTED_IDS, and `path` is the part's path in it."""
         match type_:
             case Decimal(precision, scale):
                 return t.DecimalType(precision, scale)
@@ -201,52 +186,51 @@ class SchemaBuilder:
             case Struct():
                 return t.StructType(*self._fields(type_))
             case Array(element, contains_null):
-                id_ = self._id(ids.get(f"{path}element"))
-                inner = self._type(element, column, ids, f"{path}element.")
-                return t.ListType(element_id=id_, element_type=inner, element_required=not contains_null)
+                element_path = below(path, "element")
+                element_id = self._assign_id(ids.get(element_path))
+                return t.ListType(element_id, self._iceberg_type(element, column, ids, element_path), not contains_null)
             case Map(key, value, value_contains_null):
-                key_id, value_id = self._id(ids.get(f"{path}key")), self._id(ids.get(f"{path}value"))
-                return t.MapType(
-                    key_id=key_id,
-                    key_type=self._type(key, column, ids, f"{path}key."),
-                    value_id=value_id,
-                    value_type=self._type(value, column, ids, f"{path}value."),
-                    value_required=not value_contains_null,
-                )
-        found = TO_ICEBERG.get(type_.name)
-        if found is None:
+                key_path, value_path = below(path, "key"), below(path, "value")
+                key_id, value_id = self._assign_id(ids.get(key_path)), self._assign_id(ids.get(value_path))
+                key_type = self._iceberg_type(key, column, ids, key_path)
+                value_type = self._iceberg_type(value, column, ids, value_path)
+                return t.MapType(key_id, key_type, value_id, value_type, not value_contains_null)
+        return self._primitive_type(type_, column)
+
+    def _primitive_type(self, type_: Primitive, column: Field) -> t.IcebergType:
+        if type_.name not in TO_ICEBERG:
             raise TypeMismatch(
                 f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
                 f"Choose another type."
             )
-        return _PRIMITIVES[found]
+        return TO_ICEBERG[type_.name]
 
 
-def fresh(columns: Struct) -> Struct:
-    """The columns as those of a new table: without ids, tinyint and smallint as int, char and varchar as plain strings."""
-    return Struct(tuple(_fresh_field(field) for field in columns))
+def as_new_columns(columns: Struct) -> Struct:
+    """Return columns for a new table: without ids, tinyint and smallint as int, char and varchar as string."""
+    return Struct(tuple(_as_new_field(field) for field in columns))
 
 
-def _fresh_field(field: Field) -> Field:
-    kept = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
-    return Field(field.name, _fresh_type(field.type), field.nullable, kept)
+def _as_new_field(field: Field) -> Field:
+    metadata = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
+    return Field(field.name, _as_new_type(field.type), field.nullable, metadata)
 
 
-def _fresh_type(type_: DataType) -> DataType:
+def _as_new_type(type_: DataType) -> DataType:
     match type_:
         case Primitive("byte" | "short"):
             return Primitive("integer")
         case Struct():
-            return fresh(type_)
+            return as_new_columns(type_)
         case Array(element, contains_null):
-            return Array(_fresh_type(element), contains_null)
+            return Array(_as_new_type(element), contains_null)
         case Map(key, value, value_contains_null):
-            return Map(_fresh_type(key), _fresh_type(value), value_contains_null)
+            return Map(_as_new_type(key), _as_new_type(value), value_contains_null)
     return type_
 
 
-def widens(old: DataType, new: DataType) -> bool:
-    """int to long, float to double, decimals to more digits before the point."""
+def can_widen(old: DataType, new: DataType) -> bool:
+    """Return whether Iceberg promotes a type: int to long, float to double, a decimal to a higher precision of the same scale."""
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         return new.scale == old.scale and new.precision > old.precision
     return (old, new) in ((Primitive("integer"), Primitive("long")), (Primitive("float"), Primitive("double")))

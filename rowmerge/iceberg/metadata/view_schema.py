@@ -1,5 +1,7 @@
-"""The columns of views in the Iceberg spec's JSON form (Iceberg spec, Appendix C): of the types of tables, and those that a query may have
-besides. Ids are made anew each time: no file has them."""
+"""Convert the columns of views to and from JSON (Iceberg spec, Appendix C).
+
+Views have the types of tables, and further ones that a query may return. Each conversion assigns new ids: no file has them.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import Any
 from rowmerge.iceberg.metadata.types import FROM_ICEBERG, TO_ICEBERG
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
 
-_TO_ICEBERG = {**TO_ICEBERG, "void": "unknown", "variant": "variant"}
+_TO_ICEBERG = {**{name: str(type_) for name, type_ in TO_ICEBERG.items()}, "void": "unknown", "variant": "variant"}
 _FROM_ICEBERG = {
     **FROM_ICEBERG,
     "timestamptz_ns": "timestamp",
@@ -23,51 +25,40 @@ _FROM_ICEBERG = {
 
 
 def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
-    """An Iceberg schema. Field ids count from 1; what Iceberg has no type for (tinyint, smallint) is widened."""
+    """Return an Iceberg schema. Field ids count from 1; tinyint and smallint, which Iceberg does not have, become int."""
     return {"type": "struct", "schema-id": schema_id, "fields": _fields(columns, count(1))}
 
 
 def columns_of(schema: Mapping[str, Any]) -> Struct:
-    """The columns of an Iceberg schema. Raises ValueError for a type that is not known, KeyError for a part that is missing."""
+    """Return the columns of an Iceberg schema. Raises ValueError for an unknown type, KeyError for a missing key."""
     return Struct(tuple(_field(f) for f in schema["fields"]))
 
 
 def _fields(struct: Struct, ids: Iterator[int]) -> list[dict[str, Any]]:
-    fields = []
-    for column in struct:
-        entry: dict[str, Any] = {
-            "id": next(ids),
-            "name": column.name,
-            "required": not column.nullable,
-            "type": _to_iceberg(column.type, ids),
-        }
-        if column.comment is not None:
-            entry["doc"] = column.comment
-        fields.append(entry)
-    return fields
+    return [_iceberg_field(column, ids) for column in struct]
 
 
-def _to_iceberg(type_: DataType, ids: Iterator[int]) -> Any:
+def _iceberg_field(column: Field, ids: Iterator[int]) -> dict[str, Any]:
+    doc = {} if column.comment is None else {"doc": column.comment}
+    return {"id": next(ids), "name": column.name, "required": not column.nullable, "type": _iceberg_type(column.type, ids), **doc}
+
+
+def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
     match type_:
         case Primitive(name):
             return _TO_ICEBERG[name]
         case Decimal(precision, scale):
             return f"decimal({precision}, {scale})"
         case Array(element, contains_null):
-            return {
-                "type": "list",
-                "element-id": next(ids),
-                "element-required": not contains_null,
-                "element": _to_iceberg(element, ids),
-            }
+            return {"type": "list", "element-id": next(ids), "element-required": not contains_null, "element": _iceberg_type(element, ids)}
         case Map(key, value, value_contains_null):
             return {
                 "type": "map",
                 "key-id": next(ids),
-                "key": _to_iceberg(key, ids),
+                "key": _iceberg_type(key, ids),
                 "value-id": next(ids),
                 "value-required": not value_contains_null,
-                "value": _to_iceberg(value, ids),
+                "value": _iceberg_type(value, ids),
             }
         case Struct():
             return {"type": "struct", "fields": _fields(type_, ids)}
@@ -75,23 +66,27 @@ def _to_iceberg(type_: DataType, ids: Iterator[int]) -> Any:
 
 def _field(entry: Mapping[str, Any]) -> Field:
     metadata = {"comment": entry["doc"]} if entry.get("doc") is not None else {}
-    return Field(entry["name"], _from_iceberg(entry["type"]), not entry.get("required", False), metadata)
+    return Field(entry["name"], _spark_type(entry["type"]), not entry.get("required", False), metadata)
 
 
-def _from_iceberg(value: Any) -> DataType:
+def _spark_type(value: Any) -> DataType:
     if isinstance(value, str):
-        if match := re.fullmatch(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)", value):
-            return Decimal(int(match[1]), int(match[2]))
-        if value.startswith("fixed["):
-            return Primitive("binary")
-        if value not in _FROM_ICEBERG:
-            raise ValueError(f"unknown Iceberg type {value!r}")
-        return Primitive(_FROM_ICEBERG[value])
+        return _spark_primitive(value)
     match value.get("type"):
         case "struct":
             return columns_of(value)
         case "list":
-            return Array(_from_iceberg(value["element"]), not value.get("element-required", False))
+            return Array(_spark_type(value["element"]), not value.get("element-required", False))
         case "map":
-            return Map(_from_iceberg(value["key"]), _from_iceberg(value["value"]), not value.get("value-required", False))
+            return Map(_spark_type(value["key"]), _spark_type(value["value"]), not value.get("value-required", False))
     raise ValueError(f"unknown Iceberg type {value!r}")
+
+
+def _spark_primitive(name: str) -> Primitive | Decimal:
+    if match := re.fullmatch(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)", name):
+        return Decimal(int(match[1]), int(match[2]))
+    if name.startswith("fixed["):
+        return Primitive("binary")
+    if name not in _FROM_ICEBERG:
+        raise ValueError(f"unknown Iceberg type {name!r}")
+    return Primitive(_FROM_ICEBERG[name])

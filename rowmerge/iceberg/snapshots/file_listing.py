@@ -17,7 +17,7 @@ from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.manifests.bounds import file_bounds
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.partition_values import key_of, value_type
+from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.uuids import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
@@ -33,7 +33,7 @@ def list_files(
     Raises CorruptLog, StorageError.
     """
     fields = [field for field in columns if field.name in wanted and isinstance(field.type, Primitive | Decimal)]
-    keys = [(key_of(spec, schema, index), value_type(schema, part)) for index, part in enumerate(spec.fields)]
+    keys = [(partition_value_name(spec, schema, index), partition_value_type(schema, part)) for index, part in enumerate(spec.fields)]
     partition = pa.struct([pa.field(*key, metadata=_told(schema, part)) for key, part in zip(keys, spec.fields, strict=True)])
     bounds = pa.struct([(field.name, arrow_type(field.type)) for field in fields])
     shape = file_listing(partition, bounds, pa.struct([(field.name, pa.int64()) for field in fields]))

@@ -21,9 +21,9 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.iceberg.catalogs.operations import Current
-from rowmerge.iceberg.metadata.definition import changed_schema
+from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.partition_values import undivided_specs
+from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
@@ -108,14 +108,14 @@ class IcebergSnapshot:
         return self.metadata.properties.get(COMMENT)
 
     def evolved(self, schema: Struct) -> TableShape:
-        changed, _ = changed_schema(self.name, self.metadata, schema)
+        changed, _ = evolve_schema(self.name, self.metadata, schema)
         return table_shape(self.name, self._storage, self.metadata, changed)
 
     @cached_property
     def live(self) -> LiveFiles:
         """The data files and delete files. Raises CorruptLog, StorageError."""
         before, self._before = self._before, None
-        live = live_files(self._storage, self.at, undivided_specs(self.metadata), before)
+        live = live_files(self._storage, self.at, unpartitioned_spec_ids(self.metadata), before)
         check_partitions(self.metadata, self.at, live)
         return live
 

@@ -24,7 +24,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.commits.drop import Drop
 from rowmerge.iceberg.maintenance.dropping import drop_table
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.iceberg.metadata.updates import next_row_id
 from rowmerge.iceberg.snapshots.live_files import scope_of
 from rowmerge.parquet.data_files import PartitionedWriter
@@ -122,13 +122,13 @@ def _expire(race: Race) -> None:
 
 
 def _roll_back(race: Race) -> None:
-    _update(race, branch_at(race.lake.table._operations.current().metadata, MAIN, race.older))  # type: ignore[attr-defined]
+    _update(race, point_branch_at(race.lake.table._operations.current().metadata, MAIN, race.older))  # type: ignore[attr-defined]
 
 
 def _back_and_forward(race: Race) -> None:
     newest = race.lake.table.snapshot().version
     _roll_back(race)
-    _update(race, branch_at(race.lake.table._operations.current().metadata, MAIN, newest))  # type: ignore[attr-defined]
+    _update(race, point_branch_at(race.lake.table._operations.current().metadata, MAIN, newest))  # type: ignore[attr-defined]
 
 
 def _update(race: Race, *updates: object) -> None:

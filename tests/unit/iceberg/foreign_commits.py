@@ -16,7 +16,7 @@ from rowmerge.iceberg.deletes.position_deletes import _SCHEMA, FILE_PATH
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.storage.store import Put, Storage
 
 Entries = Sequence[ContentFile]
@@ -64,7 +64,7 @@ def commit_files(
         summary=Summary(operation),
         schema_id=metadata.current_schema_id,
     )
-    assert operations.commit(current, (AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, id_))) is Put.CREATED
+    assert operations.commit(current, (AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, id_))) is Put.CREATED
     return id_
 
 

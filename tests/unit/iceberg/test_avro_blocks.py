@@ -66,7 +66,7 @@ def written(records: list[dict[str, Any]], codec: str, sync_interval: int, schem
 
 
 def read(data: bytes, monkeypatch: pytest.MonkeyPatch, *, together: bool) -> list[dict[str, Any]]:
-    monkeypatch.setattr(avro_blocks, "_ENOUGH", 1 if together else 2**62)
+    monkeypatch.setattr(avro_blocks, "_MIN_RECORDS_PER_STEP", 1 if together else 2**62)
     return list(read_avro(data, "m.avro", {}).records)
 
 
@@ -79,7 +79,7 @@ def test_records_are_those_that_fastavro_reads(seed: int, monkeypatch: pytest.Mo
     draw = random.Random(seed)
     records = [record_of(draw) for _ in range(draw.choice([1, 50, 300]))]
     data = written(records, draw.choice(["null", "deflate"]), draw.choice([1, 500, 20_000]))
-    monkeypatch.setattr(avro_blocks, "_TOGETHER", draw.choice([1, 7, 1_000]))
+    monkeypatch.setattr(avro_blocks, "_BLOCKS_PER_BATCH", draw.choice([1, 7, 1_000]))
     expected = [{**record, "pairs": as_dict(record["pairs"])} for record in read(data, monkeypatch, together=False)]
     assert [record["number"] for record in expected] == [record["number"] for record in records]
     assert read(data, monkeypatch, together=True) == expected
@@ -87,8 +87,8 @@ def test_records_are_those_that_fastavro_reads(seed: int, monkeypatch: pytest.Mo
 
 def test_blocks_are_decoded_together_where_they_are_many_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
-    decoded = avro_blocks.decoded
-    monkeypatch.setattr("rowmerge.iceberg.avro.files.decoded", lambda *arguments: called.append(arguments) or decoded(*arguments))
+    decoded = avro_blocks.decode_blocks
+    monkeypatch.setattr("rowmerge.iceberg.avro.files.decode_blocks", lambda *arguments: called.append(arguments) or decoded(*arguments))
     draw = random.Random(1)
     records = [record_of(draw) for _ in range(100)]
     for sync_interval, expected in ((1, 1), (10**6, 0)):

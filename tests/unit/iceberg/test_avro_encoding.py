@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from rowmerge.iceberg.avro.encoding import encoder_of
+from rowmerge.iceberg.avro.encoding import build_encoder
 from rowmerge.iceberg.avro.files import read_avro, write_avro
 from tests.unit.iceberg.test_avro_blocks import SCHEMA, TYPES, as_dict, record_of
 
@@ -26,7 +26,7 @@ def by_fastavro(schema: Any, value: Any) -> bytes:
 
 def encoded(schema: Any, value: Any) -> bytes:
     parts: list[bytes] = []
-    encoder_of(schema)(value, parts.append)
+    build_encoder(schema)(value, parts.append)
     return b"".join(parts)
 
 

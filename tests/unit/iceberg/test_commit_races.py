@@ -20,7 +20,7 @@ from rowmerge.errors import (
 )
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.dropping import drop_table
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import Change, Committed, Reads
@@ -55,7 +55,7 @@ def compact(lake: Lake, *ids: int) -> None:
 
 
 def back_to(lake: Lake, snapshot: int) -> None:
-    lake.update(branch_at(lake.current.metadata, MAIN, snapshot))
+    lake.update(point_branch_at(lake.current.metadata, MAIN, snapshot))
 
 
 # ------------------------------------------------------------------ metadata under another name

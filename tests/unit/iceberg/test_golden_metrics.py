@@ -16,7 +16,7 @@ from pyiceberg.types import UUIDType
 from rowmerge.iceberg.manifests.bounds import bounds_column
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
-from rowmerge.iceberg.manifests.metrics import metrics_modes, metrics_of
+from rowmerge.iceberg.manifests.metrics import file_metrics, metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.table.snapshots.files import AddedFile
 from tests.support.iceberg_tables import opened
@@ -64,7 +64,7 @@ def test_metrics_are_those_of_java(name: str, tmp_path: Path) -> None:
     compared = 0
     for file in (file for file in files if file.content is Content.DATA):
         columns = columns_of(file, schema)
-        ours = metrics_of(added_of(file, columns), schema, modes)
+        ours = file_metrics(added_of(file, columns), schema, modes)
         ids = {schema.find_field(column).field_id for column in columns}
         for mine, theirs in ((ours.value_counts, file.value_counts), (ours.null_counts, file.null_counts)):
             assert {id_: mine.get(id_) for id_ in ids} == {id_: theirs.get(id_) for id_ in ids}

@@ -58,7 +58,7 @@ from rowmerge.iceberg.manifests.manifest_files import (
     write_manifest,
     write_manifest_list,
 )
-from rowmerge.iceberg.manifests.records import record_of_entry
+from rowmerge.iceberg.manifests.records import entry_record
 from rowmerge.iceberg.manifests.schemas import manifest_schema
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
@@ -412,7 +412,7 @@ def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage,
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     entry = Entry(Status.EXISTING, 70, 2, 3, FULL)
-    record = {**record_of_entry(entry, ["city"]), "sequence_number": None}
+    record = {**entry_record(entry, ["city"]), "sequence_number": None}
     storage.put(name, write_avro(manifest_schema(BY_CITY, SCHEMA, 2), [record], {}))
     with pytest.raises(CorruptLog, match="no sequence number"):
         read_manifest(storage, Manifest(fresh.path, 0, 1, ManifestContent.DATA, 7, 7, 77))

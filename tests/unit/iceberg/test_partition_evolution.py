@@ -12,8 +12,8 @@ from pyiceberg.table.update import update_table_metadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from rowmerge.iceberg.metadata.definition import changing_updates
-from rowmerge.iceberg.metadata.partition_values import partitioning_of, undivided_specs
+from rowmerge.iceberg.metadata.definition import alteration_updates
+from rowmerge.iceberg.metadata.partition_values import partitioning_of, unpartitioned_spec_ids
 from rowmerge.table.metadata.partitioning import PartitionField, Transform
 from rowmerge.table.metadata.shape import TableDefinition
 
@@ -28,7 +28,7 @@ def made(version: int) -> TableMetadata:
 
 
 def divided(metadata: TableMetadata, *fields: PartitionField) -> TableMetadata:
-    return update_table_metadata(metadata, changing_updates("t", metadata, TableDefinition(partitioning=fields)))
+    return update_table_metadata(metadata, alteration_updates("t", metadata, TableDefinition(partitioning=fields)))
 
 
 def told(metadata: TableMetadata) -> list[str]:
@@ -62,5 +62,5 @@ def test_a_field_that_goes_keeps_its_place_in_version_1_alone(version: int, with
 def test_a_spec_of_fields_that_are_gone_divides_nothing() -> None:
     table = divided(made(1))
     assert told(table) == ["1000 void 1 shard", "1001 void 2 region"]
-    assert undivided_specs(table) == {table.default_spec_id}
-    assert undivided_specs(made(2)) == frozenset()
+    assert unpartitioned_spec_ids(table) == {table.default_spec_id}
+    assert unpartitioned_spec_ids(made(2)) == frozenset()
