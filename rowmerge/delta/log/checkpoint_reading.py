@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.files.columns import ADD, REMOVE, nulls, row_schema, rows_of, tombstone_schema
+from rowmerge.delta.files.columns import ADD, REMOVE, file_rows, nulls, row_schema, tombstone_schema
 from rowmerge.delta.files.file_statistics import CheckpointStatistics
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_path
@@ -122,11 +122,11 @@ def _files(document: Document, partition: Sequence[str]) -> tuple[LiveFiles, pa.
         adds = _structs(document, file, "add", _ADD_FIELDS)
         live = LiveFiles((), row_schema(partition).empty_table())
         if len(adds) > adds.null_count:
-            rows = rows_of(adds, row_schema(partition))
+            rows = file_rows(adds, row_schema(partition))
             marked = rows["deletionVector"].null_count < rows.num_rows
-            source = CheckpointStatistics(document.path, file, adds.is_valid().combine_chunks(), marked=marked)
+            source = CheckpointStatistics(document.path, file, adds.is_valid().combine_chunks(), has_deletion_vectors=marked)
             live = LiveFiles.with_source(rows, source)
-        removes = rows_of(_structs(document, file, "remove", _REMOVE_FIELDS), tombstone_schema(partition))
+        removes = file_rows(_structs(document, file, "remove", _REMOVE_FIELDS), tombstone_schema(partition))
     except _UNREADABLE as error:
         raise _unreadable(document, error) from error
     return live, removes

@@ -78,7 +78,7 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
 
 def totals_of(files: LiveFiles) -> FileTotals:
     """Return the totals of all files of a version. Those of a block are computed once."""
-    blocks = [block.known("totals", lambda block=block: _totals_of_block(block)) for block in files.blocks]  # type: ignore[misc]
+    blocks = [block.cached("totals", lambda block=block: _totals_of_block(block)) for block in files.blocks]  # type: ignore[misc]
     return FileTotals(*map(sum, zip(*blocks, strict=True))) if blocks else FileTotals(0, 0, 0, 0)
 
 

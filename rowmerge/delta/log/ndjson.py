@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json
 
-from rowmerge.delta.files.columns import ADD, REMOVE, TEXT_MAP, file_schema, partition_type, rows_of, tombstone_schema
+from rowmerge.delta.files.columns import ADD, REMOVE, TEXT_MAP, file_rows, file_schema, partition_type, tombstone_schema
 from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, check_action
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.json_objects import check_texts, decode_json, parse_object
@@ -165,7 +165,7 @@ def _first_unreadable_line(documents: Sequence[Document], partition_columns: Seq
 
 
 def _with_document(actions: pa.ChunkedArray, owner: pa.Array, schema: pa.Schema) -> pa.Table:
-    rows = rows_of(actions, schema)
+    rows = file_rows(actions, schema)
     return rows.append_column("document", owner.filter(actions.is_valid().combine_chunks()))
 
 

@@ -79,7 +79,7 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
     added = adds.take(pa.array(last[last < adds.num_rows])).drop_columns(["document"])
     removed = removes.take(pa.array(last[last >= adds.num_rows] - adds.num_rows)).drop_columns(["document"])
     named = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
-    return files.replaced(named, added), _replaced(tombstones, named, removed)
+    return files.replace_files(named, added), _replaced(tombstones, named, removed)
 
 
 def _last_of_each(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:

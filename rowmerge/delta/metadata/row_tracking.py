@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rowmerge.delta.files.statistics import readable_statistics
+from rowmerge.delta.files.statistics import parse_statistics
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, compact
 from rowmerge.delta.metadata.properties import ROW_TRACKING, ROW_TRACKING_SUSPENDED, is_true
 from rowmerge.errors import CorruptLog
@@ -57,7 +57,7 @@ def with_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int
 
 
 def _records(fields: Mapping[str, Any], log: str) -> int:
-    records = (readable_statistics(fields.get("stats")) or {}).get("numRecords")
+    records = (parse_statistics(fields.get("stats")) or {}).get("numRecords")
     if not isinstance(records, int) or records < 0:
         raise CorruptLog(log, f"the file {fields['path']} has no count of its rows, so they cannot get ids")
     return records
