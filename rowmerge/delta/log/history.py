@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
-from rowmerge.delta.metadata.actions import Metadata, Protocol, text
+from rowmerge.delta.metadata.actions import Metadata, Protocol, parameter_text
 from rowmerge.delta.metadata.features import is_on
 from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
 from rowmerge.errors import CorruptLog
@@ -106,7 +106,7 @@ def _entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry
         value = info.get(name)
         return value if isinstance(value, kind) else None
 
-    parameters, metrics = ({key: text(value) for key, value in (field(name, dict) or {}).items()} for name in _MAPS)
+    parameters, metrics = ({key: parameter_text(value) for key, value in (field(name, dict) or {}).items()} for name in _MAPS)
     return HistoryEntry(
         version=version,
         timestamp=field("inCommitTimestamp", int) or modified,
