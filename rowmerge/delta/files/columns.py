@@ -13,29 +13,16 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.json
 
 from rowmerge.delta.files.paths import plain_paths
 
-TEXT_MAP = pa.map_(pa.string(), pa.string())
-VECTOR = pa.struct(
-    [
-        ("storageType", pa.string()),
-        ("pathOrInlineDv", pa.string()),
-        ("offset", pa.int32()),
-        ("sizeInBytes", pa.int32()),
-        ("cardinality", pa.int64()),
-    ]
-)
-SHARED = (
-    ("path", pa.string()),
-    ("size", pa.int64()),
-    ("deletionVector", VECTOR),
-    ("baseRowId", pa.int64()),
-    ("defaultRowCommitVersion", pa.int64()),
-    ("dataChange", pa.bool_()),
-)
-ADD = (*SHARED, ("modificationTime", pa.int64()), ("stats", pa.string()), ("clusteringProvider", pa.string()))
-REMOVE = (*SHARED, ("deletionTimestamp", pa.int64()), ("extendedFileMetadata", pa.bool_()))
+TEXT, INT, LONG, BOOLEAN = pa.string(), pa.int32(), pa.int64(), pa.bool_()
+TEXT_MAP = pa.map_(TEXT, TEXT)
+VECTOR = pa.struct({"storageType": TEXT, "pathOrInlineDv": TEXT, "offset": INT, "sizeInBytes": INT, "cardinality": LONG})
+_SHARED = {"path": TEXT, "size": LONG, "deletionVector": VECTOR, "baseRowId": LONG, "defaultRowCommitVersion": LONG, "dataChange": BOOLEAN}
+ADD = {**_SHARED, "modificationTime": LONG, "stats": TEXT, "clusteringProvider": TEXT}
+REMOVE = {**_SHARED, "deletionTimestamp": LONG, "extendedFileMetadata": BOOLEAN}
 _UUID_LENGTH = 20
 _ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_UUID_LENGTH}}}$"
 """The path of a deletion vector in the table's folder is a prefix and an id in Z85."""
@@ -47,7 +34,7 @@ def partition_type(columns: Sequence[str]) -> pa.StructType:
 
 def file_schema(columns: Sequence[str]) -> pa.Schema:
     """Return the columns of live files of a table with these partition columns."""
-    return pa.schema([("key", pa.string()), *ADD, ("tags", TEXT_MAP), ("partition", partition_type(columns))])
+    return pa.schema({"key": TEXT, **ADD, "tags": TEXT_MAP, "partition": partition_type(columns)})
 
 
 def row_schema(columns: Sequence[str]) -> pa.Schema:
@@ -57,7 +44,16 @@ def row_schema(columns: Sequence[str]) -> pa.Schema:
 
 def tombstone_schema(columns: Sequence[str]) -> pa.Schema:
     """Return the columns of removed files of a table with these partition columns."""
-    return pa.schema([("key", pa.string()), *REMOVE, ("partition", partition_type(columns))])
+    return pa.schema({"key": TEXT, **REMOVE, "partition": partition_type(columns)})
+
+
+def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: int) -> pa.Table:
+    """Parse newline-delimited JSON, ignoring fields that the schema lacks. Raises pa.ArrowException."""
+    return pyarrow.json.read_json(
+        pa.BufferReader(data),
+        read_options=pyarrow.json.ReadOptions(block_size=max(1 << 20, 2 * longest_line + 2)),
+        parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
 
 
 def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:

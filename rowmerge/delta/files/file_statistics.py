@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.files.columns import struct_of
-from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_records, read_statistics
+from rowmerge.delta.files.statistics_reading import ColumnStatistics, bounds_type, nulls_type, read_records, read_statistics
 from rowmerge.table.metadata.schema import Field
 
 logger = logging.getLogger(__name__)
@@ -28,16 +28,6 @@ _UNREADABLE = (OSError, ValueError, pa.ArrowException)
 
 Rows = np.ndarray[Any, Any]
 """Ascending indices of rows of a source."""
-
-
-@dataclass(frozen=True)
-class ColumnStatistics:
-    """Statistics of files as in `FileStatistics`, without the fields that only writers of the log need."""
-
-    records: pa.Array
-    lower: pa.StructArray
-    upper: pa.StructArray
-    nulls: pa.StructArray
 
 
 @dataclass(frozen=True)

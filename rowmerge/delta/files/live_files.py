@@ -93,7 +93,9 @@ class LiveFiles:
         """Return the files for which the mask of their block is true."""
         blocks = []
         for block in self.blocks:
-            mask = _combine(mask_of(block))
+            mask = mask_of(block)
+            if isinstance(mask, pa.ChunkedArray):
+                mask = mask.combine_chunks()
             count = pc.sum(mask).as_py() or 0
             if count:
                 blocks.append(block if count == len(mask) else block.filter(mask))
@@ -160,7 +162,3 @@ def _append_columns(rows: pa.Table, statistics: pa.Table) -> pa.Table:
 def _compact(rows: pa.Table) -> pa.Table:
     """Return the rows with one chunk per column. Columns that share memory still do."""
     return rows if all(column.num_chunks <= 1 for column in rows.columns) else rows.combine_chunks()
-
-
-def _combine(mask: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask

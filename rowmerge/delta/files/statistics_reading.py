@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 
-from rowmerge.delta.files.columns import struct_of
+from rowmerge.delta.files.columns import read_json_lines, struct_of
 from rowmerge.delta.files.statistics import has_bounds, parse_statistics
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
@@ -28,13 +27,19 @@ _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 
 
 @dataclass(frozen=True)
-class FileStatistics:
+class ColumnStatistics:
     """Row counts of files, and bounds and null counts by column; null if unknown."""
 
     records: pa.Array
     lower: pa.StructArray
     upper: pa.StructArray
     nulls: pa.StructArray
+
+
+@dataclass(frozen=True)
+class FileStatistics(ColumnStatistics):
+    """Statistics with the fields that only writers of the log need."""
+
     tight: pa.Array
     """Whether the bounds are exact for the live rows; null if the log does not say."""
     unreadable: pa.Array | None = None
@@ -120,9 +125,6 @@ def _json_type(type_: DataType) -> pa.DataType:
     return arrow_type(type_)
 
 
-# ------------------------------------------------------------------ parsing
-
-
 def _parse_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Field]) -> tuple[pa.StructArray, pa.Array | None]:
     """Return the statistics in typed fields, and which texts are invalid, None if all are valid."""
     bounds = pa.struct([(field.name, _json_type(field.type)) for field in bounded])
@@ -150,13 +152,8 @@ def _one_line_each(texts: pa.Array, *, has_floats: bool) -> pa.Array:
 def _read_lines(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
     """Parse one JSON object per text with Arrow. Return None if Arrow rejects any."""
     lines = pc.binary_join_element_wise(texts, "", "\n")
-    block_size = max(1 << 20, 2 * pc.max(pc.binary_length(lines)).as_py())
     try:
-        return pyarrow.json.read_json(
-            pa.BufferReader(_characters(lines)),
-            read_options=pyarrow.json.ReadOptions(block_size=block_size),
-            parse_options=pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-        )
+        return read_json_lines(_characters(lines), schema, longest_line=pc.max(pc.binary_length(lines)).as_py())
     except pa.ArrowInvalid:
         return None
 
@@ -208,9 +205,6 @@ def _is_coercible(value: Any, coerced: Any) -> bool:
 
 def _has_floats(type_: DataType) -> bool:
     return any(_has_floats(field.type) for field in type_) if isinstance(type_, Struct) else getattr(type_, "name", "") in _FLOATING
-
-
-# ------------------------------------------------------------------ bounds
 
 
 def _bounds(fields: Iterable[Field], minima: _Sources, maxima: _Sources, *, as_written: bool) -> tuple[pa.StructArray, pa.StructArray]:
@@ -297,9 +291,6 @@ def _null_counts_of_live_rows(counts: pa.Array, records: pa.Array, tight: pa.Arr
         return struct_of(children, list(counts.type), len(counts))
     is_exact = pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records)))
     return pc.if_else(pc.fill_null(is_exact, False), counts, pa.scalar(None, counts.type))
-
-
-# ------------------------------------------------------------------ structs
 
 
 def _parsed(batch: pa.RecordBatch) -> pa.StructArray | None:

@@ -13,6 +13,7 @@ from rowmerge.table.metadata.schema import DataType, Primitive, arrow_type
 
 _ZONE = r":\d\d(\.\d+)?\s?(Z|[+-]\d\d(:?\d\d)?)$"
 _DAY = r"^[+-]?\d+-\d\d-\d\d$"
+_SPECIAL_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 UTC = datetime.timezone.utc
 
 
@@ -49,7 +50,7 @@ def to_text(value: Any, type_: DataType) -> str | None:
         case Number():
             return format(value, "f")
         case float():
-            return _float_text(value)
+            return _SPECIAL_FLOATS.get(repr(value), repr(value))
     return str(value) or None
 
 
@@ -66,11 +67,3 @@ def _parse_timestamps(text: pa.Array, *, zoned: bool) -> pa.Array:
     if zoned:
         return pc.if_else(has_zone, text, pc.binary_join_element_wise(text, "Z", "")).cast(pa.timestamp("us", tz="UTC"))
     return pc.replace_substring_regex(text, r"\s?(Z|\+00(:?00)?)$", "").cast(pa.timestamp("us"))
-
-
-def _float_text(value: float) -> str:
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    return repr(value)

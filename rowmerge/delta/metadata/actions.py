@@ -27,20 +27,10 @@ _IMPLIED_BY_WRITER = (
     (6, ("identityColumns",)),
 )
 READER_FEATURES = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "catalogManaged",
-        "typeWidening",
-        "typeWidening-preview",
-        "variantType",
-        "variantShredding",
-    }
+    "columnMapping deletionVectors timestampNtz v2Checkpoint vacuumProtocolCheck catalogManaged".split()
+    + "typeWidening typeWidening-preview variantType variantShredding".split()
 )
-"""Features that stand in both lists of a protocol (PROTOCOL.md, Valid Feature Names in Table Features)."""
+"""Features that are in both lists of a protocol (PROTOCOL.md, Valid Feature Names in Table Features)."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +178,16 @@ class Transaction:
 
     version: int
     last_updated: int | None = None
+
+
+def transaction_fields(transactions: Iterable[tuple[str, Transaction]]) -> list[dict[str, Any]]:
+    """Return the fields of a `txn` action for each application and its transaction."""
+    return [{"appId": name, "version": txn.version, "lastUpdated": txn.last_updated} for name, txn in transactions]
+
+
+def domain_fields(domains: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the fields of a `domainMetadata` action for each domain and its configuration."""
+    return [{"domain": name, "configuration": configuration, "removed": False} for name, configuration in domains]
 
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {

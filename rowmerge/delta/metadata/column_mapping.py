@@ -105,10 +105,7 @@ def stored_values(values: Mapping[str, Any], schema: Struct, stored: Struct) -> 
 def stored_indexed_leaves(
     schema: Struct, stored: Struct, partition_columns: Iterable[str], properties: Mapping[str, str], clustering: Iterable[Leaf] = ()
 ) -> frozenset[Leaf]:
-    """Return the leaves that have statistics, by physical names. Properties have logical names, `clustering` has physical ones.
-
-    Raises ConfigurationError.
-    """
+    """Return the leaves with statistics, by physical names. `clustering` has physical names too. Raises ConfigurationError."""
     indexed = indexed_leaves(schema, partition_columns, properties)
     prefixes = tuple(clustering)
     pairs = zip(leaves(schema), leaves(stored), strict=True)

@@ -22,30 +22,11 @@ from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeatu
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, UnknownType
 
 READABLE = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-    }
+    "columnMapping deletionVectors timestampNtz typeWidening typeWidening-preview v2Checkpoint vacuumProtocolCheck".split()
 )
-
-HONOURED = READABLE | frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "domainMetadata",
-        "generatedColumns",
-        "inCommitTimestamp",
-        "rowTracking",
-    }
+HONOURED = READABLE.union(
+    "allowColumnDefaults appendOnly changeDataFeed checkConstraints checkpointProtection clustering domainMetadata".split(),
+    "generatedColumns inCommitTimestamp rowTracking".split(),
 )
 """Writer features that every commit honours. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
 
@@ -84,7 +65,7 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         schema = metadata.schema
     except UnknownType as error:
         raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
-    for field in fields_of(schema):
+    for field in all_fields(schema):
         if field.type == Primitive("variant"):
             raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
     if metadata.mapping_mode != "none":
@@ -103,7 +84,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
         advice = _USE[feature](metadata) if feature in _USE else _UPGRADE
         if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
-    for field in fields_of(metadata.schema):
+    for field in all_fields(metadata.schema):
         if field.type == Primitive("void"):
             advice = f"Give the column {field.name} a type, or leave it out."
             raise UnsupportedTableFeature(table, "void", action=action, advice=advice)
@@ -120,7 +101,7 @@ def _check_mapping(table: str, metadata: Metadata) -> None:
             raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
 
 
-def fields_of(type_: DataType) -> Iterator[Field]:
+def all_fields(type_: DataType) -> Iterator[Field]:
     """Yield all fields of a type, nested ones too. Elements, keys and values count as fields."""
     match type_:
         case Struct():
@@ -133,7 +114,7 @@ def fields_of(type_: DataType) -> Iterator[Field]:
             return
     for field in fields:
         yield field
-        yield from fields_of(field.type)
+        yield from all_fields(field.type)
 
 
 def named_fields(type_: DataType) -> Iterator[Field]:
@@ -169,7 +150,7 @@ def _property_use(name: str) -> Callable[[Metadata], str]:
 
 def _identity_column_use(metadata: Metadata) -> str:
     advice = "write with an engine that supports it, or copy the rows into a table without."
-    for field in fields_of(metadata.schema):
+    for field in all_fields(metadata.schema):
         if any(key.startswith("delta.identity.") for key in field.metadata):
             return f"The column {field.name} has identity values: {advice}"
     return ""
@@ -200,14 +181,8 @@ _USE: dict[str, Callable[[Metadata], str]] = {
 """Features that prevent writes only to a table that uses them. Each function returns advice, or nothing if the table does not use it."""
 
 
-# ------------------------------------------------------------------ required features
-
-
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
-    """Return the protocol, raised to what the metadata and the requested properties require.
-
-    Raises PlanError, ConfigurationError, UnsupportedTableFeature.
-    """
+    """Return the protocol, raised as metadata and properties require. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
     features = {*_property_features(metadata.configuration), *_column_features(metadata.schema), *_requested_features(table, properties)}
     if protocol.supports("typeWidening-preview"):
         features.discard("typeWidening")
@@ -237,7 +212,7 @@ def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
 
 def _column_features(schema: Struct) -> Iterator[str]:
     """Yield the features that the columns and their nested fields use."""
-    for field in fields_of(schema):
+    for field in all_fields(schema):
         if field.type == Primitive("timestamp_ntz"):
             yield "timestampNtz"
         if not field.nullable:

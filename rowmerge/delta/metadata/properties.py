@@ -23,6 +23,8 @@ MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
 EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 LOG_RETENTION = "delta.logRetentionDuration"
+CHECKPOINT_RETENTION = "delta.checkpointRetentionDuration"
+TOMBSTONE_RETENTION = "delta.deletedFileRetentionDuration"
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 LOG_PROPERTIES = (
@@ -34,61 +36,26 @@ LOG_PROPERTIES = (
 """Properties that describe the log rather than the table. RESTORE and a clone do not change them."""
 
 _BOOLEANS = frozenset(
-    {
-        "delta.appendOnly",
-        "delta.checkpoint.writeStatsAsJson",
-        "delta.checkpoint.writeStatsAsStruct",
-        CHANGE_DATA_FEED,
-        DELETION_VECTORS,
-        EXPIRED_LOG_CLEANUP,
-        "delta.enableIcebergCompatV1",
-        "delta.enableIcebergCompatV2",
-        IN_COMMIT_TIMESTAMPS,
-        ROW_TRACKING,
-        "delta.enableTypeWidening",
-        "delta.randomizeFilePrefixes",
-        ROW_TRACKING_SUSPENDED,
-    }
+    f"delta.{name}"
+    for name in (
+        *"appendOnly checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct enableChangeDataFeed enableDeletionVectors".split(),
+        *"enableExpiredLogCleanup enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableRowTracking".split(),
+        *"enableTypeWidening randomizeFilePrefixes rowTrackingSuspended".split(),
+    )
 )
-_INTERVALS = frozenset(
-    {
-        "delta.checkpointRetentionDuration",
-        "delta.deletedFileRetentionDuration",
-        LOG_RETENTION,
-        TRANSACTION_RETENTION,
-    }
-)
-_NAMES = (
-    _BOOLEANS
-    | _INTERVALS
-    | {
-        "delta.autoOptimize.autoCompact",
-        "delta.autoOptimize.optimizeWrite",
-        "delta.checkpointInterval",
-        "delta.checkpointPolicy",
-        MAX_ID,
-        MODE,
-        "delta.compatibility.symlinkFormatManifest.enabled",
-        "delta.dataSkippingNumIndexedCols",
-        "delta.dataSkippingStatsColumns",
-        *LOG_PROPERTIES,
-        "delta.isolationLevel",
-        MIN_READER,
-        MIN_WRITER,
-        COMPRESSION,
-        "delta.parquet.format.version",
-        "delta.randomPrefixLength",
-        "delta.sampleRetentionDuration",
-        "delta.targetFileSize",
-        "delta.tuneFileSizesForRewrites",
-        "delta.universalFormat.enabledFormats",
-    }
+_INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
+_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
+    f"delta.{name}"
+    for name in (
+        *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel".split(),
+        *"compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns".split(),
+        *"parquet.format.version randomPrefixLength sampleRetentionDuration targetFileSize tuneFileSizesForRewrites".split(),
+        "universalFormat.enabledFormats",
+    )
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _LONGEST = 100_000 * 365 * _UNITS["day"]
 """The longest interval in milliseconds, so that arithmetic with times stays within 64 bits."""
-_DEFAULT_RETENTION = "interval 1 week"
-_DEFAULT_LOG_RETENTION = "interval 30 days"
 
 
 class DeltaSettings(TableSettings):
@@ -177,15 +144,14 @@ def _whole_number(properties: Mapping[str, str], name: str) -> int:
 
 def tombstone_retention(properties: Mapping[str, str]) -> int:
     """Return `delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
-    name = "delta.deletedFileRetentionDuration"
-    return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
+    return milliseconds(TOMBSTONE_RETENTION, properties.get(TOMBSTONE_RETENTION, "interval 1 week"))
 
 
 def log_retention(properties: Mapping[str, str]) -> int | None:
     """Return `delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
     if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
         return None
-    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, _DEFAULT_LOG_RETENTION))
+    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, "interval 30 days"))
 
 
 def transaction_retention(properties: Mapping[str, str]) -> int | None:

@@ -8,10 +8,7 @@ from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, 
 
 
 def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
-    """Return why rows of the old schema are unreadable under the new one, and an empty string if they are readable.
-
-    Columns may only have been added or widened, as in `SchemaUtils.isReadCompatible` of delta-spark.
-    """
+    """Return why columns were not only added or widened, or an empty string (`SchemaUtils.isReadCompatible` of delta-spark)."""
     for old_field in old:
         name = f"{prefix}{old_field.name}"
         new_field = new.find(old_field.name)

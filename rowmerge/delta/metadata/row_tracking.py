@@ -40,17 +40,15 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
     old_mark = mark = high_water_mark(domains, log)
     tracked: list[Action] = []
     for action in actions:
-        file = action.get("add")
-        if file is None:
-            tracked.append(action)
-            continue
-        row_ids = {"baseRowId": file.get("baseRowId"), "defaultRowCommitVersion": file.get("defaultRowCommitVersion")}
-        if row_ids["baseRowId"] is None:
-            row_ids["baseRowId"] = mark + 1
-            mark += _record_count(file, log)
-        if row_ids["defaultRowCommitVersion"] is None:
-            row_ids["defaultRowCommitVersion"] = version
-        tracked.append({"add": {**file, **row_ids}})
+        if "add" in action:
+            file = dict(action["add"])
+            if file.get("baseRowId") is None:
+                file["baseRowId"] = mark + 1
+                mark += _record_count(file, log)
+            if file.get("defaultRowCommitVersion") is None:
+                file["defaultRowCommitVersion"] = version
+            action = {"add": file}
+        tracked.append(action)
     if mark > old_mark or (DOMAIN not in domains and any("add" in action for action in tracked)):
         configuration = compact({"rowIdHighWaterMark": mark})
         tracked.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})

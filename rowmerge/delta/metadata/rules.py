@@ -15,7 +15,7 @@ from rowmerge.table.metadata.schema import Primitive, Struct
 INVARIANT = "delta.invariants"
 
 
-def rules_of(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
+def table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
     """Return the rules of a table. Raises UnsupportedTableFeature for an invariant that is not in the protocol's form.
 
     Generation expressions apply only if the protocol supports the feature: older writers stored them without applying them.

@@ -9,7 +9,7 @@ from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from rowmerge.delta.metadata.features import named_fields
-from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, is_wider, type_changes, widens
+from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, is_wider, type_changes, allows_widening
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
 
@@ -201,7 +201,7 @@ class SchemaChange:
         problem = f"The column {path} of {self.table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place"
         if not is_wider(new, old):
             raise PlanError(f"{problem}. Use CREATE OR REPLACE TABLE … AS SELECT with a cast.")
-        if not widens(self.metadata):
+        if not allows_widening(self.metadata):
             raise PlanError(f"{problem} without type widening. Switch it on first: ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'true').")
 
 

@@ -8,8 +8,8 @@ from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.features import is_on, keeps_change_rows
 from rowmerge.delta.metadata.properties import DELETION_VECTORS, DeltaSettings
 from rowmerge.delta.metadata.row_tracking import FEATURE, preserves_row_ids
-from rowmerge.delta.metadata.rules import rules_of
-from rowmerge.delta.metadata.widening import is_wider, widens
+from rowmerge.delta.metadata.rules import table_rules
+from rowmerge.delta.metadata.widening import is_wider, allows_widening
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import DataType
@@ -36,9 +36,9 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         rewrite_blocker=FEATURE if preserves_row_ids(protocol, metadata) else None,
         supports_merge_on_read=protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS),
         can_widen=partial(_can_widen, metadata),
-        parse_rules=partial(rules_of, name, protocol, metadata),
+        parse_rules=partial(table_rules, name, protocol, metadata),
     )
 
 
 def _can_widen(metadata: Metadata, old: DataType, new: DataType) -> bool:
-    return widens(metadata) and is_wider(new, old)
+    return allows_widening(metadata) and is_wider(new, old)

@@ -16,7 +16,7 @@ _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 
 
-def widens(metadata: Metadata) -> bool:
+def allows_widening(metadata: Metadata) -> bool:
     """Return whether the types of the table's columns may be widened."""
     return is_on(metadata, ENABLED)
 
