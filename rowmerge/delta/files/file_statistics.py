@@ -125,6 +125,7 @@ class CheckpointStatistics(StatisticsSource):
         add = file.schema_arrow.field("add").type
         self._has_json = add.get_field_index("stats") >= 0
         self._has_struct = add.get_field_index("stats_parsed") >= 0
+        self._raw_columns = [column for column, exists in ((_JSON, self._has_json), (_STRUCT, self._has_struct)) if exists]
         fields = {field.name for field in add.field("stats_parsed").type} if self._has_struct else set()
         # With wide bounds, null counts include deleted rows: a struct without `tightBounds` does not suffice.
         self._struct_suffices = "numRecords" in fields and ("tightBounds" in fields or not has_deletion_vectors)
@@ -140,10 +141,6 @@ class CheckpointStatistics(StatisticsSource):
 
     def scan_raw(self) -> Iterator[pa.Table]:
         return self._decode(self._raw_columns)
-
-    @property
-    def _raw_columns(self) -> list[str]:
-        return [column for column, exists in ((_JSON, self._has_json), (_STRUCT, self._has_struct)) if exists]
 
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         names = ["numRecords", "tightBounds"]

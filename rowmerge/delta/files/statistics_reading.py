@@ -132,14 +132,14 @@ def _parse_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Fiel
     schema = pa.schema([*counts, ("minValues", bounds), ("maxValues", bounds)])
     if not len(stats):
         return struct_of([pa.nulls(0, field.type) for field in schema], list(schema), 0), None
-    texts = _one_line_each(pc.coalesce(stats, "{}"), has_floats=any(_has_floats(field.type) for field in bounded))
+    texts = _as_single_lines(pc.coalesce(stats, "{}"), has_floats=any(_has_floats(field.type) for field in bounded))
     table = _read_lines(texts, schema)
     if table is None or table.num_rows != len(stats):
-        return _parse_each(texts.to_pylist(), pa.struct(list(schema)))
+        return _parse_one_by_one(texts.to_pylist(), pa.struct(list(schema)))
     return struct_of([column.combine_chunks() for column in table.columns], list(schema), len(stats)), None
 
 
-def _one_line_each(texts: pa.Array, *, has_floats: bool) -> pa.Array:
+def _as_single_lines(texts: pa.Array, *, has_floats: bool) -> pa.Array:
     """Return the texts without line breaks, and `{}` for an empty one. Numbers that are not finite become null."""
     if has_floats:
         texts = pc.replace_substring_regex(texts, _NOT_FINITE, r"\1null")
@@ -158,7 +158,7 @@ def _read_lines(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
-def _parse_each(texts: Sequence[str], type_: pa.StructType) -> tuple[pa.StructArray, pa.Array]:
+def _parse_one_by_one(texts: Sequence[str], type_: pa.StructType) -> tuple[pa.StructArray, pa.Array]:
     """Parse texts of which some have values of other types, and return which ones. Values of other types become null."""
     rows, unreadable = [], []
     for text in texts:
@@ -243,11 +243,11 @@ def _float_bounds(lower: pa.Array, upper: pa.Array, *, as_written: bool) -> tupl
 def _typed_values(sources: _Sources, type_: DataType) -> pa.Array:
     """Return the bounds of a column in the type of the column."""
     arrow = arrow_type(type_)
-    from_json = None if sources.from_json is None else _from_json(sources.from_json, type_, arrow)
+    from_json = None if sources.from_json is None else _convert_json_bounds(sources.from_json, type_, arrow)
     return _Sources(from_json, sources.from_struct, sources.length).values(arrow)
 
 
-def _from_json(values: pa.Array, type_: DataType, arrow: pa.DataType) -> pa.Array:
+def _convert_json_bounds(values: pa.Array, type_: DataType, arrow: pa.DataType) -> pa.Array:
     """Convert bounds from the type that JSON has them as. Values outside the column's type become null."""
     if pa.types.is_string(values.type):
         try:

@@ -24,7 +24,7 @@ _Field = TypeVar("_Field")
 def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
     """Return the newest versions first, back to the creation of the table. Raises CorruptLog, StorageError."""
     commits = islice(_commits_newest_first(storage, listing), limit)
-    return [_entry(version, commit_info(other_actions(document)), listing.modified(version)) for version, document in commits]
+    return [_history_entry(version, commit_info(other_actions(document)), listing.modified(version)) for version, document in commits]
 
 
 def find_transaction(storage: Storage, listing: LogListing, application: str, number: int) -> int | None:
@@ -91,7 +91,7 @@ def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metada
     return max(takewhile(lambda version: listing.commits[version].modified <= timestamp, untimestamped), default=None)
 
 
-def _entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
+def _history_entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
     """Return the history entry of a commit. A field of another type than in Delta's own commits is ignored."""
 
     def field(name: str, kind: type[_Field]) -> _Field | None:

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -96,11 +96,8 @@ def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str
     document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
     adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
-        maps = [
-            _parse_tags(line)
-            for line, is_add in zip(chain.from_iterable(lines), actions["add"].is_valid().to_pylist(), strict=True)
-            if is_add
-        ]
+        add_lines = compress(chain.from_iterable(lines), actions["add"].is_valid().to_pylist())
+        maps = [_parse_tags(line) for line in add_lines]
         adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(maps, TEXT_MAP))
     return FileActions(adds, _with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
 
@@ -142,7 +139,7 @@ def _rewrite(document: Document) -> Document:
 def _first_unreadable_line(documents: Sequence[Document], partition_columns: Sequence[str]) -> CorruptLog:
     """Return the error for the first line whose file action is unreadable. Arrow numbers the rows of all documents together."""
 
-    def problem(lines: Sequence[tuple[int, bytes]]) -> str:
+    def error_of(lines: Sequence[tuple[int, bytes]]) -> str:
         try:
             _file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
         except _UNREADABLE as error:
@@ -151,11 +148,11 @@ def _first_unreadable_line(documents: Sequence[Document], partition_columns: Seq
 
     for document in documents:
         lines = _lines(document)
-        if problem(lines):
+        if error_of(lines):
             # The shortest unreadable beginning of the document ends with the unreadable line.
-            index = bisect_left(range(len(lines)), True, key=lambda last: bool(problem(lines[: last + 1])))
-            line = lines[index : index + 1]
-            return CorruptLog(document.path, problem(line) or "its file actions cannot be read together", line=line[0][0])
+            index = bisect_left(range(len(lines)), True, key=lambda last: bool(error_of(lines[: last + 1])))
+            reason = error_of(lines[index : index + 1]) or "its file actions cannot be read together"
+            return CorruptLog(document.path, reason, line=lines[index][0])
     return CorruptLog(documents[0].path, "the file actions of this commit and of those after it cannot be read together")
 
 

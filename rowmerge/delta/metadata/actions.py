@@ -74,6 +74,7 @@ class Protocol:
         return Protocol(self.min_reader, 7, None, features)
 
     def action(self) -> Action:
+        """Return the `protocol` action."""
         fields: dict[str, Any] = {"minReaderVersion": self.min_reader, "minWriterVersion": self.min_writer}
         if self.reader_features is not None:
             fields["readerFeatures"] = sorted(self.reader_features)
@@ -142,6 +143,7 @@ class Metadata:
         return stored_partition_columns(json.loads(self.schema_string), self.partition_columns)
 
     def action(self) -> Action:
+        """Return the `metaData` action, without fields that are null."""
         fields: dict[str, Any] = {
             "id": self.id,
             "name": self.name,

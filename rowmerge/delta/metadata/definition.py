@@ -100,7 +100,7 @@ def _cloned_properties(source: Metadata, base: Metadata | None) -> dict[str, str
     """Return the source's properties that apply to the clone, and the log properties of the table `base` that the clone replaces."""
     excluded = {*LOG_PROPERTIES, *COLUMN_NAMES}
     if base is None:
-        excluded.remove(IN_COMMIT_TIMESTAMPS)
+        excluded.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have them from its first version on
     if source.mapping_mode == "none":
         excluded.add(MODE)
     cloned = {name: value for name, value in source.configuration.items() if name not in excluded}

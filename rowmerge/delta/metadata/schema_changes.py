@@ -9,7 +9,7 @@ from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
 from rowmerge.delta.metadata.features import named_fields
-from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, is_wider, type_changes, allows_widening
+from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, allows_widening, is_wider, type_changes
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
 

@@ -9,7 +9,7 @@ from rowmerge.delta.metadata.features import is_on, keeps_change_rows
 from rowmerge.delta.metadata.properties import DELETION_VECTORS, DeltaSettings
 from rowmerge.delta.metadata.row_tracking import FEATURE, preserves_row_ids
 from rowmerge.delta.metadata.rules import table_rules
-from rowmerge.delta.metadata.widening import is_wider, allows_widening
+from rowmerge.delta.metadata.widening import allows_widening, is_wider
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import DataType
