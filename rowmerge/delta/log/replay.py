@@ -47,13 +47,13 @@ def advance(state: State, commits: Sequence[Document]) -> State:
     """Return the state after the commits that follow it, one document per version. Raises CorruptLog."""
     if not commits:
         return state
-    other = [other_actions(commit) for commit in commits]
-    advanced = apply_table_actions(replace(state, commit_info={}), list(chain.from_iterable(other)), commits[0].path)
+    table_actions = [other_actions(commit) for commit in commits]
+    advanced = apply_table_actions(replace(state, commit_info={}), list(chain.from_iterable(table_actions)), commits[0].path)
     assert advanced.metadata is not None
     partition_columns = advanced.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition_columns), partition_columns)
     version = state.version + len(commits)
-    return replace(advanced, version=version, files=files, tombstones=tombstones, commit_info=commit_info(other[-1]))
+    return replace(advanced, version=version, files=files, tombstones=tombstones, commit_info=commit_info(table_actions[-1]))
 
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:

@@ -20,7 +20,7 @@ _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapped: bool, old: Struct | None = None) -> None:
     """Raise PlanError, UnknownColumn or UnsupportedTableFeature for a schema that a Delta table cannot have.
 
-    `mapped`: with column mapping, column names may have any characters. Names of `old` are accepted in any case.
+    `mapped`: with column mapping, column names may have any characters. Names that `old` has are always accepted.
     """
     _check_names(table, schema, mapped, frozenset(field.name for field in named_fields(old or Struct())))
     if not len(schema):
@@ -48,9 +48,9 @@ def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool
     """Raise an error for a type that Delta tables cannot have. `in_collection`: whether it is inside an array or a map."""
     match type_:
         case Struct(fields):
-            if in_collection:
-                _refuse_not_null(table, column, fields)
             for field in fields:
+                if in_collection:
+                    _refuse_not_null(table, column, field)
                 _check_type(table, column, field.type, in_collection=in_collection)
         case Array(element, _):
             _check_type(table, column, element, in_collection=True)
@@ -61,13 +61,12 @@ def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool
             _check_leaf_type(table, column, type_)
 
 
-def _refuse_not_null(table: str, column: str, fields: tuple[Field, ...]) -> None:
-    for field in fields:
-        if not field.nullable:
-            raise PlanError(
-                f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
-                f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
-            )
+def _refuse_not_null(table: str, column: str, field: Field) -> None:
+    if not field.nullable:
+        raise PlanError(
+            f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
+            f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
+        )
 
 
 def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
