@@ -23,7 +23,7 @@ from rowmerge.delta.log.history import (
     read_history,
     version_at,
 )
-from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
+from rowmerge.delta.log.log_files import LogListing, list_log, list_newest, read_listed, resolve_version
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.maintenance.log_cleanup import clean_log
@@ -237,7 +237,7 @@ class DeltaTable:
 
     def _open(self, listing: LogListing, version: int | None, known: DeltaSnapshot | None) -> DeltaSnapshot:
         """A version of a listed log, the newest for None, going on from a known one where that is older."""
-        asked, version = version, chosen_version(listing, self._name, version)
+        asked, version = version, resolve_version(listing, self._name, version)
         if known is not None and known.version == version:
             return known
         before = known.state if known is not None and known.version < version else None

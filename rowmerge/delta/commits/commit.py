@@ -26,7 +26,7 @@ from rowmerge.delta.log.log_files import LOG, LogListing, commit_path, list_log
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
 from rowmerge.delta.log.replay import State, advance, empty_state
 from rowmerge.delta.log.versions import read_state
-from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, serialize, text
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
 from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
 from rowmerge.delta.metadata.features import check_writable, is_on
 from rowmerge.delta.metadata.properties import (
@@ -36,7 +36,7 @@ from rowmerge.delta.metadata.properties import (
     tombstone_retention,
     transaction_retention,
 )
-from rowmerge.delta.metadata.row_tracking import gives_ids, keeps_ids, with_ids
+from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids, preserves_row_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
@@ -232,9 +232,9 @@ class Commit:
         return MetadataChanged(self.table, self.version, "another commit", reason)
 
     def _with_row_ids(self, actions: list[Action], state: State, version: int) -> list[Action]:
-        if not gives_ids(self.protocol, self.metadata):
+        if not assigns_row_ids(self.protocol, self.metadata):
             return actions
-        return with_ids(actions, state.domains, version, f"{self.storage.location}/{LOG}")
+        return assign_row_ids(actions, state.domains, version, f"{self.storage.location}/{LOG}")
 
     def _reads_and_removals(self, base: DeltaSnapshot) -> Ours:
         transaction = self.change.transaction
@@ -288,14 +288,14 @@ class Commit:
         info |= {
             "timestamp": self.now if time_ is None else time_,
             "operation": change.operation,
-            "operationParameters": {name: text(value) for name, value in change.parameters.items() if value is not None},
+            "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
             "isolationLevel": self._isolation_level if change.data_change else "SnapshotIsolation",
             "isBlindAppend": blind,
-            "operationMetrics": {name: text(value) for name, value in change.metrics.items()},
+            "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
         }
-        if keeps_ids(self.protocol, self.metadata):
+        if preserves_row_ids(self.protocol, self.metadata):
             # What would copy or update rows without their ids is refused before it gets here.
             info["tags"] = {"delta.rowTracking.preserved": "true"}
         if version:

@@ -143,14 +143,14 @@ class FileWriter:
         return [self._readded(rows[path], vectors[path], with_wide_bounds(self._stats(rows[path]), records[path])) for path in staying]
 
     def _restored(self, state: State, wanted: DeltaSnapshot) -> list[Action]:
-        back = wanted.state.files.but(state.files)
+        back = wanted.state.files.difference(state.files)
         check_files(self._storage, wanted.name, back)
         added = [
             self._readded(row, _without_nulls(row["deletionVector"]), self._stats(row))
             for table in back.tables()
             for row in table.to_pylist()
         ]
-        return [*added, *self._removals(state.files.but(wanted.state.files))]
+        return [*added, *self._removals(state.files.difference(wanted.state.files))]
 
     def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
         fields = {

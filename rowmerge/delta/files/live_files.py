@@ -1,7 +1,7 @@
-"""The live files of a version, in blocks that versions have in common: what was found out of a block for one is known to the next.
+"""The live files of a version, in immutable blocks. Versions share blocks and the values that a block caches.
 
 A commit adds rows to the last block and copies the blocks from which it removes files. Statistics stay in the checkpoint, compressed, until
-a column is needed. Parsed statistics belong to the block's source, so the next version has them too.
+a column is needed. Parsed statistics belong to the block's source, which later versions share.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import TypeVar
 
 import numpy as np
@@ -16,45 +17,46 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import repartitioned
-from rowmerge.delta.files.file_statistics import HeldStatistics, Rows, StatisticsSource
+from rowmerge.delta.files.file_statistics import Rows, StatisticsSource, TableStatistics
 
 T = TypeVar("T")
 
 _LARGE = 65_536
 """The most files of a block."""
 _SMALL = 2_048
-"""Blocks of fewer files take in the files of later commits: there are never many of them."""
+"""A last block of fewer files is merged with the files of later commits, so that there are never many small blocks."""
 _STATISTICS = ("stats", "parsed")
 
 
 class Block:
-    """Some files: `rows` of `rowmerge.delta.files.columns` but for their statistics, which are rows of a source."""
+    """Files of a version: `rows` without statistics, and `numbers`, the indices of their statistics in a source."""
 
     def __init__(self, rows: pa.Table, source: StatisticsSource, numbers: Rows) -> None:
         self.rows, self.source, self.numbers = rows, source, numbers
-        self._known: dict[Hashable, object] = {}
+        self._cache: dict[Hashable, object] = {}
 
-    def known(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What was made of this block before; otherwise it is made now."""
-        if key not in self._known:
-            self._known[key] = make()
-        return self._known[key]  # type: ignore[return-value]
+    def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """Return the value of this block for `key`, computed on first use."""
+        if key not in self._cache:
+            self._cache[key] = compute()
+        return self._cache[key]  # type: ignore[return-value]
 
-    def where(self, mask: pa.Array) -> Block:
+    def filter(self, mask: pa.Array) -> Block:
         return Block(self.rows.filter(mask), self.source, self.numbers[mask.to_numpy(zero_copy_only=False)])
 
     def table(self) -> pa.Table:
-        """The rows with their statistics as the log has them."""
-        return _joined(self.rows, self.source.raw(self.numbers))
+        """Return the rows with their statistics as the log has them."""
+        return _append_columns(self.rows, self.source.read_raw(self.numbers))
 
     def repartitioned(self, type_: pa.StructType) -> Block:
+        """Return the block with `partition` converted to `type_`."""
         rows = repartitioned(self.rows, type_)
         return self if rows is self.rows else Block(rows, self.source, self.numbers)
 
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """Files in no order that means anything; that of the blocks is the order of every column and listing."""
+    """The live files of a version, unordered. Columns and listings follow the order of the blocks."""
 
     blocks: tuple[Block, ...] = ()
     empty_rows: pa.Table | None = None
@@ -62,13 +64,13 @@ class LiveFiles:
 
     @classmethod
     def of(cls, table: pa.Table) -> LiveFiles:
-        """Rows with their statistics."""
+        """Return the files of rows with statistics."""
         rows = table.drop_columns([name for name in _STATISTICS if name in table.column_names])
-        return cls.with_source(rows, HeldStatistics(table)) if rows.num_rows else cls((), rows)
+        return cls.with_source(rows, TableStatistics(table)) if rows.num_rows else cls((), rows)
 
     @classmethod
     def with_source(cls, rows: pa.Table, source: StatisticsSource) -> LiveFiles:
-        """Rows whose statistics are those of a source, row by row."""
+        """Return the files of rows whose statistics are the rows of a source, in the same order."""
         numbers = np.arange(rows.num_rows)
         starts = range(0, rows.num_rows, _LARGE)
         blocks = (Block(_compact(rows.slice(start, _LARGE)), source, numbers[start : start + _LARGE]) for start in starts)
@@ -79,89 +81,84 @@ class LiveFiles:
         return sum(block.rows.num_rows for block in self.blocks)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """One column of all files, statistics excepted."""
-        assert self.blocks or self.empty_rows is not None
-        type_ = (self.blocks[0].rows if self.blocks else self.empty_rows).schema.field(name).type  # type: ignore[union-attr]
-        return pa.chunked_array([chunk for block in self.blocks for chunk in block.rows[name].chunks], type_)
+        """Return one column of all files. Statistics are no column."""
+        return pa.chunked_array([chunk for block in self.blocks for chunk in block.rows[name].chunks], self._columns.field(name).type)
 
-    def where(self, mask_of: Callable[[Block], pa.Array | pa.ChunkedArray]) -> LiveFiles:
-        """The files that a mask of each block is true for."""
-        found = []
+    @property
+    def _columns(self) -> pa.Schema:
+        assert self.blocks or self.empty_rows is not None
+        return (self.blocks[0].rows if self.blocks else self.empty_rows).schema  # type: ignore[union-attr]
+
+    def filter(self, mask_of: Callable[[Block], pa.Array | pa.ChunkedArray]) -> LiveFiles:
+        """Return the files for which the mask of their block is true."""
+        blocks = []
         for block in self.blocks:
-            mask = _whole(mask_of(block))
-            chosen = pc.sum(mask).as_py() or 0
-            if chosen:
-                found.append(block if chosen == len(mask) else block.where(mask))
-        return replace(self, blocks=tuple(found))
+            mask = mask_of(block)
+            if isinstance(mask, pa.ChunkedArray):
+                mask = mask.combine_chunks()
+            count = pc.sum(mask).as_py() or 0
+            if count:
+                blocks.append(block if count == len(mask) else block.filter(mask))
+        return replace(self, blocks=tuple(blocks))
 
     def tables(self) -> Iterator[pa.Table]:
-        """All rows with their statistics as the log has them, some at a time; each source is read once."""
-        at = 0
-        while at < len(self.blocks):
-            source, end = self.blocks[at].source, at
-            while end < len(self.blocks) and self.blocks[end].source is source:
-                end += 1
-            yield from _with_statistics(source, self.blocks[at:end])
-            at = end
+        """Yield all rows with their statistics as the log has them, in batches. Each source is read once."""
+        for _, blocks in groupby(self.blocks, key=lambda block: id(block.source)):
+            yield from _scan_blocks(tuple(blocks))
 
     def table(self) -> pa.Table:
-        """The same at once, which may be much."""
+        """Return all rows with their statistics in one table, which may be large."""
         tables = list(self.tables())
         return pa.concat_tables(tables, promote_options="default") if tables else self.no_rows
 
     @property
     def no_rows(self) -> pa.Table:
-        """No file at all, in the columns of `tables` but for typed statistics."""
-        empty = self.blocks[0].rows.slice(0, 0) if self.blocks else self.empty_rows
-        return _joined(empty, pa.table({"stats": pa.array([], pa.string())})).combine_chunks()
+        """An empty table with the columns of `tables`, except typed statistics."""
+        return _append_columns(self._columns.empty_table(), pa.table({"stats": pa.array([], pa.string())})).combine_chunks()
 
     def repartitioned(self, type_: pa.StructType) -> LiveFiles:
+        """Return the files with `partition` converted to `type_`."""
         empty = None if self.empty_rows is None else repartitioned(self.empty_rows, type_)
         return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks), empty)
 
-    def replaced(self, named: pa.Array, new: pa.Table) -> LiveFiles:
-        """Without the files that keys name, and with new ones, rows with statistics. Blocks in which nothing is named stay as they are."""
-        blocks = list(self.where(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=named))).blocks)
-        if not new.num_rows:
+    def replace_files(self, keys: pa.Array, added: pa.Table) -> LiveFiles:
+        """Return the files without those of `keys`, and with the rows `added`. Blocks without any of `keys` are shared."""
+        blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
+        if not added.num_rows:
             return replace(self, blocks=tuple(blocks))
-        together = []
-        while blocks and blocks[-1].rows.num_rows + new.num_rows <= _SMALL:
-            together.append(blocks.pop().table())
-        added = LiveFiles.of(pa.concat_tables([*reversed(together), new], promote_options="default"))
-        return LiveFiles((*blocks, *added.blocks), added.empty_rows)
+        merged = [added]
+        while blocks and blocks[-1].rows.num_rows + added.num_rows <= _SMALL:
+            merged.insert(0, blocks.pop().table())
+        new_files = LiveFiles.of(pa.concat_tables(merged, promote_options="default"))
+        return LiveFiles((*blocks, *new_files.blocks), new_files.empty_rows)
 
-    def but(self, others: LiveFiles) -> LiveFiles:
-        """The files that others do not have."""
-        common = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
-        left = replace(self, blocks=tuple(block for block in self.blocks if id(block) not in common))
-        keys = [block.rows["key"] for block in others.blocks if id(block) not in common]
-        there = pa.concat_arrays([chunk for key in keys for chunk in key.chunks]) if keys else pa.array([], pa.string())
-        return left.where(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=there)))
+    def difference(self, others: LiveFiles) -> LiveFiles:
+        """Return the files that `others` lacks."""
+        shared = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
+        unshared = replace(self, blocks=tuple(block for block in self.blocks if id(block) not in shared))
+        key_chunks = [chunk for block in others.blocks if id(block) not in shared for chunk in block.rows["key"].chunks]
+        other_keys = pa.concat_arrays(key_chunks) if key_chunks else pa.array([], pa.string())
+        return unshared.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=other_keys)))
 
 
-def _with_statistics(source: StatisticsSource, blocks: tuple[Block, ...]) -> Iterator[pa.Table]:
-    """Blocks of one source, whose numbers ascend, with what it holds."""
+def _scan_blocks(blocks: tuple[Block, ...]) -> Iterator[pa.Table]:
+    """Yield the rows of blocks of one source, whose numbers ascend, with their statistics."""
     rows = pa.concat_tables([block.rows for block in blocks])
     numbers = np.concatenate([block.numbers for block in blocks])
     start = 0
-    for raw in source.every_raw():
-        first, last = np.searchsorted(numbers, [start, start + raw.num_rows])
-        if last > first:
-            yield _joined(rows.slice(first, last - first), raw.take(pa.array(numbers[first:last] - start)))
-        start += raw.num_rows
+    for statistics in blocks[0].source.scan_raw():
+        first, end = np.searchsorted(numbers, [start, start + statistics.num_rows])
+        if end > first:
+            yield _append_columns(rows.slice(first, end - first), statistics.take(pa.array(numbers[first:end] - start)))
+        start += statistics.num_rows
 
 
-def _joined(rows: pa.Table | None, raw: pa.Table) -> pa.Table:
-    assert rows is not None
-    for name in raw.column_names:
-        rows = rows.append_column(name, raw[name])
+def _append_columns(rows: pa.Table, statistics: pa.Table) -> pa.Table:
+    for name in statistics.column_names:
+        rows = rows.append_column(name, statistics[name])
     return rows
 
 
 def _compact(rows: pa.Table) -> pa.Table:
-    """The rows with each column in one piece; columns that share their memory go on sharing it."""
+    """Return the rows with one chunk per column. Columns that share memory still do."""
     return rows if all(column.num_chunks <= 1 for column in rows.columns) else rows.combine_chunks()
-
-
-def _whole(mask: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask

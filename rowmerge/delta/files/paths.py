@@ -13,39 +13,40 @@ _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 
 
 def log_path(location: str, path: str) -> str:
-    """How the log spells an absolute plain path: relative to the table where it lies below, percent-encoded.
+    """Encode an absolute plain path for the log: percent-encoded, and relative if the file is in the table's folder.
 
-    `file:///t/x=A%2FA/p` in the table `file:///t` is `x=A%252FA/p`.
+    `file:///t/x=A%2FA/p` in the table `file:///t` becomes `x=A%252FA/p`.
     """
     below = f"{location}/"
     return quote(path[len(below) :], safe=_SAFE) if path.startswith(below) else uri_of(path)
 
 
 def uri_of(path: str) -> str:
-    """An absolute plain path as an absolute URI, percent-encoded."""
+    """Percent-encode an absolute plain path."""
     scheme, separator, rest = path.partition("://")
     return f"{scheme}{separator}{quote(rest, safe=_SAFE + ':')}"
 
 
 def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Paths of the log, percent-decoded; relative ones stay relative."""
+    """Percent-decode paths of the log. Relative paths stay relative."""
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
     return pa.chunked_array([pa.array([unquote(path) if "%" in path else path for path in paths.to_pylist()], pa.string())])
 
 
 def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Paths of the log as absolute plain paths with a scheme."""
+    """Convert paths of the log to absolute plain paths with a scheme."""
     below = pc.binary_join_element_wise(location, plain_paths(paths), "/")
-    elsewhere = pc.match_substring_regex(paths, _ABSOLUTE)
-    if not pc.any(elsewhere).as_py():
+    is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
+    if not pc.any(is_absolute).as_py():
         return below
-    spelled = [absolute_path(location, path) if away else None for path, away in zip(paths.to_pylist(), elsewhere.to_pylist(), strict=True)]
-    return pc.coalesce(pa.chunked_array([pa.array(spelled, pa.string())]), below)
+    pairs = zip(paths.to_pylist(), is_absolute.to_pylist(), strict=True)
+    absolute = [absolute_path(location, path) if is_absolute else None for path, is_absolute in pairs]
+    return pc.coalesce(pa.chunked_array([pa.array(absolute, pa.string())]), below)
 
 
 def absolute_path(location: str, path: str) -> str:
-    """An absolute path of the log (`/x`, `file:/x`, `s3://b/x`), decoded, with its scheme; a path without one is on the table's store."""
+    """Decode an absolute path of the log (`/x`, `file:/x`, `s3://b/x`). A path without a scheme gets the table's scheme and bucket."""
     plain = unquote(path)
     if plain.startswith("/"):
         scheme, _, rest = location.partition("://")

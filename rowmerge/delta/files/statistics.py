@@ -6,7 +6,7 @@ import datetime
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal as Number
 from typing import Any
 
@@ -29,12 +29,12 @@ _NAME = re.compile(r"(`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
 
 
 def has_bounds(type_: DataType) -> bool:
-    """Whether minimum and maximum of a leaf of this type are kept."""
+    """Return whether statistics have the minimum and maximum of a leaf of this type."""
     return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _COMPARABLE)
 
 
 def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
-    """Columns and fields of structs down to what is no struct; lists and maps are leaves."""
+    """Yield the columns and nested fields that are no structs. Arrays and maps are leaves."""
     for field in fields:
         if isinstance(field.type, Struct):
             yield from leaves(field.type, (*above, field.name))
@@ -43,7 +43,7 @@ def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
 
 
 def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
-    """The columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
+    """Return the columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
     try:
         return [tuple(column) for column in decode_json(domains["delta.clustering"])["clusteringColumns"]]
     except (KeyError, ValueError, TypeError):
@@ -51,26 +51,25 @@ def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
 
 
 def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[Leaf]:
-    """The leaves that statistics are kept of: the first 32, or what `delta.dataSkippingStatsColumns` or
-    `delta.dataSkippingNumIndexedCols` say. Raises ConfigurationError for a value that cannot be read.
+    """Return the leaves that have statistics: those that `delta.dataSkippingStatsColumns` names, or else the first ones.
+
+    `delta.dataSkippingNumIndexedCols` is the number of the first ones, 32 by default. Raises ConfigurationError for an invalid value.
     """
     partition = set(partition_columns)
-    every = list(leaves(field for field in schema if field.name not in partition))
-    named = properties.get(INDEXED_COLUMNS)
-    if named is not None:
-        chosen = named_leaves(named)
-    else:
-        chosen = every[: indexed_count(properties)]
-    return frozenset(leaf for leaf in every if any(leaf[: len(prefix)] == prefix for prefix in chosen))
+    data_leaves = list(leaves(field for field in schema if field.name not in partition))
+    if INDEXED_COLUMNS not in properties:
+        return frozenset(data_leaves[: indexed_count(properties)])
+    prefixes = named_leaves(properties[INDEXED_COLUMNS])
+    return frozenset(leaf for leaf in data_leaves if any(leaf[: len(prefix)] == prefix for prefix in prefixes))
 
 
 def named_leaves(text: str) -> list[Leaf]:
-    """The columns that `delta.dataSkippingStatsColumns` names. Raises ConfigurationError."""
-    return [_names(column) for column in _split(text)]
+    """Parse the columns in `delta.dataSkippingStatsColumns`. Raises ConfigurationError."""
+    return [_parse_column(column) for column in _split_columns(text)]
 
 
 def indexed_count(properties: Mapping[str, str]) -> int | None:
-    """`delta.dataSkippingNumIndexedCols`; None for all. Raises ConfigurationError."""
+    """Return `delta.dataSkippingNumIndexedCols`, None for all columns. Raises ConfigurationError."""
     text = properties.get("delta.dataSkippingNumIndexedCols", str(DEFAULT_INDEXED))
     if not re.fullmatch(r"-1|\d+", text.strip()):
         raise ConfigurationError(f"The table property delta.dataSkippingNumIndexedCols is {text!r}. Set it to a number of columns, or -1.")
@@ -78,14 +77,19 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
 
 
 def statistics_json(file: AddedFile, indexed: frozenset[Leaf]) -> str:
-    """The `stats` of a file that was just written, by the leaves that have statistics."""
-    lower, upper = _bounds(file.lower, file.upper, indexed, ())
-    nulls = _chosen(file.nulls, indexed, ())
-    return statistics_text({"numRecords": file.records, "tightBounds": True, "minValues": lower, "maxValues": upper, "nullCount": nulls})
+    """Return the `stats` of a new file, with the leaves that have statistics."""
+    statistics = {
+        "numRecords": file.records,
+        "tightBounds": True,
+        "minValues": _indexed_values(file.lower, indexed, lower_bound, opposite=file.upper),
+        "maxValues": _indexed_values(file.upper, indexed, upper_bound, opposite=file.lower),
+        "nullCount": _indexed_values(file.nulls, indexed, lambda count: count, opposite={}),
+    }
+    return statistics_text(statistics)
 
 
-def readable_statistics(stats: str | None) -> dict[str, Any] | None:
-    """The JSON object in a `stats` text, its decimals with all digits. None for a text that is none."""
+def parse_statistics(stats: str | None) -> dict[str, Any] | None:
+    """Parse the JSON object in a `stats` text, decimals without loss. Return None for any other text."""
     try:
         statistics = json.loads(stats or "{}", parse_float=Number, parse_constant=lambda _: None)
     except (ArithmeticError, RecursionError, ValueError):
@@ -94,41 +98,41 @@ def readable_statistics(stats: str | None) -> dict[str, Any] | None:
 
 
 def with_wide_bounds(stats: str | None, records: int) -> str:
-    """The same statistics after rows were marked deleted: counts stay physical, bounds may be too wide."""
-    return statistics_text({**(readable_statistics(stats) or {}), "numRecords": records, "tightBounds": False})
+    """Return the statistics after a deletion vector was added: counts include deleted rows, and bounds may be wide."""
+    return statistics_text({**(parse_statistics(stats) or {}), "numRecords": records, "tightBounds": False})
 
 
 def statistics_text(value: Any) -> str:
-    """JSON in which decimals keep all their digits."""
+    """Return JSON in which decimals keep all their digits. Null members of objects are left out."""
     match value:
         case Mapping():
-            there = ((json.dumps(key, ensure_ascii=False), inner) for key, inner in value.items() if inner is not None)
-            return "{" + ",".join(f"{key}:{statistics_text(inner)}" for key, inner in there) + "}"
+            members = ((json.dumps(key, ensure_ascii=False), inner) for key, inner in value.items() if inner is not None)
+            return "{" + ",".join(f"{key}:{statistics_text(inner)}" for key, inner in members) + "}"
         case list():
-            return "[" + ",".join(statistics_text(inner) for inner in value) + "]"
+            return "[" + ",".join(statistics_text(element) for element in value) + "]"
         case Number():
             return str(value)
     return json.dumps(value, ensure_ascii=False)
 
 
 def parsed_text(parsed: Mapping[str, Any]) -> str:
-    """The JSON form of statistics that a checkpoint holds as a struct; strings in it were cut when they were made."""
+    """Return the JSON form of statistics that a checkpoint has as a struct. Its string bounds are already truncated."""
 
-    def plain(value: Any) -> Any:
+    def to_json(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {name: found for name, inner in value.items() if (found := plain(inner)) is not None}
+            return {name: to_json(inner) for name, inner in value.items()}
         return value if isinstance(value, str | bool) else json_value(value)
 
-    return statistics_text(plain(parsed))
+    return statistics_text(to_json(parsed))
 
 
 def lower_bound(value: Any) -> Any:
-    """A minimum as JSON holds it; None when it cannot."""
+    """Return a minimum in its JSON form, None if it has none. Strings are truncated."""
     return value[: _prefix_end(value)] if isinstance(value, str) else json_value(value)
 
 
 def upper_bound(value: Any) -> Any:
-    """A maximum as JSON holds it. A long string's prefix is followed by a character above the first that was cut off."""
+    """Return a maximum in its JSON form, None if it has none. A truncated string ends with a character above the first one cut off."""
     if not isinstance(value, str):
         return json_value(value)
     end = _prefix_end(value)
@@ -140,6 +144,7 @@ def upper_bound(value: Any) -> Any:
 
 
 def _prefix_end(value: str) -> int:
+    """Return the number of characters within PREFIX UTF-16 units. Characters above U+FFFF take two units."""
     units = 0
     for end, character in enumerate(value[: PREFIX + 1]):
         units += 2 if ord(character) > 0xFFFF else 1
@@ -149,7 +154,7 @@ def _prefix_end(value: str) -> int:
 
 
 def json_value(value: Any) -> Any:
-    """A bound that is no string as JSON holds it, timestamps cut to milliseconds; None when there is none."""
+    """Return a bound that is no string in its JSON form, timestamps truncated to milliseconds. Return None for a value without one."""
     match value:
         case bool() | bytes():
             return None
@@ -166,51 +171,40 @@ def json_value(value: Any) -> Any:
     return value
 
 
-def _bounds(
-    lower: Mapping[str, Any], upper: Mapping[str, Any], indexed: frozenset[Leaf], above: Leaf
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    lows: dict[str, Any] = {}
-    highs: dict[str, Any] = {}
-    for name in dict.fromkeys([*lower, *upper]):
-        low, high, leaf = lower.get(name), upper.get(name), (*above, name)
-        if isinstance(low, Mapping) or isinstance(high, Mapping):
-            inner = _bounds(low or {}, high or {}, indexed, leaf)
-            lows.update({name: inner[0]} if inner[0] else {})
-            highs.update({name: inner[1]} if inner[1] else {})
-        elif leaf in indexed:
-            # Not a number is above everything: a bound alone would hide it.
-            unknown = any(isinstance(value, float) and math.isnan(value) for value in (low, high))
-            lows.update({} if unknown or (low := lower_bound(low)) is None else {name: low})
-            highs.update({} if unknown or (high := upper_bound(high)) is None else {name: high})
-    return lows, highs
+def _indexed_values(
+    values: Mapping[str, Any], indexed: frozenset[Leaf], to_json: Callable[[Any], Any], *, opposite: Mapping[str, Any], above: Leaf = ()
+) -> dict[str, Any]:
+    """Return the JSON form of the values of indexed leaves, in the nesting of the columns. `opposite`: the bounds of the other side."""
+    result: dict[str, Any] = {}
+    for name, value in values.items():
+        leaf, opposite_value = (*above, name), opposite.get(name)
+        if isinstance(value, Mapping):
+            if fields := _indexed_values(value, indexed, to_json, opposite=opposite_value or {}, above=leaf):
+                result[name] = fields
+        # NaN is above everything: one bound alone would hide it.
+        elif leaf in indexed and not _is_nan(value) and not _is_nan(opposite_value) and (json_form := to_json(value)) is not None:
+            result[name] = json_form
+    return result
 
 
-def _chosen(counts: Mapping[str, Any], indexed: frozenset[Leaf], above: Leaf) -> dict[str, Any]:
-    chosen: dict[str, Any] = {}
-    for name, count in counts.items():
-        leaf = (*above, name)
-        if isinstance(count, Mapping):
-            if inner := _chosen(count, indexed, leaf):
-                chosen[name] = inner
-        elif leaf in indexed and count is not None:
-            chosen[name] = count
-    return chosen
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
-def _split(text: str) -> Iterator[str]:
-    """`a, b.c, ```d,e``` `: columns between commas that stand outside backquotes."""
+def _split_columns(text: str) -> Iterator[str]:
+    """Split `a, b.c, ```d,e``` ` at commas outside backquotes."""
     column = ""
-    for part in re.findall(r"`(?:[^`]|``)*`|[^`,]+|,", text):
-        if part == ",":
+    for token in re.findall(r"`(?:[^`]|``)*`|[^`,]+|,", text):
+        if token == ",":
             yield column
             column = ""
         else:
-            column += part
+            column += token
     if column.strip():
         yield column
 
 
-def _names(column: str) -> Leaf:
+def _parse_column(column: str) -> Leaf:
     names: list[str] = []
     position, column = 0, column.strip()
     while position < len(column):

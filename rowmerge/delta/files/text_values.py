@@ -1,4 +1,4 @@
-"""Typed values from the text forms that Delta's log uses for partition values and statistics."""
+"""Conversion between typed values and the text forms of partition values and statistics in Delta's log."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from rowmerge.table.metadata.schema import DataType, Primitive, arrow_type
 
 _ZONE = r":\d\d(\.\d+)?\s?(Z|[+-]\d\d(:?\d\d)?)$"
 _DAY = r"^[+-]?\d+-\d\d-\d\d$"
+_SPECIAL_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 UTC = datetime.timezone.utc
 
 
 def from_text(text: pa.Array, type_: DataType) -> pa.Array:
-    """Values of a type from their text, null for null. Raises pa.ArrowInvalid for text that is no such value.
+    """Convert texts to values of a type, null to null. Raises pa.ArrowInvalid for a text that is no such value.
 
-    Zoned timestamps without a zone are taken as UTC, which is what writers are told to use (PROTOCOL.md, Partition Value Serialization).
+    A `timestamp` without a zone is in UTC, as the protocol demands of writers (PROTOCOL.md, Partition Value Serialization).
     """
     match type_:
         case Primitive("string"):
             return text
         case Primitive("timestamp"):
-            return _instants(text, zoned=True)
+            return _parse_timestamps(text, zoned=True)
         case Primitive("timestamp_ntz"):
-            return _instants(text, zoned=False)
+            return _parse_timestamps(text, zoned=False)
     return text.cast(arrow_type(type_))
 
 
 def to_text(value: Any, type_: DataType) -> str | None:
-    """The text of a partition value; null and the empty string are both null. Raises UnicodeDecodeError for bytes that are no text."""
+    """Return the text of a partition value, None for null and the empty string. Raises UnicodeDecodeError for bytes that are no UTF-8."""
     match value:
         case None:
             return None
@@ -49,27 +50,20 @@ def to_text(value: Any, type_: DataType) -> str | None:
         case Number():
             return format(value, "f")
         case float():
-            return _float_text(value)
+            return _SPECIAL_FLOATS.get(repr(value), repr(value))
     return str(value) or None
 
 
 def iso_instant(value: datetime.datetime, timespec: str) -> str:
-    """`1970-01-01T00:00:00.123Z`, digits after `timespec` cut off."""
+    """Return `1970-01-01T00:00:00.123Z`, truncated to `timespec`."""
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 
 
-def _instants(text: pa.Array, *, zoned: bool) -> pa.Array:
+def _parse_timestamps(text: pa.Array, *, zoned: bool) -> pa.Array:
+    """Parse timestamps in microseconds. Dates get midnight as their time, and further digits are cut off."""
     text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
     text = pc.if_else(pc.match_substring_regex(text, _DAY), pc.binary_join_element_wise(text, "T00:00:00", ""), text)
     has_zone = pc.match_substring_regex(text, _ZONE)
     if zoned:
         return pc.if_else(has_zone, text, pc.binary_join_element_wise(text, "Z", "")).cast(pa.timestamp("us", tz="UTC"))
     return pc.replace_substring_regex(text, r"\s?(Z|\+00(:?00)?)$", "").cast(pa.timestamp("us"))
-
-
-def _float_text(value: float) -> str:
-    if value != value:
-        return "NaN"
-    if value in (float("inf"), float("-inf")):
-        return "Infinity" if value > 0 else "-Infinity"
-    return repr(value)

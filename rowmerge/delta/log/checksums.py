@@ -1,4 +1,4 @@
-"""Version checksums: what a version must come to, in a small file beside its commit (PROTOCOL.md, Version Checksum File)."""
+"""Version checksums: the totals and small actions of a version, in a file beside its commit (PROTOCOL.md, Version Checksum File)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rowmerge.concurrency import run_in_background
 from rowmerge.delta.files.live_files import Block, LiveFiles
 from rowmerge.delta.log.history import read_commit_info
 from rowmerge.delta.log.log_files import checksum_path
-from rowmerge.delta.log.replay import State, with_actions
-from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
+from rowmerge.delta.log.replay import State, apply_table_actions
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, domain_fields, transaction_fields
 from rowmerge.delta.metadata.properties import transaction_retention
 from rowmerge.errors import ChecksumMismatch, RowmergeError, StorageError
 from rowmerge.storage.store import Storage
@@ -28,15 +28,12 @@ _MOST_TRANSACTIONS = 100
 
 
 class FileTotals(NamedTuple):
-    """Number and bytes of files, and of their deletion vectors the number and the deleted records. A missing size counts as 0."""
+    """The number and bytes of files, and the number and deleted records of their deletion vectors. A missing size counts as 0."""
 
     files: int
     size: int
     vectors: int
     deleted: int
-
-
-# ------------------------------------------------------------------ writing
 
 
 def checksum_after(state: State, actions: Sequence[Action], folder: str) -> bytes:
@@ -45,40 +42,40 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
     The totals follow from those of the state. Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
     Raises CorruptLog, which names the log's folder.
     """
-    after = with_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
-    assert after.protocol is not None
-    assert after.metadata is not None
-    totals = _totals_after(totals_of(state.files), actions)
+    after = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+    fields = _checksum_fields(after, _totals_after(totals_of(state.files), actions), info)
+    # In ASCII, because names in a foreign log may be no UTF-8.
+    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+
+
+def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the checksum of a state with these totals. `info`: the version's `commitInfo`."""
+    assert state.protocol is not None
+    assert state.metadata is not None
     fields: dict[str, Any] = {
         "txnId": info["txnId"],
         "tableSizeBytes": totals.size,
         "numFiles": totals.files,
         "numMetadata": 1,
         "numProtocol": 1,
-        "domainMetadata": [
-            {"domain": name, "configuration": configuration, "removed": False} for name, configuration in sorted(after.domains.items())
-        ],
-        "metadata": after.metadata.action()["metaData"],
-        "protocol": after.protocol.action()["protocol"],
+        "domainMetadata": domain_fields(sorted(state.domains.items())),
+        "metadata": state.metadata.action()["metaData"],
+        "protocol": state.protocol.action()["protocol"],
     }
     if "inCommitTimestamp" in info:
         fields["inCommitTimestampOpt"] = info["inCommitTimestamp"]
-    if after.protocol.supports("deletionVectors"):
+    if state.protocol.supports("deletionVectors"):
         fields |= {"numDeletedRecordsOpt": totals.deleted, "numDeletionVectorsOpt": totals.vectors}
     # Which transactions have expired depends on the time at which a state is read, so a checksum cannot tell.
-    if transaction_retention(after.metadata.configuration) is None and len(after.transactions) <= _MOST_TRANSACTIONS:
-        fields["setTransactions"] = [
-            {"appId": name, "version": transaction.version, "lastUpdated": transaction.last_updated}
-            for name, transaction in sorted(after.transactions.items())
-        ]
-    # In ASCII, because names in a foreign log may be no UTF-8.
-    return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
+    if transaction_retention(state.metadata.configuration) is None and len(state.transactions) <= _MOST_TRANSACTIONS:
+        fields["setTransactions"] = transaction_fields(sorted(state.transactions.items()))
+    return fields
 
 
 def totals_of(files: LiveFiles) -> FileTotals:
     """Return the totals of all files of a version. Those of a block are computed once."""
-    blocks = [block.known("totals", lambda block=block: _totals_of_block(block)) for block in files.blocks]  # type: ignore[misc]
+    blocks = [block.cached("totals", lambda block=block: _totals_of_block(block)) for block in files.blocks]  # type: ignore[misc]
     return FileTotals(*map(sum, zip(*blocks, strict=True))) if blocks else FileTotals(0, 0, 0, 0)
 
 
@@ -111,11 +108,8 @@ def _put(storage: Storage, version: int, checksum: bytes) -> None:
     storage.without_sync().put_if_absent(checksum_path(version), checksum)
 
 
-# ------------------------------------------------------------------ validation
-
-
 def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
-    """Return the checksum of a version, None without one. An unreadable one counts as missing, because a crash can leave a part of one."""
+    """Return the checksum of a version, None without one. An unreadable checksum, which a crash can leave, counts as missing."""
     try:
         checksum = json.loads(storage.get(checksum_path(version)))
         if not isinstance(checksum, dict):
@@ -129,10 +123,7 @@ def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
 
 
 def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_fatal: Callable[[], bool]) -> None:
-    """Compare a state, which was put together from the log, with the checksum of its version.
-
-    Raises ChecksumMismatch, or logs a warning if a mismatch is not fatal.
-    """
+    """Compare a state with the checksum of its version. Raises ChecksumMismatch, or logs a warning if a mismatch is not fatal."""
     differences = list(_differences(state, checksum))
     if not differences:
         return
@@ -147,9 +138,15 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
 
 
 def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield what the state and the checksum do not agree in. Fields that the checksum lacks are not compared."""
-    assert state.protocol is not None
-    assert state.metadata is not None
+    """Yield the differences between the state and the checksum. Fields that the checksum lacks are not compared."""
+    yield from _number_differences(state, checksum)
+    try:
+        yield from _action_differences(state, checksum)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        yield f"a field has a wrong type ({type(error).__name__}: {error})"
+
+
+def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     totals = totals_of(state.files)
     numbers = {
         "tableSizeBytes": totals.size,
@@ -163,30 +160,32 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     for name, number in numbers.items():
         if number is not None and checksum.get(name) not in (None, number):
             yield f"{name} is {checksum[name]}, the log has {number}"
-    try:
-        if (fields := checksum.get("protocol")) is not None and Protocol.of(fields) != state.protocol:
-            yield "the protocol is another one"
-        if (fields := checksum.get("metadata")) is not None:
-            yield from _metadata_differences(Metadata.of(fields), state.metadata)
-        if (domains := checksum.get("domainMetadata")) is not None:
-            configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
-            if configurations != state.domains:
-                yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"
-        for fields in checksum.get("setTransactions") or ():
-            # A transaction may have expired in the checkpoint that the state was read from.
-            transaction = state.transactions.get(fields["appId"])
-            if transaction is not None and transaction.version != fields["version"]:
-                yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        yield f"a field has a wrong type ({type(error).__name__}: {error})"
+
+
+def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the differences in protocol, metadata, domains and transactions. A field of a wrong type raises an error."""
+    assert state.metadata is not None
+    if (fields := checksum.get("protocol")) is not None and Protocol.of(fields) != state.protocol:
+        yield "the protocol is another one"
+    if (fields := checksum.get("metadata")) is not None:
+        yield from _metadata_differences(Metadata.of(fields), state.metadata)
+    if (domains := checksum.get("domainMetadata")) is not None:
+        configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
+        if configurations != state.domains:
+            yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"
+    for fields in checksum.get("setTransactions") or ():
+        # A transaction may have expired in the checkpoint that the state was read from.
+        transaction = state.transactions.get(fields["appId"])
+        if transaction is not None and transaction.version != fields["version"]:
+            yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
 
 
 def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
-    """Yield what two definitions of a table do not agree in. An empty name or description is as good as none."""
+    """Yield the differences between two definitions of a table. An empty name or description equals a missing one."""
     for name in ("id", "name", "description", "provider", "partition_columns"):
-        values = getattr(checksum, name) or None, getattr(state, name) or None
-        if values[0] != values[1]:
-            yield f"metadata.{name} is {values[0]!r}, the log has {values[1]!r}"
+        checksum_value, log_value = getattr(checksum, name) or None, getattr(state, name) or None
+        if checksum_value != log_value:
+            yield f"metadata.{name} is {checksum_value!r}, the log has {log_value!r}"
     properties = checksum.configuration.items() ^ state.configuration.items()
     if properties:
         yield f"metadata.configuration has other properties or values: {', '.join(sorted({name for name, _ in properties}))}"
@@ -195,7 +194,7 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
 
 
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
-    """Whether the checksum names another transaction than the commit of the version.
+    """Return whether the checksum has another transaction id than the commit of the version.
 
     A writer that was slow can put it after another engine deleted the log and created a table in its place. Some engines give their
     transactions no id.
@@ -204,5 +203,5 @@ def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str,
         commit_info = state.commit_info or read_commit_info(storage, state.version)
     except RowmergeError:
         return False
-    id_ = checksum.get("txnId")
-    return bool(commit_info) and id_ is not None and id_ != commit_info.get("txnId")
+    transaction_id = checksum.get("txnId")
+    return bool(commit_info) and transaction_id is not None and transaction_id != commit_info.get("txnId")

@@ -1,11 +1,11 @@
-"""The folder `_delta_log`: names of its files, what is in it, and which of them make up a version."""
+"""The folder `_delta_log`: the names of its files, their listing, and the files that a version needs."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -21,11 +21,12 @@ T = TypeVar("T")
 LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
-_VERSION = r"(0\d{19})"
-"""A version in a file's name; it has 64 bits, so the first of the 20 digits is 0. What looks else is no file of the log."""
+_VERSION = r"(?P<version>0\d{19})"
+"""A version in a file name. It has 64 bits, so the first of the 20 digits is 0. Other names are no files of the log."""
 _CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
 _COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
-_CHECKPOINT = re.compile(rf"{LOG}/{_VERSION}\.checkpoint(?:\.(\d{{10}})\.(\d{{10}})\.parquet|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
+_PART = r"\.(?P<part>\d{10})\.(?P<part_count>\d{10})\.parquet"
+_CHECKPOINT = re.compile(rf"{LOG}/{_VERSION}\.checkpoint(?:{_PART}|\.[0-9A-Za-z-]+\.(?:json|parquet)|\.parquet)")
 _NUMBERED = re.compile(rf"{LOG}/{_VERSION}\.")
 
 
@@ -40,7 +41,7 @@ def checkpoint_path(version: int) -> str:
 def version_of_file(path: str) -> int | None:
     """Return the version whose commit, checkpoint or checksum a file of the log is, None for another file."""
     match = None if is_temporary(path) else _NUMBERED.match(path)
-    return int(match[1]) if match else None
+    return int(match["version"]) if match else None
 
 
 def checksum_path(version: int) -> str:
@@ -67,7 +68,7 @@ class LogListing:
 
     @property
     def newest(self) -> int | None:
-        """The newest version that is there, None for an empty folder."""
+        """The newest version, None for an empty folder."""
         versions = [*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)]
         return max(versions, default=None)
 
@@ -75,7 +76,7 @@ class LogListing:
     def continuous_commits(self) -> range:
         """The commits up to the newest version, from the oldest after which none is missing.
 
-        Older ones are remains of a cleanup, or a commit that a slow writer put after a cleanup had freed its name.
+        Older commits remain from a cleanup, or a slow writer wrote one after a cleanup had deleted its version.
         """
         newest = -1 if self.newest is None else self.newest
         oldest = newest + 1
@@ -85,7 +86,7 @@ class LogListing:
 
     @property
     def oldest_readable(self) -> int:
-        """The oldest version that can be put together, and each one after it."""
+        """The oldest version from which on every version is readable."""
         oldest = self.continuous_commits.start
         if oldest == 0:
             return 0
@@ -96,39 +97,47 @@ class LogListing:
         return 0 if 0 in self.commits else min(versions, default=0)
 
     def modified(self, version: int) -> int:
-        """When a version was committed, going by its file: milliseconds since the epoch."""
+        """Return the modification time of a version's commit or checkpoint, in milliseconds since the epoch."""
         if version in self.commits:
             return self.commits[version].modified
         return next(checkpoint.modified for checkpoint in self.checkpoints if checkpoint.version == version)
 
 
 def list_log(storage: Storage, *, since: int = 0) -> LogListing:
-    """The commits and checkpoints of versions from `since` on. Raises StorageError."""
+    """List the commits and checkpoints of versions from `since` on. Raises StorageError."""
     commits: dict[int, StoredObject] = {}
-    single: list[Checkpoint] = []
     checksums: list[int] = []
-    parts: dict[tuple[int, int], dict[int, StoredObject]] = defaultdict(dict)
-    objects = storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None)
-    for found in objects:
-        if match := _COMMIT.fullmatch(found.path):
-            commits[int(match[1])] = found
-        elif match := _CHECKSUM.fullmatch(found.path):
-            checksums.append(int(match[1]))
-        elif match := _CHECKPOINT.fullmatch(found.path):
-            if match[2]:
-                parts[int(match[1]), int(match[3])][int(match[2])] = found
-            else:
-                single.append(Checkpoint(int(match[1]), (found.path,), found.modified))
-    for (version, count), there in parts.items():
-        if sorted(there) == list(range(1, count + 1)):
-            files = [there[part] for part in sorted(there)]
-            single.append(Checkpoint(version, tuple(file.path for file in files), max(file.modified for file in files)))
-    checkpoints = tuple(sorted(single, key=lambda checkpoint: checkpoint.version, reverse=True))
-    return LogListing(commits, checkpoints, frozenset(checksums), tuple(objects))
+    checkpoint_files: list[tuple[re.Match[str], StoredObject]] = []
+    files = storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None)
+    for file in files:
+        if match := _COMMIT.fullmatch(file.path):
+            commits[int(match["version"])] = file
+        elif match := _CHECKSUM.fullmatch(file.path):
+            checksums.append(int(match["version"]))
+        elif match := _CHECKPOINT.fullmatch(file.path):
+            checkpoint_files.append((match, file))
+    return LogListing(commits, _complete_checkpoints(checkpoint_files), frozenset(checksums), tuple(files))
+
+
+def _complete_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]]) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints of which no part is missing, newest first."""
+    checkpoints: list[Checkpoint] = []
+    multi_part: dict[tuple[int, int], dict[int, StoredObject]] = defaultdict(dict)
+    for match, file in files:
+        version = int(match["version"])
+        if match["part"]:
+            multi_part[version, int(match["part_count"])][int(match["part"])] = file
+        else:
+            checkpoints.append(Checkpoint(version, (file.path,), file.modified))
+    for (version, part_count), parts in multi_part.items():
+        if sorted(parts) == list(range(1, part_count + 1)):
+            paths = tuple(parts[number].path for number in sorted(parts))
+            checkpoints.append(Checkpoint(version, paths, max(file.modified for file in parts.values())))
+    return tuple(sorted(checkpoints, key=lambda checkpoint: checkpoint.version, reverse=True))
 
 
 def list_newest(storage: Storage) -> LogListing:
-    """The part of the log that is needed for its newest version: from the last checkpoint on, where the hint about it is true."""
+    """List the part of the log that the newest version needs: from the last checkpoint on, if the hint about it is correct."""
     hint = _last_checkpoint(storage)
     if hint:
         listing = list_log(storage, since=hint)
@@ -138,15 +147,15 @@ def list_newest(storage: Storage) -> LogListing:
 
 
 def read_listed(storage: Storage, read: Callable[[LogListing], T]) -> T:
-    """Read files that a listing of the log names, and once more with a new listing: a cleanup may have deleted some in between."""
+    """Read files of a listing. On CorruptLog, list and read again: a cleanup may have deleted files after the listing."""
     try:
         return read(list_log(storage))
     except CorruptLog:
         return read(list_log(storage))
 
 
-def chosen_version(listing: LogListing, table: str, version: int | None) -> int:
-    """The version asked for, or the newest. Raises TableNotFound, VersionNotFound."""
+def resolve_version(listing: LogListing, table: str, version: int | None) -> int:
+    """Return the requested version, or the newest for None. Raises TableNotFound, VersionNotFound."""
     newest = listing.newest
     if newest is None:
         raise TableNotFound(table)
@@ -159,21 +168,17 @@ def chosen_version(listing: LogListing, table: str, version: int | None) -> int:
     return version
 
 
-def needed_commits(listing: LogListing, location: str, after: int, to: int) -> list[int]:
-    """The versions from `after` + 1 to `to`. Raises CorruptLog naming the first that is missing."""
-    for version in range(after + 1, to + 1):
+def needed_commits(listing: LogListing, location: str, after: int, to: int) -> range:
+    """Return the versions from `after` + 1 to `to`. Raises CorruptLog with the first one that has no commit."""
+    versions = range(after + 1, to + 1)
+    for version in versions:
         if version not in listing.commits:
             raise CorruptLog(f"{location}/{commit_path(version)}", f"it is missing, although version {to} is there")
-    return list(range(after + 1, to + 1))
-
-
-def usable_checkpoints(listing: LogListing, version: int) -> Iterator[Checkpoint]:
-    """Checkpoints up to a version, newest first."""
-    return (checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version)
+    return versions
 
 
 def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    """Whole files of the log. Raises CorruptLog for one that is gone, StorageError."""
+    """Read whole files of the log. Raises CorruptLog for a missing file, StorageError."""
     if len(paths) < 3:
         return [_document(storage, path) for path in paths]
     return map_concurrently(lambda path: _document(storage, path), paths)
@@ -187,7 +192,7 @@ def _document(storage: Storage, path: str) -> Document:
 
 
 def _last_checkpoint(storage: Storage) -> int | None:
-    """The hint's version; None when it is missing or makes no sense, for it is never needed."""
+    """Return the version of the hint `_last_checkpoint`, None if it is missing or invalid: readers do not depend on it."""
     try:
         version = json.loads(storage.get(LAST_CHECKPOINT))["version"]
     except (FileNotFoundError, StorageError, ValueError, KeyError, TypeError, RecursionError):

@@ -1,9 +1,10 @@
-"""The state of a table at one version, and how commits change it (PROTOCOL.md, Action Reconciliation)."""
+"""The state of a table at one version, and its change by commits (PROTOCOL.md, Action Reconciliation)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,19 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import partition_type, repartitioned, row_schema, tombstone_schema
 from rowmerge.delta.files.live_files import LiveFiles
-from rowmerge.delta.log.ndjson import Document, FileActions, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_actions, other_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transaction
 from rowmerge.errors import CorruptLog
 
-_PIECES = 64
-"""In so many pieces a column may be held; each commit brings one."""
+_MOST_CHUNKS = 64
+"""The most chunks of a column of tombstones. Each commit adds a chunk."""
 
 
 @dataclass(frozen=True)
 class State:
-    """Everything that a version is. `tombstones` is a table as `rowmerge.delta.files.columns` says.
+    """The state of a version. `tombstones` is a table as described in `rowmerge.delta.files.columns`.
 
-    `commit_info`: the version's own, empty when its commit was not read.
+    `commit_info`: that of the version's commit, empty if the commit was not read.
     """
 
     version: int
@@ -38,54 +39,43 @@ class State:
 
 
 def empty_state() -> State:
-    """Before the first commit."""
+    """Return the state before the first commit."""
     return State(-1, LiveFiles((), row_schema(()).empty_table()), tombstone_schema(()).empty_table())
 
 
 def advance(state: State, commits: Sequence[Document]) -> State:
-    """The state after commits that follow it, one document a version. Raises CorruptLog."""
+    """Return the state after the commits that follow it, one document per version. Raises CorruptLog."""
     if not commits:
         return state
-    small = [other_actions(commit) for commit in commits]
-    changed = with_actions(replace(state, commit_info={}), [action for actions in small for action in actions], commits[0].path)
-    assert changed.metadata is not None
-    partition = changed.metadata.stored_partition_columns
-    files, tombstones = reconcile(state, file_actions(commits, partition), partition)
-    info: Mapping[str, Any] = next((action["commitInfo"] for action in small[-1] if action.get("commitInfo")), {})
-    return replace(changed, version=state.version + len(commits), files=files, tombstones=tombstones, commit_info=info)
-
-
-def described(actions: Sequence[Action], path: str) -> State:
-    """What the actions of a file say of a table apart from its files. Raises CorruptLog."""
-    return with_actions(empty_state(), actions, path)
-
-
-def state_of(version: int, actions: Sequence[Action], files: LiveFiles, removes: pa.Table, path: str) -> State:
-    """The state that a checkpoint holds. Raises CorruptLog."""
-    state = described(actions, path)
-    assert state.metadata is not None
-    type_ = partition_type(state.metadata.stored_partition_columns)
-    return replace(state, version=version, files=files.repartitioned(type_), tombstones=repartitioned(removes, type_))
+    table_actions = [other_actions(commit) for commit in commits]
+    advanced = apply_table_actions(replace(state, commit_info={}), list(chain.from_iterable(table_actions)), commits[0].path)
+    assert advanced.metadata is not None
+    partition_columns = advanced.metadata.stored_partition_columns
+    files, tombstones = reconcile(state, file_actions(commits, partition_columns), partition_columns)
+    version = state.version + len(commits)
+    return replace(advanced, version=version, files=files, tombstones=tombstones, commit_info=commit_info(table_actions[-1]))
 
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
-    """Live files and tombstones after file actions: of each logical file the newest action counts."""
+    """Return live files and tombstones after file actions. The newest action of each logical file counts."""
     type_ = partition_type(partition_columns)
     files, tombstones = state.files.repartitioned(type_), repartitioned(state.tombstones, type_)
     adds, removes = actions.adds, actions.removes
     if not adds.num_rows and not removes.num_rows:
         return files, tombstones
-    last = _last_of_each(adds, removes)
-    added = adds.take(pa.array(last[last < adds.num_rows])).drop_columns(["document"])
-    removed = removes.take(pa.array(last[last >= adds.num_rows] - adds.num_rows)).drop_columns(["document"])
-    named = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
-    return files.replaced(named, added), _replaced(tombstones, named, removed)
+    newest = _newest_rows(adds, removes)
+    is_add = newest < adds.num_rows
+    added = adds.take(pa.array(newest[is_add])).drop_columns(["document"])
+    removed = removes.take(pa.array(newest[~is_add] - adds.num_rows)).drop_columns(["document"])
+    keys = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
+    return files.replace_files(keys, added), _replace_rows(tombstones, keys, removed)
 
 
-def _last_of_each(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
-    """The rows (of adds, then removes) with the newest action of each key; in one document, whose order means nothing, an add wins."""
+def _newest_rows(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
+    """Return the rows, in adds followed by removes, of each key's newest action. In one document, which has no order, an add wins."""
     total = adds.num_rows + removes.num_rows
     rank = np.concatenate([adds["document"].to_numpy() * 2 + 1, removes["document"].to_numpy() * 2])
+    # The maximum of rank and row in one number: the row of the highest rank.
     order = pa.array(rank * total + np.arange(total), pa.int64())
     table = pa.table({"key": pa.chunked_array([*adds["key"].chunks, *removes["key"].chunks], pa.string()), "order": order})
     newest = table.group_by("key").aggregate([("order", "max")])["order_max"].to_numpy()
@@ -93,32 +83,33 @@ def _last_of_each(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
     return rows
 
 
-def _replaced(rows: pa.Table, named: pa.Array, new: pa.Table) -> pa.Table:
-    replaced = pc.is_in(rows["key"], value_set=named)
-    if pc.any(replaced).as_py():
-        rows = rows.filter(pc.invert(replaced))
-    together = pa.concat_tables([rows, new], promote_options="default") if rows.num_rows else new
-    return together.combine_chunks() if together["key"].num_chunks > _PIECES else together
+def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
+    """Return the rows without those of `keys`, followed by the added rows."""
+    is_replaced = pc.is_in(rows["key"], value_set=keys)
+    if pc.any(is_replaced).as_py():
+        rows = rows.filter(pc.invert(is_replaced))
+    result = pa.concat_tables([rows, added], promote_options="default") if rows.num_rows else added
+    return result.combine_chunks() if result["key"].num_chunks > _MOST_CHUNKS else result
 
 
-def with_actions(state: State, actions: Sequence[Action], path: str) -> State:
-    """The state with the newest protocol, metadata, transactions and domains of actions that were checked.
+def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
+    """Return the state with the protocol, metadata, transactions and domains of checked actions applied.
 
     Raises CorruptLog with this path if there is no protocol or metadata yet.
     """
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)
     for action in actions:
-        if fields := action.get("protocol"):
-            protocol = Protocol.of(fields)
-        elif fields := action.get("metaData"):
-            metadata = Metadata.of(fields)
-        elif fields := action.get("txn"):
-            transactions[fields["appId"]] = Transaction(fields["version"], fields.get("lastUpdated"))
-        elif fields := action.get("domainMetadata"):
-            if fields.get("removed"):
+        match action:
+            case {"protocol": Mapping() as fields}:
+                protocol = Protocol.of(fields)
+            case {"metaData": Mapping() as fields}:
+                metadata = Metadata.of(fields)
+            case {"txn": Mapping() as fields}:
+                transactions[fields["appId"]] = Transaction(fields["version"], fields.get("lastUpdated"))
+            case {"domainMetadata": Mapping() as fields} if fields.get("removed"):
                 domains.pop(fields["domain"], None)
-            else:
+            case {"domainMetadata": Mapping() as fields}:
                 domains[fields["domain"]] = fields["configuration"]
     if protocol is None or metadata is None:
         raise CorruptLog(path, f"no {'protocol' if protocol is None else 'metaData'} action up to this version")

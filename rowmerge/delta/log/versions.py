@@ -1,12 +1,12 @@
-"""Putting a version together: the best checkpoint that can be read, and the commits after it."""
+"""The state at a version: the newest readable checkpoint, and the commits after it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
-from rowmerge.delta.log.log_files import LogListing, commit_path, list_newest, needed_commits, read_documents, usable_checkpoints
+from rowmerge.delta.log.log_files import Checkpoint, LogListing, commit_path, list_newest, needed_commits, read_documents
 from rowmerge.delta.log.ndjson import Document, is_drop
 from rowmerge.delta.log.replay import State, advance, empty_state
 from rowmerge.errors import CorruptLog
@@ -16,52 +16,68 @@ logger = logging.getLogger(__name__)
 
 
 def read_state(
-    storage: Storage, listing: LogListing, version: int, before: State | None = None, own: Mapping[int, bytes] | None = None
+    storage: Storage, listing: LogListing, version: int, base: State | None = None, own_commits: Mapping[int, bytes] | None = None
 ) -> State:
-    """The state at a version of a listed log, going on from an older state where one is known; `own`: commits after it that need not be
-    read, for they were put by us.
+    """Return the state at a version of a listed log: an older state `base` or a checkpoint, and the commits after it.
 
-    A checkpoint that cannot be read is passed over for an older one. Raises CorruptLog, StorageError.
+    `own_commits`: commits after `base` that this process wrote, by version, which need not be read. An unreadable checkpoint is skipped
+    for an older one. Raises CorruptLog, StorageError.
     """
-    state = _from_checkpoint(storage, listing, version) if before is None else before
-    commits = needed_commits(listing, storage.location, state.version, version)
-    known = {} if before is None or own is None else {v: own[v] for v in commits if len(own.get(v, b"")) == listing.commits[v].size}
-    read = iter(read_documents(storage, [commit_path(commit) for commit in commits if commit not in known]))
-    documents = [
-        Document(f"{storage.location}/{commit_path(commit)}", known[commit]) if commit in known else next(read) for commit in commits
-    ]
-    return advance(state, documents)
+    if base is None:
+        base, own_commits = _read_checkpoint(storage, listing, version), None
+    return advance(base, _commits_after(storage, listing, base, version, own_commits or {}))
 
 
-def _from_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    """The newest checkpoint that can be read, or nothing if version 0 is there. Raises CorruptLog if the commits after it are not."""
-    unreadable: list[CorruptLog] = []
-    state = empty_state()
-    for checkpoint in usable_checkpoints(listing, version):
-        try:
-            state = read_checkpoint(storage, checkpoint)
-            break
-        except CorruptLog as error:
-            unreadable.append(error)
+def _commits_after(storage: Storage, listing: LogListing, state: State, version: int, own_commits: Mapping[int, bytes]) -> list[Document]:
+    """Return the commits after a state up to a version, in order. Raises CorruptLog, StorageError."""
+    versions = needed_commits(listing, storage.location, state.version, version)
+    documents = {
+        own_version: Document(f"{storage.location}/{commit_path(own_version)}", commit)
+        for own_version, commit in own_commits.items()
+        # A listed file of another size is not the one that we wrote.
+        if own_version in versions and len(commit) == listing.commits[own_version].size
+    }
+    unread = [version for version in versions if version not in documents]
+    documents |= zip(unread, read_documents(storage, [commit_path(version) for version in unread]), strict=True)
+    return [documents[version] for version in versions]
+
+
+def _read_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
+    """Return the state of the newest readable checkpoint up to a version, or the state before version 0.
+
+    Raises CorruptLog if commits after it are missing. The error is that of the newest unreadable checkpoint, if there is one.
+    """
+    state, errors = _try_checkpoints(storage, [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version])
     try:
         needed_commits(listing, storage.location, state.version, version)
     except CorruptLog as missing:
-        raise (unreadable or [missing])[0] from missing
-    for skipped in unreadable:
-        logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, skipped.message)
+        raise (errors or [missing])[0] from missing
+    for error in errors:
+        logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)
     return state
 
 
+def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tuple[State, list[CorruptLog]]:
+    """Return the state of the first readable checkpoint, or the state before version 0, and the errors of those before it."""
+    errors: list[CorruptLog] = []
+    for checkpoint in checkpoints:
+        try:
+            return read_checkpoint(storage, checkpoint), errors
+        except CorruptLog as error:
+            errors.append(error)
+    return empty_state(), errors
+
+
 def is_dropped_at(storage: Storage, version: int) -> bool:
-    """Whether a version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
+    """Return whether a version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
     try:
         return is_drop(read_documents(storage, [commit_path(version)])[0])
     except CorruptLog:
-        # A version that only a checkpoint has: its commit was cleaned up. That of a drop stays.
+        # Only a checkpoint has the version: its commit was cleaned up. Cleanups never delete the commit of a drop.
         return False
 
 
 def has_dropped_table(storage: Storage) -> bool:
-    """Whether the newest version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
+    """Return whether the newest version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
     newest = list_newest(storage).newest
     return newest is not None and is_dropped_at(storage, newest)

@@ -11,7 +11,7 @@ from rowmerge.delta.commits.drop import FORMAT, Drop
 from rowmerge.delta.log.checkpoints import try_checkpoint
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, commit_path, list_log, read_documents, version_of_file
 from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, other_actions
-from rowmerge.delta.log.replay import described
+from rowmerge.delta.log.replay import apply_table_actions, empty_state
 from rowmerge.delta.maintenance.vacuum import paths_below
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
@@ -59,7 +59,7 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
         return
     if all(checkpoint.version < version for checkpoint in listing.checkpoints):
         # It holds no tombstones and no transactions, so nothing of the dropped table is part of the new one.
-        state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
+        state = replace(apply_table_actions(empty_state(), other_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
     paths = _older(storage, document, version, listing.commits[version].modified)

@@ -27,25 +27,15 @@ _IMPLIED_BY_WRITER = (
     (6, ("identityColumns",)),
 )
 READER_FEATURES = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-        "catalogManaged",
-        "typeWidening",
-        "typeWidening-preview",
-        "variantType",
-        "variantShredding",
-    }
+    "columnMapping deletionVectors timestampNtz v2Checkpoint vacuumProtocolCheck catalogManaged".split()
+    + "typeWidening typeWidening-preview variantType variantShredding".split()
 )
-"""Features that stand in both lists of a protocol (PROTOCOL.md, Valid Feature Names in Table Features)."""
+"""Features that are in both lists of a protocol (PROTOCOL.md, Valid Feature Names in Table Features)."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What a client must know to read and to write the table. The lists are None where the version has none."""
+    """The `protocol` action: what a client must support. A list of features is None if the version has no such list."""
 
     min_reader: int
     min_writer: int
@@ -54,7 +44,7 @@ class Protocol:
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Protocol:
-        """From the fields of a `protocol` action."""
+        """Parse the fields of a `protocol` action."""
         reader, writer = int(fields["minReaderVersion"]), int(fields["minWriterVersion"])
         return cls(
             reader,
@@ -65,7 +55,7 @@ class Protocol:
 
     @property
     def features(self) -> frozenset[str]:
-        """All features that the protocol supports, those that a legacy version implies too."""
+        """All features that the protocol supports, with those that a legacy version implies."""
         if self.writer_features is not None:
             return self.writer_features | (self.reader_features or frozenset())
         return frozenset(name for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer for name in names)
@@ -73,18 +63,18 @@ class Protocol:
     def supports(self, feature: str) -> bool:
         return feature in self.features
 
-    def with_features(self, needed: Iterable[str]) -> Protocol:
-        """The least protocol above this one that supports these features too."""
-        missing = frozenset(needed) - self.features
+    def with_features(self, required: Iterable[str]) -> Protocol:
+        """Return the lowest protocol above this one that also supports the required features."""
+        missing = frozenset(required) - self.features
         if not missing:
             return self
         features = self.features | missing
-        both = features & READER_FEATURES
         if self.min_reader >= 3 or missing & READER_FEATURES:
-            return Protocol(3, 7, both, features)
+            return Protocol(3, 7, features & READER_FEATURES, features)
         return Protocol(self.min_reader, 7, None, features)
 
     def action(self) -> Action:
+        """Return the `protocol` action."""
         fields: dict[str, Any] = {"minReaderVersion": self.min_reader, "minWriterVersion": self.min_writer}
         if self.reader_features is not None:
             fields["readerFeatures"] = sorted(self.reader_features)
@@ -95,7 +85,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Metadata:
-    """What the table is: schema, partitioning, properties. `created` in milliseconds since the epoch."""
+    """The `metaData` action: schema, partitioning and properties. `created`: milliseconds since the epoch."""
 
     id: str
     schema_string: str
@@ -107,32 +97,32 @@ class Metadata:
     provider: str = "parquet"
     options: Mapping[str, str] = field(default_factory=dict)
     mapping_supported: bool = field(default=True, compare=False)
-    """Whether the protocol lets the property `delta.columnMapping.mode` mean anything."""
+    """Whether the protocol supports column mapping; otherwise `delta.columnMapping.mode` has no effect."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Metadata:
-        """From the fields of a `metaData` action."""
+        """Parse the fields of a `metaData` action."""
         format_ = fields.get("format") or {}
         return cls(
             id=fields["id"],
             schema_string=fields["schemaString"],
             partition_columns=tuple(fields.get("partitionColumns") or ()),
-            configuration={key: value for key, value in (fields.get("configuration") or {}).items() if value is not None},
+            configuration=_without_nulls(fields.get("configuration")),
             name=fields.get("name"),
             description=fields.get("description"),
             created=fields.get("createdTime"),
             provider=format_.get("provider") or "parquet",
-            options={key: value for key, value in (format_.get("options") or {}).items() if value is not None},
+            options=_without_nulls(format_.get("options")),
         )
 
     @property
     def schema(self) -> Struct:
-        """The table's columns. Raises UnknownType for a type that is not known, ValueError for a text that is no schema."""
+        """The table's columns. Raises UnknownType for an unknown type, ValueError for a text that is no schema."""
         return _schema_of(self.schema_string)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether this is the metadata of a dropped table, or of one that another engine made of it."""
+        """Whether this is the metadata of a dropped table, or of the table that another engine continued it as."""
         return self.configuration.get(DROPPED) == "true"
 
     @property
@@ -142,17 +132,18 @@ class Metadata:
 
     @cached_property
     def stored_schema(self) -> Struct:
-        """The columns as data files and statistics hold them. Raises what `schema` raises."""
+        """The columns under their physical names, as in data files and statistics. Raises as `schema`."""
         return self.schema if self.mapping_mode == "none" else stored_fields(self.schema)
 
     @cached_property
     def stored_partition_columns(self) -> tuple[str, ...]:
-        """The names of `partitionValues`."""
+        """The physical names of the partition columns, the keys of `partitionValues`."""
         if self.mapping_mode == "none":
             return self.partition_columns
         return stored_partition_columns(json.loads(self.schema_string), self.partition_columns)
 
     def action(self) -> Action:
+        """Return the `metaData` action, without fields that are null."""
         fields: dict[str, Any] = {
             "id": self.id,
             "name": self.name,
@@ -163,7 +154,11 @@ class Metadata:
             "configuration": dict(self.configuration),
             "createdTime": self.created,
         }
-        return {"metaData": {key: value for key, value in fields.items() if value is not None}}
+        return {"metaData": _without_nulls(fields)}
+
+
+def _without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (fields or {}).items() if value is not None}
 
 
 @lru_cache(maxsize=256)
@@ -185,6 +180,16 @@ class Transaction:
 
     version: int
     last_updated: int | None = None
+
+
+def transaction_fields(transactions: Iterable[tuple[str, Transaction]]) -> list[dict[str, Any]]:
+    """Return the fields of a `txn` action for each application and its transaction."""
+    return [{"appId": name, "version": txn.version, "lastUpdated": txn.last_updated} for name, txn in transactions]
+
+
+def domain_fields(domains: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return the fields of a `domainMetadata` action for each domain and its configuration."""
+    return [{"domain": name, "configuration": configuration, "removed": False} for name, configuration in domains]
 
 
 _KINDS: Mapping[str, Callable[[Any], bool]] = {
@@ -218,24 +223,28 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "cdc": {"path": ("text", True), "partitionValues": ("map of texts", False), "size": ("number", False)},
     "commitInfo": {},
 }
-"""The fields that are read of each action, what they hold, and whether they must be there. What `commitInfo` holds is up to its writer."""
+"""The fields that are read of each action: their types, and whether they are required. Writers are free in what `commitInfo` has."""
 
 
 def check_action(action: Action) -> None:
     """Raise ValueError if a known action lacks a field, or has a field of another type than the protocol says."""
     for name, fields in action.items():
-        if fields is None or name not in _FIELDS:
-            continue
-        if not isinstance(fields, Mapping):
-            raise ValueError(f"the action {name} is no object")
-        for key, (kind, is_required) in _FIELDS[name].items():
-            value = fields.get(key)
-            if value is None and is_required:
-                raise ValueError(f"the action {name} has no {key}")
-            if value is not None and not _KINDS[kind](value):
-                raise ValueError(f"{key} of the action {name} is no {kind}: {value!r:.80}")
-        if name == "metaData":
-            _check_metadata(fields)
+        if fields is not None and name in _FIELDS:
+            _check_fields(name, fields)
+            if name == "metaData":
+                _check_metadata(fields)
+
+
+def _check_fields(name: str, fields: object) -> None:
+    """Raise ValueError if the action `name` is no object, lacks a field or has one of another type."""
+    if not isinstance(fields, Mapping):
+        raise ValueError(f"the action {name} is no object")
+    for key, (kind, is_required) in _FIELDS[name].items():
+        value = fields.get(key)
+        if value is None and is_required:
+            raise ValueError(f"the action {name} has no {key}")
+        if value is not None and not _KINDS[kind](value):
+            raise ValueError(f"{key} of the action {name} is no {kind}: {value!r:.80}")
 
 
 def _check_metadata(fields: Mapping[str, Any]) -> None:
@@ -243,27 +252,28 @@ def _check_metadata(fields: Mapping[str, Any]) -> None:
     if not (isinstance(provider, str | None) and (options is None or _KINDS["map of texts"](options))):
         raise ValueError(f"the format of the action metaData is {fields['format']!r:.80}")
     metadata = Metadata.of(fields)
-    with suppress(UnknownType):  # which is no fault of the file
-        names = metadata.schema.names
-        if strangers := [name for name in metadata.partition_columns if name not in names]:
-            raise ValueError(f"the partition column {strangers[0]!r} of the action metaData is none of its columns")
+    with suppress(UnknownType):  # an unknown type is no fault of the file
+        column_names = metadata.schema.names
+        for name in metadata.partition_columns:
+            if name not in column_names:
+                raise ValueError(f"the partition column {name!r} of the action metaData is none of its columns")
 
 
 def schema_text(schema: Struct) -> str:
-    """The `schemaString` of a schema."""
+    """Return the `schemaString` of a schema."""
     return compact(to_json(schema))
 
 
 def compact(value: Any) -> str:
-    """JSON without spaces."""
+    """Serialize JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def text(value: Any) -> str:
-    """A value of `operationParameters` or `operationMetrics`: text as it is, anything else as JSON."""
+def parameter_text(value: Any) -> str:
+    """Return the text of a value of `operationParameters` or `operationMetrics`: JSON, except that strings are unquoted."""
     return value if isinstance(value, str) else compact(value)
 
 
 def serialize(actions: Iterable[Action]) -> bytes:
-    """One commit's file: one action a line."""
+    """Return the file of a commit: one action per line."""
     return b"".join(compact(action).encode() + b"\n" for action in actions)

@@ -1,49 +1,60 @@
-"""Which table features are honoured: everything else is refused by its name, before anything is read or written."""
+"""Table features: those that we honour, a refusal by name of all others, and those that a table definition requires."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
+from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
-from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED, is_true
-from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.delta.metadata.properties import (
+    CHANGE_DATA_FEED,
+    CONSTRAINT_PREFIX,
+    DELETION_VECTORS,
+    FEATURE_PREFIX,
+    IN_COMMIT_TIMESTAMPS,
+    MIN_READER,
+    MIN_WRITER,
+    ROW_TRACKING,
+    is_true,
+)
+from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, UnknownType
 
 READABLE = frozenset(
-    {
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "typeWidening",
-        "typeWidening-preview",
-        "v2Checkpoint",
-        "vacuumProtocolCheck",
-    }
+    "columnMapping deletionVectors timestampNtz typeWidening typeWidening-preview v2Checkpoint vacuumProtocolCheck".split()
 )
-
-HONOURED = READABLE | frozenset(
-    {
-        "allowColumnDefaults",
-        "appendOnly",
-        "changeDataFeed",
-        "checkConstraints",
-        "checkpointProtection",
-        "clustering",
-        "domainMetadata",
-        "generatedColumns",
-        "inCommitTimestamp",
-        "rowTracking",
-    }
+HONOURED = READABLE.union(
+    "allowColumnDefaults appendOnly changeDataFeed checkConstraints checkpointProtection clustering domainMetadata".split(),
+    "generatedColumns inCommitTimestamp rowTracking".split(),
 )
 """Writer features that every commit honours. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
 
+CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
+"""The columns that change rows add to those of the table (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
+GENERATION_EXPRESSION = "delta.generationExpression"
+_FEATURES_OF_SWITCHES = {
+    DELETION_VECTORS: "deletionVectors",
+    IN_COMMIT_TIMESTAMPS: "inCommitTimestamp",
+    "delta.appendOnly": "appendOnly",
+    CHANGE_DATA_FEED: "changeDataFeed",
+    ROW_TRACKING: "rowTracking",
+    "delta.enableTypeWidening": "typeWidening",
+    "delta.enableIcebergCompatV1": "icebergCompatV1",
+    "delta.enableIcebergCompatV2": "icebergCompatV2",
+}
+_FEATURES_OF_COLUMN_METADATA = {
+    "CURRENT_DEFAULT": "allowColumnDefaults",
+    GENERATION_EXPRESSION: "generatedColumns",
+    "delta.identity.start": "identityColumns",
+    "delta.invariants": "invariants",
+}
 _ANOTHER_ENGINE = "Read it with an engine that supports it."
 _UPGRADE = "Use an engine that supports it, or drop the feature there with ALTER TABLE … DROP FEATURE."
 
 
 def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
-    """Raises UnsupportedTableFeature when reading the table needs what is not honoured."""
+    """Raise UnsupportedTableFeature if reading the table requires a feature that we do not honour."""
     if protocol.min_reader > 3:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
     for feature in sorted((protocol.reader_features or frozenset()) - READABLE):
@@ -54,7 +65,7 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         schema = metadata.schema
     except UnknownType as error:
         raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
-    for field in fields_of(schema):
+    for field in all_fields(schema):
         if field.type == Primitive("variant"):
             raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
     if metadata.mapping_mode != "none":
@@ -62,97 +73,192 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action: str = "write to") -> None:
-    """Raises UnsupportedTableFeature when a commit would have to honour what is not.
+    """Raise UnsupportedTableFeature if a commit requires a feature that we do not honour.
 
-    A feature that the protocol supports and the table does not use is no reason to refuse.
+    A feature that the protocol supports but the table does not use is accepted.
     """
     check_readable(table, protocol, metadata)
     if protocol.min_writer > 7:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - HONOURED):
-        if feature not in _USE:
-            raise UnsupportedTableFeature(table, feature, action=action, advice=_UPGRADE)
-        if advice := _USE[feature](metadata):
+        advice = _USE[feature](metadata) if feature in _USE else _UPGRADE
+        if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
-    for field in fields_of(metadata.schema):
+    for field in all_fields(metadata.schema):
         if field.type == Primitive("void"):
             advice = f"Give the column {field.name} a type, or leave it out."
             raise UnsupportedTableFeature(table, "void", action=action, advice=advice)
 
 
 def _check_mapping(table: str, metadata: Metadata) -> None:
+    """Raise UnsupportedTableFeature for an unknown mapping mode, and for a field without an id or a physical name."""
     mode = metadata.mapping_mode
     if mode not in ("name", "id"):
         raise UnsupportedTableFeature(table, f"{MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
-    for field in fields_of(metadata.schema, named=True):
+    for field in named_fields(metadata.schema):
         if not isinstance(field.metadata.get(PHYSICAL_NAME), str) or not isinstance(field.metadata.get(ID), int):
             advice = f"The field {field.name} lacks {PHYSICAL_NAME} or {ID}: restore an older version in the engine that wrote this one."
             raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
 
 
-def fields_of(type_: DataType, *, named: bool = False) -> Iterator[Field]:
-    """All fields of a type, nested ones too. Elements, keys and values count as fields, but not for `named`."""
+def all_fields(type_: DataType) -> Iterator[Field]:
+    """Yield all fields of a type, nested ones too. Elements, keys and values count as fields."""
+    match type_:
+        case Struct():
+            fields = type_.fields
+        case Array(element, _):
+            fields = (Field("element", element),)
+        case Map(key, value, _):
+            fields = (Field("key", key), Field("value", value))
+        case _:
+            return
+    for field in fields:
+        yield field
+        yield from all_fields(field.type)
+
+
+def named_fields(type_: DataType) -> Iterator[Field]:
+    """Yield the fields of all structs of a type, nested ones too."""
     match type_:
         case Struct(fields):
             for field in fields:
                 yield field
-                yield from fields_of(field.type, named=named)
+                yield from named_fields(field.type)
         case Array(element, _):
-            yield from fields_of(element if named else Struct((Field("element", element),)), named=named)
-        case Map(key, value, _) if named:
-            yield from fields_of(key, named=True)
-            yield from fields_of(value, named=True)
+            yield from named_fields(element)
         case Map(key, value, _):
-            yield from fields_of(Struct((Field("key", key), Field("value", value))))
+            yield from named_fields(key)
+            yield from named_fields(value)
 
 
 def is_on(metadata: Metadata, name: str) -> bool:
-    """Whether a property is set to true."""
+    """Return whether a property is true."""
     return is_true(metadata.configuration, name)
 
 
 def keeps_change_rows(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether commits must write the rows that they change (PROTOCOL.md, Writer Requirements for AddCDCFile)."""
+    """Return whether commits must write change rows (PROTOCOL.md, Writer Requirements for AddCDCFile)."""
     return protocol.supports("changeDataFeed") and is_on(metadata, CHANGE_DATA_FEED)
 
 
-def _property(name: str) -> Callable[[Metadata], str]:
-    def use(metadata: Metadata) -> str:
+def _property_use(name: str) -> Callable[[Metadata], str]:
+    def advice(metadata: Metadata) -> str:
         return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
 
-    return use
+    return advice
 
 
-def _column(keys: tuple[str, ...], what: str) -> Callable[[Metadata], str]:
-    def use(metadata: Metadata) -> str:
-        for field in fields_of(metadata.schema):
-            if any(name == key or (key.endswith(".") and name.startswith(key)) for name in field.metadata for key in keys):
-                return f"The column {field.name} has {what}: write with an engine that supports it, or copy the rows into a table without."
-        return ""
-
-    return use
+def _identity_column_use(metadata: Metadata) -> str:
+    advice = "write with an engine that supports it, or copy the rows into a table without."
+    for field in all_fields(metadata.schema):
+        if any(key.startswith("delta.identity.") for key in field.metadata):
+            return f"The column {field.name} has identity values: {advice}"
+    return ""
 
 
-def _invariants(metadata: Metadata) -> str:
-    """Those of columns and fields of structs are kept; inside arrays and maps there is no row to hold them against."""
-    for name in _in_collections(metadata.schema):
+def _nested_invariant_use(metadata: Metadata) -> str:
+    """Advise against invariants inside arrays and maps. `rules.py` enforces those of columns and of fields of structs."""
+    for name in _invariants_in_collections(metadata.schema):
         return f"The field {name} inside an array or a map has an invariant: copy the rows into a table without."
     return ""
 
 
-def _in_collections(type_: DataType) -> Iterator[str]:
+def _invariants_in_collections(type_: DataType) -> Iterator[str]:
     match type_:
         case Struct(fields):
             for field in fields:
-                yield from _in_collections(field.type)
+                yield from _invariants_in_collections(field.type)
         case Array() | Map():
-            yield from (field.name for field in fields_of(type_) if "delta.invariants" in field.metadata)
+            yield from (field.name for field in named_fields(type_) if "delta.invariants" in field.metadata)
 
 
 _USE: dict[str, Callable[[Metadata], str]] = {
-    "invariants": _invariants,
-    "identityColumns": _column(("delta.identity.",), "identity values"),
-    "icebergCompatV1": _property("delta.enableIcebergCompatV1"),
-    "icebergCompatV2": _property("delta.enableIcebergCompatV2"),
+    "invariants": _nested_invariant_use,
+    "identityColumns": _identity_column_use,
+    "icebergCompatV1": _property_use("delta.enableIcebergCompatV1"),
+    "icebergCompatV2": _property_use("delta.enableIcebergCompatV2"),
 }
-"""Features that matter only where a table uses them: what to do about it, or nothing."""
+"""Features that prevent writes only to a table that uses them. Each function returns advice, or nothing if the table does not use it."""
+
+
+def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
+    """Return the protocol, raised as metadata and properties require. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
+    features = {*_property_features(metadata.configuration), *_column_features(metadata.schema), *_requested_features(table, properties)}
+    if protocol.supports("typeWidening-preview"):
+        features.discard("typeWidening")
+    if "rowTracking" in features:
+        features.add("domainMetadata")
+    protocol = _with_requested_versions(protocol, properties).with_features(features)
+    if keeps_change_rows(protocol, metadata):
+        _check_change_columns(table, metadata.schema)
+    check_writable(table, protocol, metadata, action=action)
+    # An invalid list of columns fails here rather than in the first write.
+    indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+    return protocol
+
+
+def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
+    """Yield the features that the table's properties use."""
+    for name, value in configuration.items():
+        if name in _FEATURES_OF_SWITCHES and value.lower() == "true":
+            yield _FEATURES_OF_SWITCHES[name]
+        if name.lower().startswith(CONSTRAINT_PREFIX):
+            yield "checkConstraints"
+        if name == MODE and value.strip().lower() != "none":
+            yield "columnMapping"
+        if name == "delta.checkpointPolicy" and value == "v2":
+            yield "v2Checkpoint"
+
+
+def _column_features(schema: Struct) -> Iterator[str]:
+    """Yield the features that the columns and their nested fields use."""
+    for field in all_fields(schema):
+        if field.type == Primitive("timestamp_ntz"):
+            yield "timestampNtz"
+        if not field.nullable:
+            yield "invariants"
+        yield from (_FEATURES_OF_COLUMN_METADATA[key] for key in field.metadata if key in _FEATURES_OF_COLUMN_METADATA)
+
+
+def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[str]:
+    """Yield the features of `delta.feature.<name>` = supported. Raises ConfigurationError, UnsupportedTableFeature."""
+    for name, value in properties.items():
+        if not name.startswith(FEATURE_PREFIX):
+            continue
+        if value not in ("supported", "enabled"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to supported, or leave it out.")
+        feature = name[len(FEATURE_PREFIX) :]
+        if feature not in HONOURED:
+            raise UnsupportedTableFeature(table, feature, action="create", advice=f"Leave the table property {name} out.")
+        yield feature
+
+
+def _check_change_columns(table: str, schema: Struct) -> None:
+    """Raise PlanError for a column with the name of a column that change rows add."""
+    for name in CHANGE_COLUMNS:
+        if field := schema.find(name):
+            raise PlanError(
+                f"{table} cannot have the column {field.name} with {CHANGE_DATA_FEED} = true: change rows have a column of that name. "
+                f"Rename the column, or set {CHANGE_DATA_FEED} to false."
+            )
+
+
+def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) -> Protocol:
+    """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError."""
+    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=3))
+    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=7))
+    if (reader, writer) == (protocol.min_reader, protocol.min_writer):
+        return protocol
+    if reader == 3 and writer < 7:
+        raise ConfigurationError(f"{MIN_READER} = 3 goes only with {MIN_WRITER} = 7. Set both, or neither.")
+    if writer < 7:
+        return Protocol(reader, writer)
+    reader_features = (protocol.reader_features or frozenset()) if reader == 3 else None
+    return Protocol(reader, 7, reader_features, protocol.features)
+
+
+def _requested_version(properties: Mapping[str, str], name: str, *, highest: int) -> int:
+    value = properties.get(name, "1")
+    if not (value.strip().isdecimal() and 1 <= int(value) <= highest):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Leave it out, or set it to a version from 1 to {highest}.")
+    return int(value)

@@ -1,4 +1,4 @@
-"""Table properties: which `delta.*` names there are, and the values of those that are looked at."""
+"""Table properties: the names of all `delta.*` properties, and the values of those that we honour."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ MIN_READER = "delta.minReaderVersion"
 MIN_WRITER = "delta.minWriterVersion"
 EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
 LOG_RETENTION = "delta.logRetentionDuration"
+CHECKPOINT_RETENTION = "delta.checkpointRetentionDuration"
+TOMBSTONE_RETENTION = "delta.deletedFileRetentionDuration"
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
 PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
 LOG_PROPERTIES = (
@@ -31,64 +33,29 @@ LOG_PROPERTIES = (
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
 )
-"""Properties that describe the log rather than the table: RESTORE and a clone leave them as they are."""
+"""Properties that describe the log rather than the table. RESTORE and a clone do not change them."""
 
 _BOOLEANS = frozenset(
-    {
-        "delta.appendOnly",
-        "delta.checkpoint.writeStatsAsJson",
-        "delta.checkpoint.writeStatsAsStruct",
-        CHANGE_DATA_FEED,
-        DELETION_VECTORS,
-        EXPIRED_LOG_CLEANUP,
-        "delta.enableIcebergCompatV1",
-        "delta.enableIcebergCompatV2",
-        IN_COMMIT_TIMESTAMPS,
-        ROW_TRACKING,
-        "delta.enableTypeWidening",
-        "delta.randomizeFilePrefixes",
-        ROW_TRACKING_SUSPENDED,
-    }
+    f"delta.{name}"
+    for name in (
+        *"appendOnly checkpoint.writeStatsAsJson checkpoint.writeStatsAsStruct enableChangeDataFeed enableDeletionVectors".split(),
+        *"enableExpiredLogCleanup enableIcebergCompatV1 enableIcebergCompatV2 enableInCommitTimestamps enableRowTracking".split(),
+        *"enableTypeWidening randomizeFilePrefixes rowTrackingSuspended".split(),
+    )
 )
-_INTERVALS = frozenset(
-    {
-        "delta.checkpointRetentionDuration",
-        "delta.deletedFileRetentionDuration",
-        LOG_RETENTION,
-        TRANSACTION_RETENTION,
-    }
-)
-_NAMES = (
-    _BOOLEANS
-    | _INTERVALS
-    | {
-        "delta.autoOptimize.autoCompact",
-        "delta.autoOptimize.optimizeWrite",
-        "delta.checkpointInterval",
-        "delta.checkpointPolicy",
-        MAX_ID,
-        MODE,
-        "delta.compatibility.symlinkFormatManifest.enabled",
-        "delta.dataSkippingNumIndexedCols",
-        "delta.dataSkippingStatsColumns",
-        *LOG_PROPERTIES,
-        "delta.isolationLevel",
-        MIN_READER,
-        MIN_WRITER,
-        COMPRESSION,
-        "delta.parquet.format.version",
-        "delta.randomPrefixLength",
-        "delta.sampleRetentionDuration",
-        "delta.targetFileSize",
-        "delta.tuneFileSizesForRewrites",
-        "delta.universalFormat.enabledFormats",
-    }
+_INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
+_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
+    f"delta.{name}"
+    for name in (
+        *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel".split(),
+        *"compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns".split(),
+        *"parquet.format.version randomPrefixLength sampleRetentionDuration targetFileSize tuneFileSizesForRewrites".split(),
+        "universalFormat.enabledFormats",
+    )
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _LONGEST = 100_000 * 365 * _UNITS["day"]
-"""So that times may be computed with it in 64 bits."""
-_DEFAULT_RETENTION = "interval 1 week"
-_DEFAULT_LOG_RETENTION = "interval 30 days"
+"""The longest interval in milliseconds, so that arithmetic with times stays within 64 bits."""
 
 
 class DeltaSettings(TableSettings):
@@ -118,21 +85,16 @@ class DeltaSettings(TableSettings):
         return ParquetSettings(parse_codec(self.properties, COMPRESSION))
 
 
-def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -> None:
-    """Raises ConfigurationError for a `delta.*` property that does not exist, and for a value that makes no sense.
+def check_properties(properties: Mapping[str, str], existing: Iterable[str] = ()) -> None:
+    """Raise ConfigurationError for a `delta.*` property that does not exist, and for an invalid value.
 
-    `known` are properties that the table has already: another engine may know more of them.
+    `existing`: names of properties that the table has, which are accepted because other engines have properties of their own.
     """
-    kept = frozenset(known)
+    names = _NAMES.union(existing)
     for name, value in properties.items():
-        if name.startswith("delta.") and name not in _NAMES | kept and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
-            raise ConfigurationError(f"There is no table property {name}. {_near(name)}")
-        if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
-            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
-        if name == MODE and value.strip().lower() not in ("none", "name", "id"):
-            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
-        if name in _INTERVALS:
-            milliseconds(name, value)
+        if name.startswith("delta.") and name not in names and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
+            raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
+        _check_value(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
     checkpoint_interval(properties)
@@ -140,13 +102,23 @@ def check_properties(properties: Mapping[str, str], known: Iterable[str] = ()) -
     DeltaSettings(properties).check()
 
 
+def _check_value(name: str, value: str) -> None:
+    """Raise ConfigurationError for an invalid boolean, mapping mode or interval."""
+    if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
+    if name == MODE and value.strip().lower() not in ("none", "name", "id"):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
+    if name in _INTERVALS:
+        milliseconds(name, value)
+
+
 def is_true(properties: Mapping[str, str], name: str) -> bool:
-    """Whether a property is set to true."""
+    """Return whether a property is true."""
     return properties.get(name, "false").strip().lower() == "true"
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
-    """`delta.checkpointInterval`: how many commits lie between checkpoints, 10 when it is not set. Raises ConfigurationError."""
+    """Return `delta.checkpointInterval`, the number of commits between checkpoints, 10 by default. Raises ConfigurationError."""
     value = properties.get("delta.checkpointInterval", "10")
     if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
         raise ConfigurationError(f"The table property delta.checkpointInterval is {value!r}. Set it to a whole number above 0.")
@@ -154,12 +126,12 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
 
 
 def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
-    """`delta.inCommitTimestampEnablementVersion`, 0 when it is not set. Raises ConfigurationError."""
+    """Return `delta.inCommitTimestampEnablementVersion`, 0 if it is not set. Raises ConfigurationError."""
     return _whole_number(properties, "delta.inCommitTimestampEnablementVersion")
 
 
 def highest_column_id(properties: Mapping[str, str]) -> int:
-    """`delta.columnMapping.maxColumnId`, 0 when it is not set. Raises ConfigurationError."""
+    """Return `delta.columnMapping.maxColumnId`, 0 if it is not set. Raises ConfigurationError."""
     return _whole_number(properties, MAX_ID)
 
 
@@ -171,26 +143,25 @@ def _whole_number(properties: Mapping[str, str], name: str) -> int:
 
 
 def tombstone_retention(properties: Mapping[str, str]) -> int:
-    """`delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
-    name = "delta.deletedFileRetentionDuration"
-    return milliseconds(name, properties.get(name, _DEFAULT_RETENTION))
+    """Return `delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
+    return milliseconds(TOMBSTONE_RETENTION, properties.get(TOMBSTONE_RETENTION, "interval 1 week"))
 
 
 def log_retention(properties: Mapping[str, str]) -> int | None:
-    """`delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
+    """Return `delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
     if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
         return None
-    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, _DEFAULT_LOG_RETENTION))
+    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, "interval 30 days"))
 
 
 def transaction_retention(properties: Mapping[str, str]) -> int | None:
-    """`delta.setTransactionRetentionDuration` in milliseconds, None if it is not set. Raises ConfigurationError."""
+    """Return `delta.setTransactionRetentionDuration` in milliseconds, None if it is not set. Raises ConfigurationError."""
     interval = properties.get(TRANSACTION_RETENTION)
     return None if interval is None else milliseconds(TRANSACTION_RETENTION, interval)
 
 
 def protected_before(properties: Mapping[str, str]) -> int:
-    """`delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
+    """Return `delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
     return whole_number(properties, PROTECTED_BEFORE, 0)
 
 
@@ -199,7 +170,7 @@ def milliseconds_of_hours(hours: float) -> int:
 
 
 def milliseconds(name: str, interval: str) -> int:
-    """A property like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
+    """Parse an interval like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
     words = interval.lower().split()
     words = words[1:] if words[:1] == ["interval"] else words
     parts = [(count, unit.removesuffix("s")) for count, unit in zip(words[::2], words[1::2], strict=False)]
@@ -208,8 +179,8 @@ def milliseconds(name: str, interval: str) -> int:
     return min(sum(int(count) * _UNITS[unit] for count, unit in parts), _LONGEST)
 
 
-def _near(name: str) -> str:
-    near = get_close_matches(name, sorted(_NAMES), n=3, cutoff=0.6)
-    if near:
-        return f"Did you mean {' or '.join(near)}?"
+def _suggestion(name: str) -> str:
+    similar_names = get_close_matches(name, sorted(_NAMES), n=3, cutoff=0.6)
+    if similar_names:
+        return f"Did you mean {' or '.join(similar_names)}?"
     return "Leave it out, or give a property of your own a name that does not begin with delta."

@@ -7,18 +7,18 @@ from rowmerge.delta.metadata.widening import is_wider
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, sql_name
 
 
-def why_not_readable(old: Struct, new: Struct, above: str = "") -> str:
-    """Why columns were not only added; empty when they were (as `SchemaUtils.isReadCompatible` of delta-spark judges it)."""
-    for field in old:
-        name = f"{above}{field.name}"
-        kept = new.find(field.name)
-        if kept is None:
+def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
+    """Return why columns were not only added or widened, or an empty string (`SchemaUtils.isReadCompatible` of delta-spark)."""
+    for old_field in old:
+        name = f"{prefix}{old_field.name}"
+        new_field = new.find(old_field.name)
+        if new_field is None:
             return f"it has a column {name}, which was dropped or renamed"
-        if _stored_name(field) != _stored_name(kept):
+        if _stored_name(old_field) != _stored_name(new_field):
             return f"its column {name} was dropped or renamed, and the newer one of that name is another"
-        if field.nullable and not kept.nullable:
+        if old_field.nullable and not new_field.nullable:
             return f"its column {name} may hold NULL, which the newer one may not"
-        if reason := _why_not_type(field.type, kept.type, name):
+        if reason := _why_not_type(old_field.type, new_field.type, name):
             return reason
     return ""
 
@@ -31,8 +31,8 @@ def _why_not_type(old: DataType, new: DataType, name: str) -> str:
     match old, new:
         case Struct(), Struct():
             return why_not_readable(old, new, f"{name}.")
-        case Array(inner, _), Array(other, _):
-            return _why_not_type(inner, other, f"{name}.element")
-        case Map(key, value, _), Map(other_key, other_value, _):
-            return _why_not_type(key, other_key, f"{name}.key") or _why_not_type(value, other_value, f"{name}.value")
+        case Array(), Array():
+            return _why_not_type(old.element, new.element, f"{name}.element")
+        case Map(), Map():
+            return _why_not_type(old.key, new.key, f"{name}.key") or _why_not_type(old.value, new.value, f"{name}.value")
     return "" if old == new or is_wider(new, old) else f"its column {name} is {sql_name(old)}, and the newer one {sql_name(new)}"

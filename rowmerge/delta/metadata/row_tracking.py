@@ -1,4 +1,4 @@
-"""Row tracking: the ids that files give to their rows, and the mark of the highest one (PROTOCOL.md, Row Tracking)."""
+"""Row tracking: the row ids of files, and the high water mark (PROTOCOL.md, Row Tracking)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rowmerge.delta.files.statistics import readable_statistics
+from rowmerge.delta.files.statistics import parse_statistics
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, compact
 from rowmerge.delta.metadata.properties import ROW_TRACKING, ROW_TRACKING_SUSPENDED, is_true
 from rowmerge.errors import CorruptLog
@@ -18,53 +18,52 @@ COLUMN_NAMES = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
 }
-"""Properties that name the hidden columns of ids that rows took along, and how such names begin."""
+"""Properties that name the hidden columns of materialized row ids and commit versions, and the prefixes of these names."""
 
 
-def gives_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether every file that is added must give ids to its rows."""
+def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Return whether every added file must have row ids."""
     return protocol.supports(FEATURE) and not is_true(metadata.configuration, ROW_TRACKING_SUSPENDED)
 
 
-def keeps_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Whether a row must keep its id when it is copied or updated."""
+def preserves_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
+    """Return whether a row must keep its id when it is copied or updated."""
     return protocol.supports(FEATURE) and is_true(metadata.configuration, ROW_TRACKING)
 
 
-def with_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
-    """The file actions of a version, each added file with a range of ids of its own, and with the new mark behind them.
+def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
+    """Return the file actions of a version with row ids for each added file, followed by the new high water mark.
 
-    A file that was there before, whose deletion vector changes, keeps what it has. Raises CorruptLog for a mark that makes no sense, and
-    for a file of unknown length.
+    A file that the table had before, and that gets a deletion vector, keeps its row ids. Raises CorruptLog for an invalid mark and for a
+    file without a row count.
     """
-    before = mark = high_water_mark(domains, log)
+    old_mark = mark = high_water_mark(domains, log)
     tracked: list[Action] = []
     for action in actions:
-        fields = action.get("add")
-        if fields is not None:
-            given = dict(fields)
-            if given.get("baseRowId") is None:
-                given["baseRowId"] = mark + 1
-                mark += _records(given, log)
-            if given.get("defaultRowCommitVersion") is None:
-                given["defaultRowCommitVersion"] = version
-            action = {"add": given}
+        if "add" in action:
+            file = dict(action["add"])
+            if file.get("baseRowId") is None:
+                file["baseRowId"] = mark + 1
+                mark += _record_count(file, log)
+            if file.get("defaultRowCommitVersion") is None:
+                file["defaultRowCommitVersion"] = version
+            action = {"add": file}
         tracked.append(action)
-    if mark > before or (DOMAIN not in domains and any("add" in action for action in tracked)):
+    if mark > old_mark or (DOMAIN not in domains and any("add" in action for action in tracked)):
         configuration = compact({"rowIdHighWaterMark": mark})
         tracked.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
     return tracked
 
 
-def _records(fields: Mapping[str, Any], log: str) -> int:
-    records = (readable_statistics(fields.get("stats")) or {}).get("numRecords")
-    if not isinstance(records, int) or records < 0:
-        raise CorruptLog(log, f"the file {fields['path']} has no count of its rows, so they cannot get ids")
-    return records
+def _record_count(file: Mapping[str, Any], log: str) -> int:
+    count = (parse_statistics(file.get("stats")) or {}).get("numRecords")
+    if not isinstance(count, int) or count < 0:
+        raise CorruptLog(log, f"the file {file['path']} has no count of its rows, so they cannot get ids")
+    return count
 
 
 def high_water_mark(domains: Mapping[str, str], log: str) -> int:
-    """The highest id that was ever given, -1 before the first. Raises CorruptLog."""
+    """Return the highest row id that was ever assigned, -1 if none was. Raises CorruptLog."""
     if DOMAIN not in domains:
         return -1
     mark = parse_object(domains[DOMAIN], log).get("rowIdHighWaterMark")
@@ -73,7 +72,8 @@ def high_water_mark(domains: Mapping[str, str], log: str) -> int:
     return mark
 
 
-def with_column_names(configuration: Mapping[str, str], old: Mapping[str, str]) -> dict[str, str]:
-    """The properties with names for the hidden columns, those that the table had before where it had any."""
-    named: dict[str, Any] = {name: old.get(name) or f"{begins}{uuid.uuid4()}" for name, begins in COLUMN_NAMES.items()}
-    return {**configuration, **named}
+def with_column_names(configuration: dict[str, str], old: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties; with row tracking, they name the hidden columns. Names in `old`, the table's properties before, are kept."""
+    if not is_true(configuration, ROW_TRACKING):
+        return configuration
+    return configuration | {name: old.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in COLUMN_NAMES.items()}

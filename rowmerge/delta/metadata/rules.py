@@ -1,11 +1,11 @@
-"""Delta's constraints, invariants, generated columns and defaults, as the engine's rules (PROTOCOL.md, the features of these names)."""
+"""Conversion of constraints, invariants, generated columns and defaults to the engine's rules (PROTOCOL.md, features of these names)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.features import is_on
+from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, is_on
 from rowmerge.delta.metadata.properties import CONSTRAINT_PREFIX
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.table.metadata.json_objects import decode_json
@@ -13,45 +13,45 @@ from rowmerge.table.metadata.rules import DEFAULT, Check, Rules, not_null_checks
 from rowmerge.table.metadata.schema import Primitive, Struct
 
 INVARIANT = "delta.invariants"
-GENERATION_EXPRESSION = "delta.generationExpression"
 
 
-def rules_of(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
-    """The rules of a table. Raises UnsupportedTableFeature for an invariant that is none of the protocol's.
+def table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
+    """Return the rules of a table. Raises UnsupportedTableFeature for an invariant that is not in the protocol's form.
 
-    Generation expressions count only where the protocol has the feature: older writers carried them along as mere metadata.
+    Generation expressions apply only if the protocol supports the feature: older writers stored them without applying them.
     """
     schema = metadata.schema
-    checks = [*_invariants(table, schema, ()), *_constraints(metadata)]
     generated = {f.name: str(f.metadata[GENERATION_EXPRESSION]) for f in schema if GENERATION_EXPRESSION in f.metadata}
-    strings = (f.name for f in schema.select(metadata.partition_columns) if f.type == Primitive("string"))
+    string_partitions = (f.name for f in schema.select(metadata.partition_columns) if f.type == Primitive("string"))
     return Rules(
-        checks=(*not_null_checks(schema), *checks),
+        checks=(*not_null_checks(schema), *_invariants(table, schema, ()), *_constraints(metadata)),
         generated=generated if protocol.supports("generatedColumns") else {},
         defaults={f.name: str(f.metadata[DEFAULT]) for f in schema if DEFAULT in f.metadata},
         append_only=protocol.supports("appendOnly") and is_on(metadata, "delta.appendOnly"),
-        empty_is_null=frozenset(strings),
+        empty_is_null=frozenset(string_partitions),
     )
 
 
 def _constraints(metadata: Metadata) -> Iterator[Check]:
+    """Yield the CHECK constraints in the table's properties."""
     for name, expression in sorted(metadata.configuration.items()):
         if name.lower().startswith(CONSTRAINT_PREFIX):
             constraint = name[len(CONSTRAINT_PREFIX) :]
             yield Check(f"{constraint} CHECK ({expression})", expression, constraint)
 
 
-def _invariants(table: str, schema: Struct, above: tuple[str, ...]) -> Iterator[Check]:
+def _invariants(table: str, schema: Struct, parents: tuple[str, ...]) -> Iterator[Check]:
+    """Yield the invariants of columns and of fields of structs. `parents`: the names from the top to this struct."""
     for field in schema:
-        path = (*above, field.name)
+        path = (*parents, field.name)
         if INVARIANT in field.metadata:
-            expression = _invariant(table, ".".join(path), field.metadata[INVARIANT])
+            expression = _invariant_expression(table, ".".join(path), field.metadata[INVARIANT])
             yield Check(f"({expression}), an invariant of column `{'.'.join(path)}`", expression)
         if isinstance(field.type, Struct):
             yield from _invariants(table, field.type, path)
 
 
-def _invariant(table: str, column: str, text: object) -> str:
+def _invariant_expression(table: str, column: str, text: object) -> str:
     try:
         return str(decode_json(str(text))["expression"]["expression"])
     except (ValueError, KeyError, TypeError):

@@ -1,30 +1,37 @@
-"""From one schema of a table to the next: what may be added, renamed, dropped, moved and widened, and what is refused."""
+"""Schema evolution: the checks of schemas, and of changes from one schema of a table to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
-from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, is_wider, type_change, widens
+from rowmerge.delta.metadata.features import named_fields
+from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, allows_widening, is_wider, type_changes
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
 
-# Characters that Delta does not allow in the names of columns without column mapping.
-_FORBIDDEN = " ,;{}()\n\t="
+_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+"""Characters that names of columns cannot have without column mapping."""
 
 
 def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapped: bool, old: Struct | None = None) -> None:
-    """Raises PlanError, UnknownColumn, UnsupportedTableFeature for a schema that a Delta table cannot have.
+    """Raise PlanError, UnknownColumn or UnsupportedTableFeature for a schema that a Delta table cannot have.
 
-    `mapped`: with column mapping, any name is a column's. Names that are in `old` are accepted anyway.
+    `mapped`: with column mapping, column names may have any characters. Names that `old` has are always accepted.
     """
-    _check_names(table, schema, mapped, frozenset(_names(old)) if old is not None else frozenset())
+    _check_names(table, schema, mapped, frozenset(field.name for field in named_fields(old or Struct())))
     if not len(schema):
         raise PlanError(f"{table} needs at least one column. List its columns.")
+    _check_partition(table, schema, partition)
+    for column in schema:
+        _check_type(table, column.name, column.type)
+
+
+def _check_partition(table: str, schema: Struct, partition: tuple[str, ...]) -> None:
+    """Raise UnknownColumn or PlanError for partition columns that a Delta table cannot have."""
     for name in partition:
         column = schema.find(name, case_sensitive=True)
         if column is None:
@@ -35,59 +42,59 @@ def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapp
         raise PlanError(f"PARTITIONED BY of {table} names a column twice. Name each once.")
     if partition and len(partition) == len(schema):
         raise PlanError(f"{table} cannot be partitioned by all of its columns. Leave at least one out of PARTITIONED BY.")
-    for column in schema:
-        _check_type(table, column.name, column.type)
 
 
-def _check_type(table: str, column: str, type_: DataType, *, collected: bool = False) -> None:
-    """`collected`: the type is that of what an array or a map holds."""
+def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool = False) -> None:
+    """Raise an error for a type that Delta tables cannot have. `in_collection`: whether it is inside an array or a map."""
     match type_:
         case Struct(fields):
-            for inner in fields:
-                if collected and not inner.nullable:
-                    raise PlanError(
-                        f"The field {inner.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
-                        f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
-                    )
-                _check_type(table, column, inner.type, collected=collected)
+            for field in fields:
+                if in_collection:
+                    _refuse_not_null(table, column, field)
+                _check_type(table, column, field.type, in_collection=in_collection)
         case Array(element, _):
-            _check_type(table, column, element, collected=True)
+            _check_type(table, column, element, in_collection=True)
         case Map(key, value, _):
-            _check_type(table, column, key, collected=True)
-            _check_type(table, column, value, collected=True)
+            _check_type(table, column, key, in_collection=True)
+            _check_type(table, column, value, in_collection=True)
         case _:
-            try:
-                arrow_type(type_)
-            except ValueError:
-                advice = f"Cast the column {column} to a type that Delta tables can hold, for example to string."
-                raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
+            _check_leaf_type(table, column, type_)
 
 
-def _check_names(table: str, schema: Struct, mapped: bool, kept: frozenset[str]) -> None:
-    """Names differ in more than case at each level; `kept` are names that the table has anyway."""
-    seen: set[str] = set()
+def _refuse_not_null(table: str, column: str, field: Field) -> None:
+    if not field.nullable:
+        raise PlanError(
+            f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
+            f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
+        )
+
+
+def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
+    try:
+        arrow_type(type_)
+    except ValueError:
+        advice = f"Cast the column {column} to a type that Delta tables can hold, for example to string."
+        raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
+
+
+def _check_names(table: str, schema: Struct, mapped: bool, accepted: frozenset[str]) -> None:
+    """Raise PlanError for names that differ only in case, and for forbidden characters in names that are not `accepted`."""
+    names: set[str] = set()
     for column in schema:
-        if column.name.lower() in seen:
+        if column.name.lower() in names:
             raise PlanError(f"{table} would have two columns named {column.name}. Rename one of them.")
-        seen.add(column.name.lower())
-        if not mapped and column.name not in kept and any(character in column.name for character in _FORBIDDEN):
+        names.add(column.name.lower())
+        if not mapped and column.name not in accepted and not _FORBIDDEN.isdisjoint(column.name):
             raise PlanError(
                 f"A Delta table without column mapping cannot have the column name {column.name!r} in {table}: "
                 f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
             )
-        for inner in _structs(column.type):
-            _check_names(table, inner, mapped, kept)
-
-
-def _names(schema: Struct) -> Iterator[str]:
-    for column in schema:
-        yield column.name
-        for inner in _structs(column.type):
-            yield from _names(inner)
+        for struct in _structs(column.type):
+            _check_names(table, struct, mapped, accepted)
 
 
 def _structs(type_: DataType) -> Iterator[Struct]:
-    """The structs of a type that are not inside another struct of it."""
+    """Yield the structs of a type that are not inside another struct of it."""
     match type_:
         case Struct():
             yield type_
@@ -100,7 +107,7 @@ def _structs(type_: DataType) -> Iterator[Struct]:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """The way from the schema of `metadata` to the next one. `clustering`: the clustering columns, as they are stored."""
+    """A change of the schema of `metadata`. `clustering`: the clustering columns, by their physical names."""
 
     table: str
     metadata: Metadata
@@ -110,98 +117,102 @@ class SchemaChange:
     def mapped(self) -> bool:
         return self.metadata.mapping_mode != "none"
 
-    def checked(self, new: Struct) -> Struct:
-        """The new schema, with the changes of types recorded. Columns are the same by their ids with column mapping, else by name.
+    def apply(self, new: Struct) -> Struct:
+        """Return the new schema with type changes recorded. Columns correspond by id with column mapping, otherwise by name.
 
-        Raises PlanError for what cannot be done in place.
+        Raises PlanError for a change that is impossible in place.
         """
         old = self.metadata.schema
         if self.mapped:
             self._check_dropped(old, new)
-        return self._struct(old, new, "")
+        return self._changed_struct(old, new, "")
 
     def partition_columns(self, new: Struct) -> tuple[str, ...]:
-        """The names that the partition columns have in the new schema."""
+        """Return the names of the partition columns in the new schema."""
         if not self.mapped:
             return self.metadata.partition_columns
         names = {column.metadata.get(PHYSICAL_NAME): column.name for column in new}
         return tuple(names[stored] for stored in self.metadata.stored_partition_columns)
 
     def _check_dropped(self, old: Struct, new: Struct) -> None:
-        stays = {column.metadata.get(PHYSICAL_NAME) for column in new}
+        """Raise PlanError if the new schema drops a partition column or a clustering column."""
+        remaining = {column.metadata.get(PHYSICAL_NAME) for column in new}
         for column in old:
-            stored = column.metadata[PHYSICAL_NAME]
-            if stored in stays:
+            physical_name = column.metadata[PHYSICAL_NAME]
+            if physical_name in remaining:
                 continue
             if column.name in self.metadata.partition_columns:
                 raise PlanError(
                     f"{self.table} is partitioned by the column {column.name}, so it cannot be dropped. "
                     f"Write the table anew with CREATE OR REPLACE TABLE … AS SELECT."
                 )
-            if any(leaf[0] == stored for leaf in self.clustering):
+            if any(leaf[0] == physical_name for leaf in self.clustering):
                 raise PlanError(
                     f"{self.table} is clustered by the column {column.name}, so it cannot be dropped. Cluster by others first, "
                     f"in the engine that clustered it."
                 )
 
-    def _struct(self, old: Struct, new: Struct, above: str) -> Struct:
-        before = {self._identity(column): column for column in old}
-        if missing := [column for key, column in before.items() if key not in {self._identity(column) for column in new}]:
-            self._check_may_leave(f"{above}{missing[0].name}")
-        return Struct(tuple(self._field(before.get(self._identity(column)), column, above) for column in new))
-
-    def _identity(self, column: Field) -> object:
-        return column.metadata.get(ID, column.name) if self.mapped else column.name
-
-    def _check_may_leave(self, name: str) -> None:
+    def _changed_struct(self, old: Struct, new: Struct, prefix: str) -> Struct:
+        """Return the new struct with type changes recorded. `prefix`: the path of its fields, for messages."""
+        old_fields = {self._identity(field): field for field in old}
         if not self.mapped:
-            raise PlanError(
-                f"The column {name} of {self.table} cannot be dropped or renamed without column mapping. Switch it on first: "
-                f"ALTER TABLE {self.table} SET TBLPROPERTIES ('{MODE}' = 'name')."
-            )
+            self._refuse_missing(old, new, prefix)
+        return Struct(tuple(self._changed_field(old_fields.get(self._identity(field)), field, f"{prefix}{field.name}") for field in new))
 
-    def _field(self, old: Field | None, new: Field, above: str) -> Field:
-        name = f"{above}{new.name}"
+    def _identity(self, field: Field) -> object:
+        return field.metadata.get(ID, field.name) if self.mapped else field.name
+
+    def _refuse_missing(self, old: Struct, new: Struct, prefix: str) -> None:
+        """Raise PlanError for a dropped or renamed field, which needs column mapping."""
+        new_names = frozenset(new.names)
+        for field in old:
+            if field.name not in new_names:
+                raise PlanError(
+                    f"The column {prefix}{field.name} of {self.table} cannot be dropped or renamed without column mapping. Switch it on "
+                    f"first: ALTER TABLE {self.table} SET TBLPROPERTIES ('{MODE}' = 'name')."
+                )
+
+    def _changed_field(self, old: Field | None, new: Field, path: str) -> Field:
+        """Return the new field with type changes recorded. `old` is None for an added field, which must be nullable."""
         if old is None:
             if not new.nullable:
-                raise PlanError(f"The new column {name} of {self.table} cannot be NOT NULL: older rows have no value. Leave NOT NULL out.")
+                raise PlanError(f"The new column {path} of {self.table} cannot be NOT NULL: older rows have no value. Leave NOT NULL out.")
             return new
-        changes: list[dict[str, Any]] = []
-        type_ = self._type(old.type, new.type, name, (), changes)
-        known = [*old.metadata.get(TYPE_CHANGES, ()), *changes]
-        return replace(new, type=type_, metadata={**new.metadata, TYPE_CHANGES: known} if known else new.metadata)
+        type_ = self._changed_type(old.type, new.type, path)
+        changes = [*old.metadata.get(TYPE_CHANGES, ()), *type_changes(old.type, new.type)]
+        return replace(new, type=type_, metadata={**new.metadata, TYPE_CHANGES: changes} if changes else new.metadata)
 
-    def _type(self, old: DataType, new: DataType, name: str, path: tuple[str, ...], changes: list[dict[str, Any]]) -> DataType:
+    def _changed_type(self, old: DataType, new: DataType, path: str) -> DataType:
+        """Return the new type with type changes of nested fields recorded. Raises PlanError for a change that is no widening."""
         match old, new:
             case Struct(), Struct():
-                return self._struct(old, new, f"{name}.")
+                return self._changed_struct(old, new, f"{path}.")
             case Array(), Array():
-                return replace(new, element=self._type(old.element, new.element, f"{name}.element", (*path, "element"), changes))
+                return replace(new, element=self._changed_type(old.element, new.element, f"{path}.element"))
             case Map(), Map():
-                key = self._type(old.key, new.key, f"{name}.key", (*path, "key"), changes)
-                return replace(new, key=key, value=self._type(old.value, new.value, f"{name}.value", (*path, "value"), changes))
+                key = self._changed_type(old.key, new.key, f"{path}.key")
+                return replace(new, key=key, value=self._changed_type(old.value, new.value, f"{path}.value"))
             case _ if old != new:
-                self._check_widening(old, new, name)
-                changes.append(type_change(old, new, path))
+                self._check_widening(old, new, path)
         return new
 
-    def _check_widening(self, old: DataType, new: DataType, name: str) -> None:
-        told = f"The column {name} of {self.table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place"
+    def _check_widening(self, old: DataType, new: DataType, path: str) -> None:
+        problem = f"The column {path} of {self.table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place"
         if not is_wider(new, old):
-            raise PlanError(f"{told}. Use CREATE OR REPLACE TABLE … AS SELECT with a cast.")
-        if not widens(self.metadata):
-            raise PlanError(f"{told} without type widening. Switch it on first: ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'true').")
+            raise PlanError(f"{problem}. Use CREATE OR REPLACE TABLE … AS SELECT with a cast.")
+        if not allows_widening(self.metadata):
+            raise PlanError(f"{problem} without type widening. Switch it on first: ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'true').")
 
 
 def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
-    """The names that a column or a field of structs has in a later schema of a table with column mapping; None when it was dropped."""
-    before = old.find(leaf[0])
-    if before is None:
+    """Return the names of a leaf in a later schema of a mapped table, None if the leaf was dropped."""
+    old_field = old.find(leaf[0])
+    if old_field is None:
         return leaf
-    after = next((column for column in new if column.metadata.get(ID) == before.metadata.get(ID)), None)
-    if after is None:
+    new_field = next((field for field in new if field.metadata.get(ID) == old_field.metadata.get(ID)), None)
+    if new_field is None:
         return None
-    if len(leaf) == 1 or not isinstance(before.type, Struct) or not isinstance(after.type, Struct):
-        return (after.name, *leaf[1:])
-    inner = renamed_leaf(leaf[1:], before.type, after.type)
-    return None if inner is None else (after.name, *inner)
+    if len(leaf) == 1 or not isinstance(old_field.type, Struct) or not isinstance(new_field.type, Struct):
+        return (new_field.name, *leaf[1:])
+    nested_leaf = renamed_leaf(leaf[1:], old_field.type, new_field.type)
+    return None if nested_leaf is None else (new_field.name, *nested_leaf)

@@ -7,9 +7,9 @@ from functools import partial
 from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.features import is_on, keeps_change_rows
 from rowmerge.delta.metadata.properties import DELETION_VECTORS, DeltaSettings
-from rowmerge.delta.metadata.row_tracking import FEATURE, keeps_ids
-from rowmerge.delta.metadata.rules import rules_of
-from rowmerge.delta.metadata.widening import is_wider, widens
+from rowmerge.delta.metadata.row_tracking import FEATURE, preserves_row_ids
+from rowmerge.delta.metadata.rules import table_rules
+from rowmerge.delta.metadata.widening import allows_widening, is_wider
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import DataType
@@ -33,12 +33,12 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         settings=DeltaSettings(metadata.configuration),
         filesystem_options=storage.configuration.filesystem_options(),
         change_data_location=f"{location}/{CHANGE_ROWS}" if keeps_change_rows(protocol, metadata) else None,
-        rewrite_blocker=FEATURE if keeps_ids(protocol, metadata) else None,
+        rewrite_blocker=FEATURE if preserves_row_ids(protocol, metadata) else None,
         supports_merge_on_read=protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS),
         can_widen=partial(_can_widen, metadata),
-        parse_rules=partial(rules_of, name, protocol, metadata),
+        parse_rules=partial(table_rules, name, protocol, metadata),
     )
 
 
 def _can_widen(metadata: Metadata, old: DataType, new: DataType) -> bool:
-    return widens(metadata) and is_wider(new, old)
+    return allows_widening(metadata) and is_wider(new, old)

@@ -1,27 +1,28 @@
-"""Type widening: which type a column may become in place, and the record that is kept of it (PROTOCOL.md, Type Widening)."""
+"""Type widening: the changes of types that are possible in place, and their record (PROTOCOL.md, Type Widening)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.features import is_on
-from rowmerge.table.metadata.schema import DataType, Decimal, Primitive, to_json
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Map, Primitive, Struct, to_json
 
 ENABLED = "delta.enableTypeWidening"
 TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
-# Digits of the decimals that Parquet readers make of 32-bit and 64-bit integers.
+# Digits of the decimals to which Parquet readers convert 32-bit and 64-bit integers.
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 
 
-def widens(metadata: Metadata) -> bool:
-    """Whether the table lets its columns' types be widened."""
+def allows_widening(metadata: Metadata) -> bool:
+    """Return whether the types of the table's columns may be widened."""
     return is_on(metadata, ENABLED)
 
 
 def is_wider(new: DataType, old: DataType) -> bool:
-    """Whether files with `old` can be read as `new`, without loss; leaves only, and never of a type and itself."""
+    """Return whether files with the leaf type `old` can be read as `new` without loss. A type is not wider than itself."""
     match old, new:
         case Decimal(), Decimal():
             return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
@@ -36,7 +37,19 @@ def is_wider(new: DataType, old: DataType) -> bool:
     return False
 
 
-def type_change(old: DataType, new: DataType, path: tuple[str, ...]) -> dict[str, Any]:
-    """One entry of `delta.typeChanges`; `path` leads from the field to the element, key or value that changes."""
-    change = {"fromType": to_json(old), "toType": to_json(new)}
-    return {**change, "fieldPath": ".".join(path)} if path else change
+def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the entries of `delta.typeChanges` of one field. Fields of nested structs have their own entries.
+
+    `path` leads from the field to the element, key or value.
+    """
+    match old, new:
+        case Struct(), Struct():
+            return
+        case Array(), Array():
+            yield from type_changes(old.element, new.element, (*path, "element"))
+        case Map(), Map():
+            yield from type_changes(old.key, new.key, (*path, "key"))
+            yield from type_changes(old.value, new.value, (*path, "value"))
+        case _ if old != new:
+            change = {"fromType": to_json(old), "toType": to_json(new)}
+            yield {**change, "fieldPath": ".".join(path)} if path else change

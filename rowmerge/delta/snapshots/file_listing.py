@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.files import FileListing, file_listing
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
     """The files of these absolute plain paths."""
     wanted = pa.array(sorted(paths), pa.string())
-    return files.where(lambda block: pc.is_in(_paths(block, location), value_set=wanted))
+    return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=wanted))
 
 
 def has_vectors(block: Block) -> pa.ChunkedArray:
@@ -48,7 +48,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         _chunked([_paths(block, location) for block in files.blocks]),
         files.column("size"),
         pa.chunked_array([part.records for part in statistics], pa.int64()),
-        _chunked([block.known("deleted", partial(_deleted, block)) for block in files.blocks]),
+        _chunked([block.cached("deleted", partial(_deleted, block)) for block in files.blocks]),
         pa.chunked_array([_partition_values(block, partition, metadata.stored_partition_columns, location) for block in files.blocks]),
         _named([part.lower for part in statistics], shape.field("lower").type),
         _named([part.upper for part in statistics], shape.field("upper").type),
@@ -58,7 +58,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
 
 
 def _paths(block: Block, location: str) -> pa.ChunkedArray:
-    return block.known(("paths", location), lambda: absolute_paths(location, block.rows["path"]))
+    return block.cached(("paths", location), lambda: absolute_paths(location, block.rows["path"]))
 
 
 def _deleted(block: Block) -> pa.ChunkedArray:
@@ -81,7 +81,7 @@ def _partition_values(block: Block, fields: Sequence[Field], stored: Sequence[st
         return _typed(pc.struct_field(block.rows["partition"].combine_chunks(), [name]), field, location)
 
     children = [
-        block.known(("partition", name, type_), partial(column, field, name))
+        block.cached(("partition", name, type_), partial(column, field, name))
         for field, name, type_ in zip(fields, stored, types, strict=True)
     ]
     return struct_of(children, [pa.field(field.name, type_) for field, type_ in zip(fields, types, strict=True)], block.rows.num_rows)

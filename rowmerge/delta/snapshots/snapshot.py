@@ -101,7 +101,7 @@ class DeltaSnapshot:
 
     def difference(self, other: Snapshot) -> FileDifference:
         own, others = self.state.files, own_snapshot(other).state.files
-        mine, theirs = own.but(others), others.but(own)
+        mine, theirs = own.difference(others), others.difference(own)
         return FileDifference(tuple(mine.column("size").to_pylist()), tuple(theirs.column("size").to_pylist()))
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
@@ -111,7 +111,7 @@ class DeltaSnapshot:
         return {}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        asked = files_of(self.state.files.where(has_vectors), self._storage.location, paths)
+        asked = files_of(self.state.files.filter(has_vectors), self._storage.location, paths)
         names = absolute_paths(self._storage.location, asked.column("path")).to_pylist()
         descriptors = asked.column("deletionVector").to_pylist()
         vectors = map_concurrently(lambda descriptor: read_vector(self._storage, descriptor), descriptors)
