@@ -281,26 +281,27 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
         """Return what a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
 
-        Like dbt, warn about constraints that no table enforces. Iceberg tables have no checks. Raises CompilationError for a constraint
-        that is not complete.
+        Like dbt, warn about constraints that the table does not enforce. Raises CompilationError for an incomplete constraint.
         """
-
-        def takes(constraint: Constraint) -> bool:
-            if constraint.type == ConstraintType.check and file_format == "iceberg":
-                if constraint.warn_unsupported:
-                    warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
-                return False
-            return self.process_parsed_constraint(constraint, lambda _: "") is not None
-
-        contract = table_contract(
-            [
-                (each["name"], self.Column.translate_type(each["data_type"]), list(map(self._parse_column_constraint, each["constraints"])))
-                for each in columns.values()
-            ],
-            list(map(self._parse_model_constraint, constraints)),
-            takes,
-        )
+        contract_columns = [
+            (
+                column["name"],
+                self.Column.translate_type(column["data_type"]),
+                list(map(self._parse_column_constraint, column["constraints"])),
+            )
+            for column in columns.values()
+        ]
+        table_constraints = list(map(self._parse_model_constraint, constraints))
+        contract = table_contract(contract_columns, table_constraints, lambda constraint: self._supports(constraint, file_format))
         return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
+
+    def _supports(self, constraint: Constraint, file_format: str) -> bool:
+        """Return whether a table of this format can have a constraint. Warn about it if not, or if it is not enforced."""
+        if constraint.type == ConstraintType.check and file_format == "iceberg":
+            if constraint.warn_unsupported:
+                warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
+            return False
+        return self.process_parsed_constraint(constraint, lambda _: "") is not None
 
     @available.parse(lambda *a, **k: False)
     def is_first_time(self, what: str) -> bool:

@@ -87,9 +87,11 @@ def table_format(config: Any, default: str) -> str:
     """
     file_format = value_of(config, ("file_format",))
     format_ = default if file_format is None else str(file_format).lower()
-    problems = (
-        [f"file_format is {file_format!r}. Set it to {CHOICES}."] if format_ not in TABLE_FORMATS else _foreign_properties(config, format_)
-    )
+    problems = []
+    if format_ not in TABLE_FORMATS:
+        problems.append(f"file_format is {file_format!r}. Set it to {CHOICES}.")
+    elif format_ == "iceberg":
+        problems += _delta_property_problems(config)
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
@@ -98,8 +100,7 @@ def table_format(config: Any, default: str) -> str:
     return format_
 
 
-def _foreign_properties(config: Any, format_: str) -> List[str]:
+def _delta_property_problems(config: Any) -> List[str]:
+    """Return an error that lists the Delta properties of an Iceberg table."""
     names = sorted(str(name) for name in config.get("tblproperties") or {} if str(name).startswith("delta."))
-    if format_ == "delta" or not names:
-        return []
-    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."]
+    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."] if names else []
