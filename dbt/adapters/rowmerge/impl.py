@@ -26,10 +26,10 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.catalog_integrations import WarehouseCatalog
 from dbt.adapters.rowmerge.configs.constraints import Constraint, table_contract
-from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig, listed, refuse
+from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig, as_list, raise_problems
 from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
-from dbt.adapters.rowmerge.frames.python_models import check_python_config, frame_of_model, missing_packages
+from dbt.adapters.rowmerge.frames.python_models import check_python_config, package_problems, run_python_model
 from dbt.adapters.rowmerge.frames.seeds import arrow_table, rows_of_file
 from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
@@ -200,7 +200,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     @available.parse_none
     def check_packages(self, packages: Any, whose: str) -> None:
         """Raise CompilationError if packages are not installed where dbt and Spark run. `whose` names what requires them."""
-        refuse(missing_packages(packages), f"The {whose} cannot run:")
+        raise_problems(package_problems(packages), f"The {whose} cannot run:")
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
@@ -237,7 +237,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Create or replace a table with the rows that a Python model returns, in one commit. `definition`: see `_replace`."""
         check_python_config(config)
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
-            frame = frame_of_model(compiled_code, str(relation.identifier), self.session)
+            frame = run_python_model(compiled_code, str(relation.identifier), self.session)
             return self._replace(relation, frame, frame.columns, **definition)
 
     @available.parse(lambda relation, *a, **k: relation)
@@ -246,7 +246,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         check_python_config(config)
         name = self.temporary_name(str(relation.identifier))
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
-            frame_of_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
+            run_python_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
         return self.Relation.create(identifier=name, type="view").include(schema=False)
 
     def _replace(
@@ -270,7 +270,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             relation.render(),
             mode="replace",
             format=file_format,
-            partitioned_by=listed(partition_by),
+            partitioned_by=as_list(partition_by),
             comment=comment,
             properties={str(key): as_text(value) for key, value in (properties or {}).items()},
             column_comments={name: comments[name.lower()] for name in names if name.lower() in comments},
@@ -316,21 +316,21 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     ) -> Tuple[agate.Table, List[Exception]]:
         table, errors = SQLAdapter.get_catalog(self, relation_configs, used_schemas)
         files = [each for each in self._get_catalog_relations(relation_configs) if each.files is not None]
-        return merge_tables([table, *(catalog_rows(self._described([each]), each.database) for each in files)]), errors
+        return merge_tables([table, *(catalog_rows(self._describe_existing([each]), each.database) for each in files)]), errors
 
     def _get_one_catalog(
         self, information_schema: InformationSchema, schemas: Set[str], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> agate.Table:
         relations = [each for schema in sorted(schemas) for each in self.list_relations(information_schema.database, schema)]
-        return catalog_rows(self._described(relations), information_schema.database)
+        return catalog_rows(self._describe_existing(relations), information_schema.database)
 
     def _get_one_catalog_by_relations(
         self, information_schema: InformationSchema, relations: List[BaseRelation], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> agate.Table:
-        return catalog_rows(self._described(relations), information_schema.database)
+        return catalog_rows(self._describe_existing(relations), information_schema.database)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> Optional[DocumentedTable]:
-        for description in self._described([relation]):
+        for description in self._describe_existing([relation]):
             return catalog_table(description, relation.database)
         return None
 
@@ -340,13 +340,13 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Return the age of each source's newest commit. Raises DbtRuntimeError for a source that is not a table."""
         now, ages = datetime.now(timezone.utc), {}
         for source in sources:
-            described = self._described([source])
+            described = self._describe_existing([source])
             if not described or described[0].modified is None:
                 raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
             ages[source] = self._create_freshness_response(datetime.fromtimestamp(described[0].modified / 1000, timezone.utc), now)
         return [RowmergeResponse(_message="OK", code="METADATA")], ages
 
-    def _described(self, relations: Iterable[BaseRelation]) -> List[Any]:
+    def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
         """Return the engine's descriptions of the relations that exist."""
         descriptions = []
         for relation in relations:

@@ -35,7 +35,7 @@ class Operations(metaclass=AdapterMeta):
         if others:
             choices = ", ".join(arguments)
             raise CompilationError(f"{name} has no argument {', '.join(map(repr, others))}. Its arguments are {choices}.")
-        target = target_of(name, arguments)
+        target = target_argument(name, arguments)
         relation = target if isinstance(target, BaseRelation) else self._relation_of(str(target), graph)
         sql = statement(name, relation.render(), arguments)
         _, cursor = self.connections.add_query(sql, auto_begin=False)
@@ -54,7 +54,7 @@ class Operations(metaclass=AdapterMeta):
         return self.Relation.create(schema=schema, identifier=identifier, type="table")
 
 
-def target_of(operation: str, arguments: Mapping[str, Any]) -> Any:
+def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
     """Return the argument that names the table. Raises CompilationError if there is no such argument, or two of them."""
     targets = [arguments[name] for name in _TARGETS if arguments.get(name)]
     if not targets:

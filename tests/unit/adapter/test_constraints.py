@@ -53,7 +53,9 @@ def test_custom_constraints_are_written_as_they_are():
 
 def test_what_the_table_does_not_take_is_left_out():
     columns = [("id", "int", [on_column("check", expression="id > 0"), on_column("not_null")])]
-    assert contract(columns, is_supported=lambda constraint: constraint.type != ConstraintType.check) == TableContract(["`id` int not null"])
+    assert contract(columns, is_supported=lambda constraint: constraint.type != ConstraintType.check) == TableContract(
+        ["`id` int not null"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.catalogs import CATALOG_INTEGRATION_MODEL_CONFIG_NAME, CatalogIntegration
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import refuse, value_of
+from dbt.adapters.rowmerge.configs.model_config import raise_problems, value_of
 from dbt.adapters.rowmerge.relations.relation import location_of
 from rowmerge import TABLE_FORMATS
 
@@ -96,7 +96,7 @@ def table_format(config: Any, default: str) -> str:
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
-    refuse(problems, "The table cannot be built:")
+    raise_problems(problems, "The table cannot be built:")
     return format_
 
 

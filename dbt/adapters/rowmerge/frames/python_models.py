@@ -12,7 +12,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 from packaging.requirements import InvalidRequirement, Requirement
 
-from dbt.adapters.rowmerge.configs.model_config import listed, refuse
+from dbt.adapters.rowmerge.configs.model_config import as_list, raise_problems
 from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 
@@ -21,13 +21,13 @@ def check_python_config(config: Any) -> None:
 
     `packages` must be installed where dbt runs, in the versions that are asked for; `submission_method` is a config of other adapters.
     """
-    problems = list(missing_packages(config.get("packages")))
+    problems = list(package_problems(config.get("packages")))
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
-    refuse(problems, "The Python model cannot run:")
+    raise_problems(problems, "The Python model cannot run:")
 
 
-def frame_of_model(compiled_code: str, name: str, session: Any) -> Any:
+def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
     """Run a Python model and return its rows as a Spark DataFrame. `session` is the engine's; the model gets the Spark session.
 
     Raises DbtRuntimeError, with the line of the model, if the model raises an error or does not return a frame.
@@ -72,12 +72,12 @@ def _file_name(name: str) -> str:
     return f"<python model {name}>"
 
 
-def missing_packages(packages: Any) -> Iterator[str]:
+def package_problems(packages: Any) -> Iterator[str]:
     """Yield an error for each package that a model or a function requires and that is not installed in a matching version.
 
     `packages` is a requirement as pip takes it, or a list of them.
     """
-    for package in listed(packages):
+    for package in as_list(packages):
         try:
             requirement = Requirement(package)
             version = metadata.version(requirement.name)

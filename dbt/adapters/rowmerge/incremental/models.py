@@ -10,10 +10,16 @@ from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import flag, refuse
+from dbt.adapters.rowmerge.configs.model_config import is_true, raise_problems
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
-from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, brings_columns, may_have_new_columns, problems_of, strategy_of
+from dbt.adapters.rowmerge.incremental.strategy_config import (
+    STRATEGIES,
+    config_problems,
+    may_have_new_columns,
+    strategy_of,
+    writes_new_columns,
+)
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
 
@@ -52,7 +58,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         if existing is not None and (source is not None or not may_have_new_columns(config)):
             columns, changes = self._columns_to_write(config, existing, source)
         table_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
-        refuse(problems_of(config, list(context["model"]["config"]), context, table_columns))
+        raise_problems(config_problems(config, list(context["model"]["config"]), context, table_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
         return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
 
@@ -84,7 +90,7 @@ class IncrementalModels(metaclass=AdapterMeta):
                 f"The columns of {target.render()} differ from the model's: {changes}. Set on_schema_change to append_new_columns or "
                 f"sync_all_columns, or run the model with --full-refresh."
             )
-        changes = changes_before_rows(changes, on_schema_change, brings_columns(config))
+        changes = changes_before_rows(changes, on_schema_change, writes_new_columns(config))
         return self._with_properties(changes, target, config.get("tblproperties") or {})
 
     @available.parse_none
@@ -118,7 +124,7 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
         """Return the model's rows with the columns of the table. Strategy `cdc` stores the operation only if it keeps deleted rows."""
-        if strategy_of(config) != "cdc" or flag(config, "cdc_keep_deletes"):
+        if strategy_of(config) != "cdc" or is_true(config, "cdc_keep_deletes"):
             return source
         return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
 
