@@ -41,9 +41,9 @@ class IncrementalModels(metaclass=AdapterMeta):
     ) -> IncrementalPlan:
         """Return the plan of a model's run, after all of the model's configs were verified together.
 
-        The materialization calls this method before anything runs, without `source`: a wrong config stops the model there, and a first
-        build needs no more. It calls it again with `source`. Hooks and `sql_header` may create what the model's query reads, so the
-        columns of its rows are unknown before.
+        The materialization calls this method before anything runs, without `source`. A wrong config stops the model there, and a first
+        build needs no second call. Otherwise the materialization calls it again with `source`, after hooks and `sql_header`, which may
+        create what the model's query reads.
 
         Args:
             context: The Jinja context of the model, with `config`, `model` and all macros.
@@ -54,11 +54,11 @@ class IncrementalModels(metaclass=AdapterMeta):
         Raises:
             CompilationError: lists all errors in the configs; or states why the table's columns or partitions do not fit the model.
         """
-        config, columns, changes = context["config"], [], SchemaChanges()
-        if existing is not None and (source is not None or not may_have_new_columns(config)):
-            columns, changes = self._columns_to_write(config, existing, source)
-        table_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
-        raise_problems(config_problems(config, list(context["model"]["config"]), context, table_columns))
+        config = context["config"]
+        columns, changes = self._columns_to_write(config, existing, source)
+        # Configs may name columns that the run adds, so only the columns of an unchanged table verify them.
+        valid_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
+        raise_problems(config_problems(config, list(context["model"]["config"]), context, valid_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
         return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
 
@@ -73,7 +73,8 @@ class IncrementalModels(metaclass=AdapterMeta):
             CompilationError: lists all errors in the configs of a merge.
         """
         arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
-        return plan if plan is not None and plan.is_for(strategy, arguments) else self._plan(config, strategy, arguments)
+        is_valid = plan is not None and plan.is_for(strategy, arguments)
+        return plan if is_valid else self._plan(config, strategy, arguments)
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
@@ -83,15 +84,15 @@ class IncrementalModels(metaclass=AdapterMeta):
             CompilationError: the columns differ and the value is `fail`; or the `tblproperties` of the model rule a change out.
         """
         with self.connections.exception_handler(f"columns of {source}"):
-            model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
-        changes = schema_changes(model, table)
+            model_schema, table_schema = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
+        changes = schema_changes(model_schema, table_schema)
         if on_schema_change == "fail" and changes:
             raise CompilationError(
                 f"The columns of {target.render()} differ from the model's: {changes}. Set on_schema_change to append_new_columns or "
                 f"sync_all_columns, or run the model with --full-refresh."
             )
-        changes = changes_before_rows(changes, on_schema_change, writes_new_columns(config))
-        return self._with_properties(changes, target, config.get("tblproperties") or {})
+        separate_changes = changes_before_rows(changes, on_schema_change, writes_new_columns(config))
+        return self._with_properties(separate_changes, target, config.get("tblproperties") or {})
 
     @available.parse_none
     def column_changes(
@@ -112,9 +113,14 @@ class IncrementalModels(metaclass=AdapterMeta):
         return plan
 
     def _columns_to_write(
-        self, config: Any, existing: BaseRelation, source: Optional[BaseRelation]
+        self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns before it."""
+        """Return the columns that the statement writes, and the changes of the table's columns before it.
+
+        Return no columns for a new table, and while the columns of the model's rows are unknown but may be new.
+        """
+        if existing is None or (source is None and may_have_new_columns(config)):
+            return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
         # The rows of strategy `delete` are keys, which change no columns.
         if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
