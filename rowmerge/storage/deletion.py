@@ -10,7 +10,7 @@ import logging
 import os
 import posixpath
 import threading
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -90,15 +90,11 @@ def delete_files(
         _delete_targets(targets)
 
 
-def _delete_targets(targets: Iterable[_Target]) -> None:
+def _delete_targets(targets: Sequence[_Target]) -> None:
     """Delete files, with one call for each root. A file with two paths is deleted once."""
-    paths_by_root: dict[str, list[str]] = {}
-    deleters: dict[str, FileDeleter] = {}
-    for target in targets:
-        deleters[target.deleter.location] = target.deleter
-        paths_by_root.setdefault(target.deleter.location, []).append(target.relative)
-    for location, paths in paths_by_root.items():
-        deleters[location].delete(list(dict.fromkeys(paths)))
+    deleters = {target.deleter.location: target.deleter for target in targets}
+    for location, deleter in deleters.items():
+        deleter.delete(list(dict.fromkeys(target.relative for target in targets if target.deleter.location == location)))
 
 
 def clean_up(
@@ -123,10 +119,8 @@ def clean_up(
             logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
 
 
-class Deletion(Protocol):
-    """`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
-
-    def __call__(self, folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, /) -> None: ...
+Deletion = Callable[[FileDeleter, Iterable[Iterable[str]], Origin], None]
+"""`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
 
 
 def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:

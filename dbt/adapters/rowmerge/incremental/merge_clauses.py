@@ -44,12 +44,9 @@ class Clause:
 
 @dataclass(frozen=True)
 class UpdatedColumns:
-    """Select the columns that an update sets.
+    """Select the columns that an update sets: those in `included`, or if it is empty, all columns except those in `excluded`.
 
-    Attributes:
-        included: The columns that get the model's values; if empty, all columns except those in `excluded`.
-        excluded: The columns that keep their values.
-        expressions: Columns that get other values, with the SQL of these values.
+    They get the model's values, except that `expressions` has the SQL of other values by column.
     """
 
     included: Sequence[str]
@@ -102,8 +99,7 @@ class Columns:
 
     def positional_assignments(self) -> Assignments:
         """Return assignments that pair the columns of both sides by their positions."""
-        pairs = zip(self.target, self.source, strict=False)
-        return tuple((quote(target), f"{self.alias}.{quote(source)}") for target, source in pairs)
+        return tuple((quote(name), f"{self.alias}.{quote(other)}") for name, other in zip(self.target, self.source, strict=False))
 
     def quoted(self, name: str) -> str:
         """Return a column's name quoted, in the case of the target."""
@@ -179,7 +175,7 @@ def _parse_entries(entries: Any, kind: str, columns: Columns) -> tuple[list[Clau
 
 
 def _parse_entry(entry: Any, kind: str, columns: Columns) -> tuple[Clause | None, list[str]]:
-    """Return the clause of an entry, or None without a valid action, and a sentence for each error."""
+    """Return the clause of an entry, or None without a valid action, and a sentence for each error in it."""
     if not isinstance(entry, Mapping):
         return None, [f"{entry!r} is no clause. Make it a mapping with an action."]
     problems = [f"there is no {name}. {suggest_names(str(name), _KEYS)}" for name in entry if name not in _KEYS]
@@ -192,7 +188,14 @@ def _parse_entry(entry: Any, kind: str, columns: Columns) -> tuple[Clause | None
     if action == "error":
         return Clause(kind, "insert" if kind == "not matched" else "update", conditions, _raise_error(entry, kind, columns)), problems
     parser = _AssignmentParser(entry, columns)
-    return Clause(kind, action, conditions, parser.parse(kind, action)), problems + parser.problems
+    match action:
+        case "insert":
+            assignments = parser.parse_insert()
+        case "update":
+            assignments = parser.parse_update_by_source() if kind == "not matched by source" else parser.parse_update()
+        case _:
+            assignments = ()
+    return Clause(kind, action, conditions, assignments), problems + parser.problems
 
 
 def _apply_by(by: Any, kind: str) -> tuple[str, list[str]]:
@@ -206,24 +209,13 @@ def _apply_by(by: Any, kind: str) -> tuple[str, list[str]]:
 
 
 class _AssignmentParser:
-    """Parse the assignments of an entry of `merge_clauses`. `problems` has a sentence for each error in them."""
+    """Parse the assignments of an entry of `merge_clauses`: none if the statement takes every column. `problems` lists the errors."""
 
     def __init__(self, entry: Mapping[str, Any], columns: Columns) -> None:
         self._entry, self._columns = entry, columns
         self.problems: list[str] = []
 
-    def parse(self, kind: str, action: str) -> Assignments:
-        """Return the assignments; none for an action without assignments, and for one that takes every column of the source."""
-        match action:
-            case "insert":
-                return self._parse_insert()
-            case "update" if kind == "not matched by source":
-                return self._parse_update_by_source()
-            case "update":
-                return self._parse_update()
-        return ()
-
-    def _parse_update(self) -> Assignments:
+    def parse_update(self) -> Assignments:
         updated, mode = self._parse_updated_columns()
         if mode == "by_position":
             return self._columns.positional_assignments()
@@ -234,7 +226,7 @@ class _AssignmentParser:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
         return assignments
 
-    def _parse_update_by_source(self) -> Assignments:
+    def parse_update_by_source(self) -> Assignments:
         updated, _ = self._parse_updated_columns()
         if not updated.expressions or updated.included or updated.excluded:
             self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
@@ -252,7 +244,7 @@ class _AssignmentParser:
             self.problems.append("update.include and update.exclude cannot both be set. Keep one of them.")
         return updated, mode
 
-    def _parse_insert(self) -> Assignments:
+    def parse_insert(self) -> Assignments:
         insert = self._nested_mapping("insert")
         names, values = as_list(insert.get("columns")), as_list(insert.get("values"))
         mode = self._parse_mode(is_explicit=bool(insert))
@@ -264,8 +256,8 @@ class _AssignmentParser:
         if mode != "explicit":
             return () if self._columns.evolves else self._columns.insert_assignments()
         if not names or len(names) != len(values):
-            problem = f"insert.columns has {len(names)} names, and insert.values {len(values)} values. Give each column its value."
-            self.problems.append(problem)
+            counts = f"insert.columns has {len(names)} names, and insert.values {len(values)} values"
+            self.problems.append(f"{counts}. Give each column its value.")
         return tuple((self._columns.quoted(name), value) for name, value in zip(names, values, strict=False))
 
     def _nested_mapping(self, action: str) -> Mapping[str, Any]:

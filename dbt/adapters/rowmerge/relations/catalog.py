@@ -22,13 +22,9 @@ _STATISTICS = {
     "num_deleted_rows": ("Deleted rows", "How many rows are marked as deleted, and still in these files until OPTIMIZE or a rewrite"),
     "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
 }
+_TABLE_COLUMNS = ("table_database", "table_schema", "table_name", "table_type", "table_comment", "table_owner")
 _COLUMNS = {
-    "table_database": _TEXT,
-    "table_schema": _TEXT,
-    "table_name": _TEXT,
-    "table_type": _TEXT,
-    "table_comment": _TEXT,
-    "table_owner": _TEXT,
+    **dict.fromkeys(_TABLE_COLUMNS, _TEXT),
     "column_name": _TEXT,
     "column_index": _NUMBER,
     "column_type": _TEXT,
