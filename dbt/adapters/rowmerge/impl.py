@@ -27,8 +27,9 @@ from dbt_common.events.functions import warn_or_error
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.catalog_integrations import WarehouseCatalog
+from dbt.adapters.rowmerge.configs.config_values import as_list, raise_problems
 from dbt.adapters.rowmerge.configs.constraints import Constraint, table_contract
-from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig, as_list, raise_problems
+from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.frames.python_models import check_python_config, package_problems, run_python_model

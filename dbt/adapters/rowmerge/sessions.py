@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 
+_SESSION_SETTINGS = ("address", "warehouse", "schema", "file_format", "durability", "catalog", "spark_config", "storage_options")
+
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}
 
@@ -33,17 +35,8 @@ def session_for(credentials: RowmergeCredentials) -> Any:
 
 def _session_key(credentials: RowmergeCredentials, existing: Any) -> tuple[Any, ...]:
     """Return the settings of a profile that must be equal for two connections to share a session."""
-    return (
-        None if existing is None else existing.conf.get("spark.app.id"),
-        credentials.address,
-        credentials.warehouse,
-        credentials.schema,
-        credentials.file_format,
-        credentials.durability,
-        json.dumps(credentials.catalog, sort_keys=True, default=str),
-        tuple(sorted(credentials.spark_config.items())),
-        json.dumps(credentials.storage_options, sort_keys=True),
-    )
+    app_id = None if existing is None else existing.conf.get("spark.app.id")
+    return app_id, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
 
 
 def _connect(credentials: RowmergeCredentials, existing: Any) -> Any:

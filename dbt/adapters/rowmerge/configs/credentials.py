@@ -103,8 +103,7 @@ class RowmergeCredentials(Credentials):
         return f"sc://{host}:{self.port or CONNECT_PORT}{token}"
 
     def _connection_keys(self) -> Tuple[str, ...]:
-        shown = ("database", "method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "durability")
-        return (*shown, "spark_config")
+        return tuple("database method host port remote warehouse catalog schema file_format durability spark_config".split())
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
         """Yield what `dbt debug` prints; with aliases, what `target` has in Jinja. Both hide values that may be secrets."""

@@ -10,7 +10,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.catalogs import CATALOG_INTEGRATION_MODEL_CONFIG_NAME, CatalogIntegration
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import raise_problems, value_of
+from dbt.adapters.rowmerge.configs.config_values import raise_problems, value_of
 from dbt.adapters.rowmerge.relations.relation import location_of
 from rowmerge import TABLE_FORMATS
 

@@ -12,7 +12,7 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 from packaging.requirements import InvalidRequirement, Requirement
 
-from dbt.adapters.rowmerge.configs.model_config import as_list, raise_problems
+from dbt.adapters.rowmerge.configs.config_values import as_list, raise_problems
 from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import KEY, as_list, has_value, is_true, suggest_names, value_of
-from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, normalize_name
+from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, suggest_names, value_of
+from dbt.adapters.rowmerge.configs.model_config import KEY
+from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, lower_name
 from dbt.adapters.rowmerge.incremental.merge_config import Aliases, aliases_of
 
 # The operations of Debezium, Oracle GoldenGate, AWS DMS, Maxwell and Delta's change data feed.
@@ -76,8 +77,8 @@ def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
     if not has_value(config, "cdc_order_by"):
         problems.append("cdc_order_by is missing. Name the columns of the model by which a later change is greater than an earlier one.")
     order = as_list(config.get("cdc_order_by"))
-    keys = {normalize_name(key) for key in as_list(value_of(config, KEY))}
-    if key_columns := [name for name in order if normalize_name(name) in keys]:
+    keys = {lower_name(key) for key in as_list(value_of(config, KEY))}
+    if key_columns := [name for name in order if lower_name(name) in keys]:
         problems.append(f"cdc_order_by: {', '.join(key_columns)} is of the key, and the same in all changes of a row. Leave it out.")
     problems += [f"cdc_order_by: {problem}" for problem in Columns(tuple(columns)).unknown_column_problems(order)]
     return problems + _operation_problems(config)

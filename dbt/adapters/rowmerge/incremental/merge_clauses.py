@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import as_list, suggest_names
+from dbt.adapters.rowmerge.configs.config_values import as_list, suggest_names
 from dbt.adapters.rowmerge.relations.names import literal, quote
 
 KINDS = {"when_matched": "matched", "when_not_matched": "not matched", "when_not_matched_by_source": "not matched by source"}
@@ -83,13 +83,13 @@ class Columns:
 
     def unknown_column_problems(self, names: Iterable[str]) -> list[str]:
         """Return a sentence for each name that is not a column of the target."""
-        missing = [name for name in names if self.target and normalize_name(name) not in self.lower_names]
-        return [f"there is no column {name}. {suggest_names(normalize_name(name), self.target)}" for name in missing]
+        missing = [name for name in names if self.target and lower_name(name) not in self.lower_names]
+        return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in missing]
 
     def update_assignments(self, updated: UpdatedColumns) -> Assignments:
         """Return the assignments of an update: expressions first, then the model's values for the other columns."""
-        included, excluded = set(map(normalize_name, updated.included)), set(map(normalize_name, updated.excluded))
-        expressions = {normalize_name(name): (self.quoted(name), sql) for name, sql in updated.expressions.items()}
+        included, excluded = set(map(lower_name, updated.included)), set(map(lower_name, updated.excluded))
+        expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in updated.expressions.items()}
         copied = [name for name in self.common if (name in included if included else name not in excluded) and name not in expressions]
         return (*expressions.values(), *map(self._copy_assignment, copied))
 
@@ -103,18 +103,18 @@ class Columns:
 
     def quoted(self, name: str) -> str:
         """Return a column's name quoted, in the case of the target."""
-        return quote(next((column for column in self.target if column.lower() == normalize_name(name)), name.strip("`\"'")))
+        return quote(next((column for column in self.target if column.lower() == lower_name(name)), name.strip("`\"'")))
 
     def _copy_assignment(self, name: str) -> tuple[str, str]:
         return self.quoted(name), f"{self.alias}.{self.quoted(name)}"
 
 
-def normalize_name(name: str) -> str:
+def lower_name(name: str) -> str:
     """Return a column's name without quotes, in lower case."""
     return name.strip("`\"'").replace("``", "`").lower()
 
 
-def parse_merge_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
+def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
 
     Kinds of clauses without entries keep their clauses of `defaults`.

@@ -7,42 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import (
-    INSERT_CONDITION,
-    KEY,
-    PREDICATES,
-    UPDATE_CONDITION,
-    as_list,
-    has_value,
-    is_true,
-    synonym_problems,
-    value_of,
-)
-from dbt.adapters.rowmerge.incremental.merge_clauses import (
-    Clause,
-    Columns,
-    UpdatedColumns,
-    normalize_name,
-    parse_merge_clauses,
-    remove_do_nothing,
-)
+from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, synonym_problems, value_of
+from dbt.adapters.rowmerge.configs.model_config import INSERT_CONDITION, KEY, PREDICATES, UPDATE_CONDITION
+from dbt.adapters.rowmerge.incremental.merge_clauses import Clause, Columns, UpdatedColumns, lower_name, parse_clauses, remove_do_nothing
 from dbt.adapters.rowmerge.relations.names import PLAIN, quote, quote_column
 
 _ATHENA_ALIAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
 _DBT_ALIAS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
+_ATHENA_CONDITIONS = ("update_condition", "insert_condition", "delete_condition")
+_COLUMN_CONFIGS = ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", "merge_update_columns_rules")
+_BY_SOURCE_CONFIGS = ("not_matched_by_source_action", "not_matched_by_source_condition")
+_SKIPS = ("skip_matched_step", "skip_not_matched_step")
+_DEFAULT_RULE = "merge_update_columns_default_rule"
 _CLAUSE_CONFIGS = (
-    *UPDATE_CONDITION,
-    *INSERT_CONDITION,
-    "delete_condition",
-    "merge_update_columns",
-    "merge_exclude_columns",
-    "merge_update_set_expressions",
-    "merge_update_columns_rules",
-    "merge_update_columns_default_rule",
-    "not_matched_by_source_action",
-    "not_matched_by_source_condition",
-    "skip_matched_step",
-    "skip_not_matched_step",
+    *(*UPDATE_CONDITION, *INSERT_CONDITION, "delete_condition"),
+    *(*_COLUMN_CONFIGS, _DEFAULT_RULE, *_BY_SOURCE_CONFIGS, *_SKIPS),
 )
 _RULES = {
     "replace": "{new}",
@@ -66,7 +45,7 @@ def aliases_of(config: Any) -> Aliases:
 
     The defaults are those of dbt-athena if a condition with a name from dbt-athena, or a predicate, uses them.
     """
-    conditions = [str(config.get(name) or "") for name in ("update_condition", "insert_condition", "delete_condition", *PREDICATES)]
+    conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATES)]
     uses_athena_aliases = any(map(_ATHENA_ALIAS.search, conditions)) and not any(map(_DBT_ALIAS.search, conditions))
     dest, source = ("target", "src") if uses_athena_aliases else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
     return Aliases(config.get("target_alias") or dest, config.get("source_alias") or source)
@@ -95,17 +74,15 @@ def newest_first_order(config: Any, name: str, columns: Sequence[str]) -> tuple[
 def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the MERGE that a model's configs describe, and a sentence for each error in the configs.
 
-    Args:
-        config: The model's configs, with dict's `get`.
-        columns: The names of the columns that the MERGE may set; if empty, names of columns are not verified.
-        source_columns: The names of the model's columns, if they may differ from `columns`. Only columns of both are copied.
+    `columns` are the names of the columns that the MERGE may set; if empty, names of columns are not verified. `source_columns` are the
+    names of the model's columns, if they may differ from `columns`. Only columns of both are copied.
     """
     evolves = is_true(config, "merge_with_schema_evolution")
     merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, evolves)
     problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, merge_columns)]
     clauses = _simple_clauses(config, merge_columns)
     if has_value(config, "merge_clauses"):
-        clauses, clause_problems = parse_merge_clauses(config.get("merge_clauses"), merge_columns, clauses)
+        clauses, clause_problems = parse_clauses(config.get("merge_clauses"), merge_columns, clauses)
         problems += clause_problems
     clauses, unreachable_problems = remove_do_nothing(clauses)
     if not clauses and not problems:
@@ -149,9 +126,9 @@ def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
 
     The sources are the expressions of dbt-duckdb and the rules of dbt-athena; an expression takes precedence over a rule.
     """
-    rules = {normalize_name(key): "replace" for key in as_list(value_of(config, KEY))}
-    rules |= {normalize_name(str(name)): str(rule) for name, rule in _mapping(config, "merge_update_columns_rules").items()}
-    default_rule = str(config.get("merge_update_columns_default_rule") or "replace")
+    rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY))}
+    rules |= {lower_name(str(name)): str(rule) for name, rule in _mapping(config, "merge_update_columns_rules").items()}
+    default_rule = str(config.get(_DEFAULT_RULE) or "replace")
     aliases = aliases_of(config)
     expressions = {str(name): str(sql) for name, sql in _mapping(config, "merge_update_set_expressions").items()}
     for name in columns.target:
@@ -191,14 +168,13 @@ def _general_problems(config: Any) -> list[str]:
 def _skipped_step_problems(config: Any) -> list[str]:
     """Return an error for each skipped step that has configs, and one if no step is left."""
     update_configs = ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", *UPDATE_CONDITION)
-    skips = {"skip_matched_step": update_configs, "skip_not_matched_step": INSERT_CONDITION}
     problems = []
-    for skip, step_configs in skips.items():
+    for skip, step_configs in zip(_SKIPS, (update_configs, INSERT_CONDITION), strict=True):
         unused = [name for name in step_configs if has_value(config, name)]
         if is_true(config, skip) and unused:
             problems.append(f"{skip} leaves nothing to do for {' and '.join(unused)}. Remove one or the other.")
     has_other_step = config.get("not_matched_by_source_action") or config.get("delete_condition")
-    if all(is_true(config, skip) for skip in skips) and not has_other_step:
+    if all(is_true(config, skip) for skip in _SKIPS) and not has_other_step:
         problems.append("skip_matched_step and skip_not_matched_step together leave the merge without a clause. Remove one of them.")
     return problems
 
@@ -217,7 +193,7 @@ def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
     """Return a sentence for each error in a model's key; `columns` as in `configured_clauses`."""
     key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
     problems = []
-    if key and using_columns and sorted(map(normalize_name, key)) != sorted(map(normalize_name, using_columns)):
+    if key and using_columns and sorted(map(lower_name, key)) != sorted(map(lower_name, using_columns)):
         problems.append("unique_key and merge_on_using_columns say the same thing. Keep one of them.")
     config_name = "unique_key" if key else "merge_on_using_columns"
     for key_column in key or using_columns:
@@ -229,7 +205,7 @@ def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 def _key_column_problems(key_column: str, columns: Columns, config_name: str) -> list[str]:
     """Return an error for an unknown column, and for a text that seems to list several columns. An expression has no error."""
-    name = normalize_name(key_column)
+    name = lower_name(key_column)
     if "," in key_column and "(" not in key_column and name not in columns.lower_names:
         names = [part.strip() for part in key_column.split(",")]
         return [f"unique_key is {key_column!r}. Make it a list of columns: {names}."]
@@ -241,7 +217,7 @@ def _key_column_problems(key_column: str, columns: Columns, config_name: str) ->
 def _column_problems(config: Any, columns: Columns) -> list[str]:
     """Return an error for each unknown column in the configs that name columns."""
     problems = []
-    for name in ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", "merge_update_columns_rules"):
+    for name in _COLUMN_CONFIGS:
         value = config.get(name)
         names = as_list(list(value) if isinstance(value, dict) else value)
         problems += [f"{name}: {problem}" for problem in columns.unknown_column_problems(names)]

@@ -10,16 +10,10 @@ from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import is_true, raise_problems
+from dbt.adapters.rowmerge.configs.config_values import is_true, raise_problems
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
-from dbt.adapters.rowmerge.incremental.strategy_config import (
-    STRATEGIES,
-    config_problems,
-    may_have_new_columns,
-    strategy_of,
-    writes_new_columns,
-)
+from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, config_problems, may_add_columns, strategy_of, writes_new_columns
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
 
@@ -41,23 +35,16 @@ class IncrementalModels(metaclass=AdapterMeta):
     ) -> IncrementalPlan:
         """Return the plan of a model's run, after all of the model's configs were verified together.
 
-        The materialization calls this method before anything runs, without `source`. A wrong config stops the model there, and a first
-        build needs no second call. Otherwise the materialization calls it again with `source`, after hooks and `sql_header`, which may
-        create what the model's query reads.
+        `context` is the model's Jinja context. `existing` is the target if the run changes its rows, and None if the run builds it.
+        `source` has the model's rows. The materialization calls this method without `source` before anything runs, so that a wrong config
+        stops the model. It calls it again, if the run changes rows, after hooks and `sql_header` created what the model's query reads.
 
-        Args:
-            context: The Jinja context of the model, with `config`, `model` and all macros.
-            target: The model's table.
-            existing: The same table if the run changes its rows; None if the run builds it.
-            source: The model's rows; None before they can be read.
-
-        Raises:
-            CompilationError: lists all errors in the configs; or states why the table's columns or partitions do not fit the model.
+        Raises CompilationError that lists all errors in the configs, or that states why the table's columns or partitions do not fit.
         """
         config = context["config"]
         columns, changes = self._columns_to_write(config, existing, source)
         # Configs may name columns that the run adds, so only the columns of an unchanged table verify them.
-        valid_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
+        valid_columns = [] if may_add_columns(config) else [column.name for column in columns]
         raise_problems(config_problems(config, list(context["model"]["config"]), context, valid_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
         return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
@@ -67,10 +54,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         """Return the plan in `arg_dict`, or a new plan if that one does not have the same five keys as `arg_dict`.
 
         The five keys are dbt's contract. A macro of a project may call the macro of a strategy without a plan, or with another key, other
-        columns or other predicates than the model's; the five keys then take precedence.
-
-        Raises:
-            CompilationError: lists all errors in the configs of a merge.
+        columns or other predicates than the model's. Then the five keys take precedence. Raises CompilationError for errors in a merge.
         """
         arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
         is_valid = plan is not None and plan.is_for(strategy, arguments)
@@ -80,8 +64,7 @@ class IncrementalModels(metaclass=AdapterMeta):
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
         """Return the changes that `on_schema_change` makes to the columns of `target` before the rows of `source` are written.
 
-        Raises:
-            CompilationError: the columns differ and the value is `fail`; or the `tblproperties` of the model rule a change out.
+        Raises CompilationError if the columns differ and the value is `fail`, or if the model's `tblproperties` prevent a change.
         """
         with self.connections.exception_handler(f"columns of {source}"):
             model_schema, table_schema = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
@@ -98,10 +81,7 @@ class IncrementalModels(metaclass=AdapterMeta):
     def column_changes(
         self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
     ) -> SchemaChanges:
-        """Return the given changes of a table's columns, with the table properties that they need.
-
-        `added` and `retyped` are pairs of a quoted column and a SQL type, and `dropped` are quoted columns.
-        """
+        """Return changes of a table's columns with the table properties that they need. The arguments are fields of SchemaChanges."""
         return self._with_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
 
     def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
@@ -119,7 +99,7 @@ class IncrementalModels(metaclass=AdapterMeta):
 
         Return no columns for a new table, and while the columns of the model's rows are unknown but may be new.
         """
-        if existing is None or (source is None and may_have_new_columns(config)):
+        if existing is None or (source is None and may_add_columns(config)):
             return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
         # The rows of strategy `delete` are keys, which change no columns.

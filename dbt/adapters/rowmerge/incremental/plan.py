@@ -6,17 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import (
-    KEY,
-    PREDICATES,
-    REPLACED_ROWS,
-    WithArguments,
-    as_list,
-    has_value,
-    is_true,
-    raise_problems,
-    value_of,
-)
+from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, raise_problems, value_of
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments
 from dbt.adapters.rowmerge.incremental.change_stream import ChangeStream, change_stream
 from dbt.adapters.rowmerge.incremental.merge_clauses import Clause
 from dbt.adapters.rowmerge.incremental.merge_config import aliases_of, configured_clauses, keys_of, newest_first_order
@@ -115,14 +106,8 @@ class IncrementalPlan(StrategyArguments):
 def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]) -> IncrementalPlan:
     """Return the plan of a strategy from a model's configs and dbt's five keys, which take precedence over the configs.
 
-    Args:
-        config: The model's configs, with dict's `get`.
-        strategy: A strategy by dbt's name.
-        arguments: dbt's five keys.
-        source_columns: Returns the names of the model's columns. Only merges that name columns call it, because it takes time.
-
-    Raises:
-        CompilationError: lists all errors in the configs of a merge.
+    `source_columns` returns the names of the model's columns. Only merges that name columns call it, because it takes time.
+    Raises CompilationError that lists all errors in the configs of a merge.
     """
     columns = [column.name for column in arguments.dest_columns]
     strategy_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)

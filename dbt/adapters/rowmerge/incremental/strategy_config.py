@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import (
-    KEY,
-    PREDICATES,
-    REPLACED_ROWS,
-    has_value,
-    is_true,
-    misspelling_problems,
-    suggest_names,
-    synonym_problems,
-    value_of,
-)
+from dbt.adapters.rowmerge.configs.config_values import has_value, is_true, suggest_names, synonym_problems, value_of
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, misspelling_problems
 from dbt.adapters.rowmerge.incremental.change_stream import change_stream_problems
 from dbt.adapters.rowmerge.incremental.merge_config import configured_clauses, key_problems
 
@@ -34,7 +25,7 @@ def allows_schema_evolution(config: Any) -> bool:
     return adds_columns or is_true(config, "merge_with_schema_evolution")
 
 
-def may_have_new_columns(config: Any) -> bool:
+def may_add_columns(config: Any) -> bool:
     """Return whether configs may name columns that the table lacks. For `fail`, the comparison with the table reports them."""
     return config.get("on_schema_change") not in (None, "ignore") or is_true(config, "merge_with_schema_evolution")
 
@@ -51,11 +42,8 @@ def writes_new_columns(config: Any) -> bool:
 def config_problems(config: Any, names: Sequence[str], macros: Container[str], columns: Sequence[str] = ()) -> list[str]:
     """Return a sentence for each error in the configs of an incremental model.
 
-    Args:
-        config: The model's configs, with dict's `get`.
-        names: The names of the model's configs.
-        macros: The names of all macros.
-        columns: The names of the table's columns, if the run cannot add others; if empty, names of columns are not verified.
+    `names` are the names of the model's configs, `macros` the names of all macros. `columns` are the names of the table's columns, if the
+    run cannot add others; if empty, names of columns are not verified.
     """
     strategy = strategy_of(config)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
