@@ -2,6 +2,7 @@
 
 from rowmerge.catalog import Relation
 from rowmerge.commands.files import TABLE_FORMATS
+from rowmerge.commands.names import CATALOGS
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
@@ -10,6 +11,7 @@ from rowmerge.sql import split_statements
 from rowmerge.version import __version__
 
 __all__ = [
+    "CATALOGS",
     "TABLE_FORMATS",
     "Relation",
     "RelationDescription",

@@ -31,8 +31,8 @@ def suggest_names(name: str, candidates: Sequence[str]) -> str:
     return ""
 
 
-_SHOWN = 100
-"""Characters of a long line that are shown on either side of the place that an error points to."""
+_SHOWN_CHARACTERS = 100
+"""The number of characters of a long line that are shown on either side of the position of an error."""
 
 
 def mark_position(text: str, line: int, column: int) -> str:
@@ -40,8 +40,10 @@ def mark_position(text: str, line: int, column: int) -> str:
     lines = text.split("\n")
     if not text or not 1 <= line <= len(lines):
         return ""
-    whole = lines[line - 1].rstrip("\r")
-    start, end = max(column - 1 - _SHOWN, 0), column - 1 + _SHOWN
-    shown = f"{'…' if start else ''}{whole[start:end]}{'…' if end < len(whole) else ''}"
-    before = "".join("\t" if character == "\t" else " " for character in shown[: column - 1 - start + bool(start)])
-    return f"\n  {shown}\n  {before.ljust(column - 1 - start + bool(start))}^"
+    full_line = lines[line - 1].rstrip("\r")
+    start, end = max(column - 1 - _SHOWN_CHARACTERS, 0), column - 1 + _SHOWN_CHARACTERS
+    excerpt = f"{'…' if start else ''}{full_line[start:end]}{'…' if end < len(full_line) else ''}"
+    caret_offset = column - 1 - start + bool(start)
+    # A tab stays a tab, so that the caret is below its character.
+    indent = "".join("\t" if character == "\t" else " " for character in excerpt[:caret_offset])
+    return f"\n  {excerpt}\n  {indent.ljust(caret_offset)}^"

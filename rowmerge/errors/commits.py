@@ -23,17 +23,18 @@ class CommitConflict(RowmergeError):
     ) -> None:
         self.table, self.version, self.operation, self.detail, self.earlier = table, version, operation, detail, tuple(earlier)
         self.rule = rule or type(self).rule
-        more = f": {detail}" if detail else ""
-        self.reason = f"{operation} committed version {version} first and {self.rule}{more}"
-        story = "".join(f" Attempt {n}: {type(lost).__name__}, {lost.reason}." for n, lost in enumerate(self.earlier, 1))
-        given_up = f" That was attempt {len(self.earlier) + 1}, and the last.{story}" if story else ""
-        advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'" if story else ""
+        self.reason = f"{operation} committed version {version} first and {self.rule}{f': {detail}' if detail else ''}"
+        attempts = [f" Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
+        last_attempt, advice = "", ""
+        if attempts:
+            last_attempt = f" That was attempt {len(attempts) + 1}, and the last.{''.join(attempts)}"
+            advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'"
         super().__init__(
-            f"{type(self).__name__} on {table}: {self.reason}.{given_up} Nothing was written; run the statement again{advice}."
+            f"{type(self).__name__} on {table}: {self.reason}.{last_attempt} Nothing was written; run the statement again{advice}."
         )
 
     def after(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
-        """The same conflict, as the last of several attempts."""
+        """Return the same conflict as the last of several attempts. `earlier` are the conflicts of the other attempts."""
         return type(self)(self.table, self.version, self.operation, self.detail, self.rule, earlier)
 
 

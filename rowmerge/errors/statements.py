@@ -65,8 +65,7 @@ class AmbiguousColumn(PlanError):
 
     def __init__(self, name: str, choices: Sequence[str]) -> None:
         self.name, self.choices = name, tuple(choices)
-        listed = ", ".join(choices)
-        super().__init__(f"The column `{name}` is ambiguous: it could be {listed}. Put the alias of the table before it.")
+        super().__init__(f"The column `{name}` is ambiguous: it could be {', '.join(choices)}. Put the alias of the table before it.")
 
 
 class TypeMismatch(PlanError):
@@ -93,10 +92,10 @@ class MultipleSourceRowsMatch(RowError):
 
     def __init__(self, table: str, keys: Sequence[str], duplicates: int) -> None:
         self.table, self.keys, self.duplicates = table, tuple(keys), duplicates
-        shown = "; ".join(keys) if keys else "unknown"
+        key_list = "; ".join(keys) if keys else "unknown"
         super().__init__(
             f"MERGE INTO {table}: {duplicates} target row(s) are matched by more than one source row. "
-            f"Keys: {shown}. Make the source unique on the ON condition, for example with "
+            f"Keys: {key_list}. Make the source unique on the ON condition, for example with "
             f"row_number() over (partition by <key> order by <newest> desc) = 1."
         )
 
@@ -112,10 +111,11 @@ class ConstraintViolated(RowError):
 
     def __init__(self, table: str, constraint: str, sample: str = "", *, existing: int = 0) -> None:
         self.table, self.constraint, self.sample, self.existing = table, constraint, sample, existing
-        whose = f"{existing} row(s) of {table}" if existing else f"Rows for {table}"
-        row = f" A row that breaks it: {sample}." if sample else ""
-        done = "Nothing was changed; mend or delete these rows first." if existing else "Nothing was written; mend or filter these rows."
-        super().__init__(f"{whose} break the constraint {constraint}.{row} {done}")
+        rows, advice = f"Rows for {table}", "Nothing was written; mend or filter these rows."
+        if existing:
+            rows, advice = f"{existing} row(s) of {table}", "Nothing was changed; mend or delete these rows first."
+        example = f" A row that breaks it: {sample}." if sample else ""
+        super().__init__(f"{rows} break the constraint {constraint}.{example} {advice}")
 
 
 class ConstraintNotFound(PlanError):

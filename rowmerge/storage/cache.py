@@ -1,4 +1,4 @@
-"""What was read of files that never change, kept in memory up to a bound."""
+"""An in-memory cache for content of immutable files."""
 
 from __future__ import annotations
 
@@ -11,26 +11,30 @@ T = TypeVar("T")
 
 
 class Cache(Generic[T]):
-    """The values used last stay, while their weights together are within the limit. For any number of threads."""
+    """Hold values up to a total weight, and evict the least recently used. Any number of threads may use it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._weight = 0
         self._lock = Lock()
-        self._held: OrderedDict[Hashable, tuple[int, T]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[int, T]] = OrderedDict()
 
     def get(self, key: Hashable) -> T | None:
+        """Return the value of a key, or None."""
         with self._lock:
-            if key not in self._held:
+            if key not in self._entries:
                 return None
-            self._held.move_to_end(key)
-            return self._held[key][1]
+            self._entries.move_to_end(key)
+            _, value = self._entries[key]
+            return value
 
     def put(self, key: Hashable, value: T, weight: int) -> None:
+        """Add a value, unless the key has one or `weight` exceeds the limit."""
         with self._lock:
-            if key in self._held or weight > self._limit:
+            if key in self._entries or weight > self._limit:
                 return
-            self._held[key] = weight, value
+            self._entries[key] = weight, value
             self._weight += weight
             while self._weight > self._limit:
-                self._weight -= self._held.popitem(last=False)[1][0]
+                _, (evicted_weight, _) = self._entries.popitem(last=False)
+                self._weight -= evicted_weight

@@ -6,7 +6,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, NoReturn
@@ -62,28 +62,18 @@ class StorageConfiguration:
         A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it.
         Raises ConfigurationError for an unknown name, and for two names of one setting that have different values.
         """
-        settings = _Settings()
-        client_options, retry_config = _Settings(), _Settings()
-        flat = {name: value for name, value in options.items() if name not in _NESTED}
-        for name, value in (*flat.items(), *_mapping(options, "config").items()):
-            client_option = re.sub(r"^(aws|azure|google)_", "", name.lower())
-            keys = list(_setting_keys(name.lower()))
-            if client_option in CLIENT_OPTIONS:
-                client_options.add(client_option, name, value)
-            elif not keys:
-                raise ConfigurationError(_unknown_name(name))
-            for key in keys:
-                settings.add(key, name, value if isinstance(value, bool) else str(value))
-        for option, known, target in (("client_options", CLIENT_OPTIONS, client_options), ("retry_config", RETRY_OPTIONS, retry_config)):
-            for name, value in _mapping(options, option).items():
-                if name not in known:
-                    raise ConfigurationError(_unknown_name(name, f"storage_options.{option}", known))
-                target.add(name, name, value)
-        retries = {name: int(value) if name == "max_retries" else value for name, value in retry_config.values.items()}
-        by_provider = {
-            provider: {key: value for (owner, key), value in settings.values.items() if owner == provider} for provider in PROVIDERS
-        }
-        configuration = StorageConfiguration(by_provider, client_options.values, retries, options.get("credential_provider"))
+        settings, client_options, retry_options = _Settings(), _Settings(), _Settings()
+        flat_options = {name: value for name, value in options.items() if name not in _NESTED}
+        for name, value in (*flat_options.items(), *_nested_mapping(options, "config").items()):
+            _add_option(name, value, settings, client_options)
+        client_options.add_nested(options, "client_options", CLIENT_OPTIONS)
+        retry_options.add_nested(options, "retry_config", RETRY_OPTIONS)
+        configuration = StorageConfiguration(
+            {provider: {key: value for (owner, key), value in settings.values.items() if owner == provider} for provider in PROVIDERS},
+            client_options.values,
+            {name: int(value) if name == "max_retries" else value for name, value in retry_options.values.items()},
+            options.get("credential_provider"),
+        )
         configuration._warn_of_metadata_only()
         return configuration
 
@@ -97,9 +87,9 @@ class StorageConfiguration:
     @property
     def fingerprint(self) -> str:
         """A digest that differs between two configurations. It shows no setting."""
-        parts = [sorted(settings.items()) for _, settings in sorted(self.settings.items())]
-        rest = sorted(self.client_options.items()), sorted(self.retry_config.items(), key=str), id(self.credential_provider)
-        return hashlib.sha256(repr((parts, rest)).encode()).hexdigest()
+        settings = [sorted(settings.items()) for _, settings in sorted(self.settings.items())]
+        client = sorted(self.client_options.items()), sorted(self.retry_config.items(), key=str), id(self.credential_provider)
+        return hashlib.sha256(repr((settings, client)).encode()).hexdigest()
 
     def without_secrets(self, text: str) -> str:
         """Return a text, such as an error message, with each secret of the configuration hidden."""
@@ -150,20 +140,23 @@ class StorageConfiguration:
             )
 
     def _s3_arguments(self) -> dict[str, Any]:
-        s3, endpoint = self.settings.get("s3", {}), _split_endpoint(self.s3_endpoint())
+        """Return the arguments of `pyarrow.fs.S3FileSystem`; None stands for its default."""
+        s3 = self.settings.get("s3", {})
+        scheme, host = _split_endpoint(self.s3_endpoint())
         return {
             "access_key": s3.get("access_key_id"),
             "secret_key": s3.get("secret_access_key"),
             "session_token": s3.get("session_token"),
             "anonymous": self.is_set("s3", "skip_signature") or None,
             "region": self.s3_region(),
-            "scheme": endpoint[0],
-            "endpoint_override": endpoint[1],
-            "force_virtual_addressing": (self.is_set("s3", "virtual_hosted_style_request") and endpoint[1] is not None) or None,
+            "scheme": scheme,
+            "endpoint_override": host,
+            "force_virtual_addressing": (host is not None and self.is_set("s3", "virtual_hosted_style_request")) or None,
             "proxy_options": self.client_options.get("proxy_url"),
         }
 
     def _gcs_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `pyarrow.fs.GcsFileSystem`."""
         gcs = self.settings.get("gs", {})
         scheme, host = _split_endpoint(gcs.get("base_url"))
         return {
@@ -174,16 +167,17 @@ class StorageConfiguration:
         }
 
     def _azure_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `pyarrow.fs.AzureFileSystem`."""
         azure = self.settings.get("azure", {})
         account = azure.get("account_name") or _environment("AZURE_STORAGE_ACCOUNT_NAME")
         scheme, host = _split_endpoint(azure.get("endpoint"))
-        # Arrow puts the account's name before an authority that begins with a dot, and into the path after any other.
+        # Arrow puts the account's name before an authority that begins with a dot. For other authorities, it puts the name into the path.
         authority = host and host.removeprefix(account or "")
         sas_token = azure.get("sas_key")
         return {
             "account_name": account,
             "account_key": azure.get("account_key"),
-            "sas_token": sas_token and f"?{sas_token.removeprefix('?')}",  # Arrow appends the token to URLs as it is
+            "sas_token": sas_token and f"?{sas_token.removeprefix('?')}",  # Arrow appends the token to URLs unchanged
             **{name: azure.get(name) for name in ("client_id", "client_secret", "tenant_id")},
             "blob_storage_authority": authority,
             "dfs_storage_authority": authority and authority.replace(".blob.", ".dfs."),
@@ -193,7 +187,7 @@ class StorageConfiguration:
 
 
 def provider_of(location: str) -> str | None:
-    """Return the provider (`s3`, `gs`, `azure`) of a location, None for a local disk and for a plain HTTP server."""
+    """Return the provider (`s3`, `gs`, `azure`) of a location, or None for a local disk and for an HTTP server of no provider."""
     scheme, _, rest = location.partition("://")
     if scheme.lower() in ("http", "https"):
         host = rest.partition("/")[0].partition(":")[0].lower()
@@ -209,47 +203,65 @@ def hide(text: str, secrets: Iterable[str]) -> str:
 
 
 class _Settings:
-    """Settings that are read from names, of which several may mean one setting."""
+    """Collect settings from options. Several names of options may mean the same setting."""
 
     def __init__(self) -> None:
         self.values: dict[Any, Any] = {}
         self._names: dict[Any, str] = {}
 
     def add(self, key: object, name: str, value: object) -> None:
-        """Add a setting. Raises ConfigurationError if another name gave it another value."""
+        """Add the setting `key`. Raises ConfigurationError if another option name gave it another value."""
         if key in self.values and str(self.values[key]).lower() != str(value).lower():
             raise ConfigurationError(
                 f"storage_options has {self._names[key]!r} and {name!r}, which mean the same setting, with different values. Remove one."
             )
         self.values[key], self._names[key] = value, name
 
+    def add_nested(self, options: Mapping[str, Any], mapping_name: str, valid_names: frozenset[str]) -> None:
+        """Add the entries of a nested mapping. Raises ConfigurationError for an unknown name."""
+        for name, value in _nested_mapping(options, mapping_name).items():
+            if name not in valid_names:
+                raise ConfigurationError(_unknown_name_message(name, f"storage_options.{mapping_name}", valid_names))
+            self.add(name, name, value)
 
-def _setting_keys(name: str) -> Iterable[tuple[str, str]]:
-    """Yield provider and setting that a name in lower case means, for each provider that has the name."""
+
+def _add_option(name: str, value: object, settings: _Settings, client_options: _Settings) -> None:
+    """Add a flat option to the settings of each provider that has it, and to the client options if it is one."""
+    client_option = re.sub(r"^(aws|azure|google)_", "", name.lower())
+    setting_keys = list(_setting_keys(name.lower()))
+    if client_option in CLIENT_OPTIONS:
+        client_options.add(client_option, name, value)
+    elif not setting_keys:
+        raise ConfigurationError(_unknown_name_message(name))
+    for key in setting_keys:
+        settings.add(key, name, value if isinstance(value, bool) else str(value))
+
+
+def _setting_keys(name: str) -> Iterator[tuple[str, str]]:
+    """Yield provider and setting for each provider that has an option of this name, which is in lower case."""
     for provider, prefixes in PREFIXES.items():
-        for prefix in prefixes:
-            if name.startswith(prefix):
-                bare = name[len(prefix) :]
-                key = ALIASES[provider].get(bare, bare)
-                if key in SETTINGS[provider]:
-                    yield provider, key
-                    break
+        bare_names = [name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix)]
+        keys = [ALIASES[provider].get(bare_name, bare_name) for bare_name in bare_names]
+        yield from [(provider, key) for key in keys if key in SETTINGS[provider]][:1]
 
 
-def _mapping(options: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return one of obstore's nested mappings. Raises ConfigurationError if it is something else."""
+def _nested_mapping(options: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return one of obstore's nested mappings, empty if missing. Raises ConfigurationError if the option is not a mapping."""
     nested = options.get(name) or {}
     if not isinstance(nested, Mapping):
         raise ConfigurationError(f"{name!r} in storage_options must be a mapping of names to values.")
     return nested
 
 
-def _unknown_name(name: str, place: str = "storage_options", names: Iterable[str] | None = None) -> str:
+def _unknown_name_message(name: str, place: str = "storage_options", names: Iterable[str] | None = None) -> str:
+    """Return the message for an unknown option, with similar names."""
     if names is None:
         prefixed = [f"{prefixes[0]}{key}" for provider, prefixes in PREFIXES.items() for key in SETTINGS[provider]]
         names = [*prefixed, *(key for keys in SETTINGS.values() for key in keys), *CLIENT_OPTIONS, *_NESTED]
-    near = get_close_matches(name.lower(), sorted(set(names)), n=2, cutoff=0.6)
-    advice = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Remove it, or use a name that obstore's documentation lists."
+    similar_names = get_close_matches(name.lower(), sorted(set(names)), n=2, cutoff=0.6)
+    advice = "Remove it, or use a name that obstore's documentation lists."
+    if similar_names:
+        advice = f"Did you mean {' or '.join(map(repr, similar_names))}?"
     return f"{place} has the unknown name {name!r}. {advice}"
 
 

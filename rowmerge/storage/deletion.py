@@ -10,9 +10,10 @@ import logging
 import os
 import posixpath
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import chain
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -22,7 +23,7 @@ from rowmerge.storage.store import absolute_location
 logger = logging.getLogger(__name__)
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
-"""Hadoop has three names for S3, and two for Azure."""
+"""Hadoop has three schemes for S3, and two for Azure."""
 
 
 class Origin(Enum):
@@ -33,7 +34,7 @@ class Origin(Enum):
     LISTED = "a listing returned them"
 
 
-_reported_places: set[str] = set()
+_reported_locations: set[str] = set()
 _lock = threading.Lock()
 
 
@@ -44,10 +45,23 @@ class FileDeleter(Protocol):
     def location(self) -> str: ...
 
     def at(self, location: str) -> FileDeleter:
-        """Return the same for another location."""
+        """Return the deleter of another location."""
 
     def delete(self, paths: Sequence[str]) -> None:
         """Delete files by their paths relative to the location. Raises StorageError."""
+
+
+@dataclass(frozen=True)
+class _Target:
+    """Describe a file to delete.
+
+    `path` is the path as the caller spells it, `resolved_paths` its resolved readings, `relative` the path below the deleter's location.
+    """
+
+    path: str
+    deleter: FileDeleter
+    relative: str
+    resolved_paths: tuple[str, ...]
 
 
 def delete_files(
@@ -58,26 +72,29 @@ def delete_files(
     locations: Sequence[str] = (),
     live: Iterable[str] = (),
 ) -> None:
-    """Delete files of a table by their absolute paths, each group after the one before it.
+    """Delete files of a table by their absolute paths, group by group.
 
-    `folder`: the table's folder. `locations`: the other places where the table's current properties put files. Others may put files there
-    too, so no listed path is deleted there. `live`: the absolute paths of the files that the table needs.
+    `folder`: the table's folder. `locations`: the other folders where the table's current properties put files. Other tables may have files
+    there too, so no listed path is deleted there. `live`: the absolute paths of the files that the table needs.
 
-    Paths outside these places are skipped: they belong to others, even if the table's metadata names them.
+    Paths outside these folders are skipped: they belong to other owners, even if the table's metadata names them.
     Raises LiveFileProtected before the first deletion, StorageError.
     """
-    pending = [paths for group in groups if (paths := list(group))]
-    if not pending:
+    path_groups = [paths for group in groups if (paths := list(group))]
+    if not path_groups:
         return
-    places = _Places(folder, () if origin is Origin.LISTED else locations)
-    targets = [list(places.targets(group, origin)) for group in pending]
-    places.check_not_live([target for group in targets for target in group], live)
-    for group in targets:
-        by_holder: dict[str, tuple[FileDeleter, list[str]]] = {}
-        for target in group:
-            by_holder.setdefault(target.holder.location, (target.holder, []))[1].append(target.relative)
-        for holder, relative in by_holder.values():
-            holder.delete(list(dict.fromkeys(relative)))
+    roots = _TableRoots(folder, () if origin is Origin.LISTED else locations)
+    target_groups = [list(roots.targets(paths, origin)) for paths in path_groups]
+    roots.check_not_live([target for targets in target_groups for target in targets], live)
+    for targets in target_groups:
+        _delete_targets(targets)
+
+
+def _delete_targets(targets: Sequence[_Target]) -> None:
+    """Delete files, with one call for each root. A file with two paths is deleted once."""
+    deleters = {target.deleter.location: target.deleter for target in targets}
+    for location, deleter in deleters.items():
+        deleter.delete(list(dict.fromkeys(target.relative for target in targets if target.deleter.location == location)))
 
 
 def clean_up(
@@ -90,117 +107,115 @@ def clean_up(
 ) -> None:
     """Delete files that no version needs, as `delete_files` does, for a statement whose purpose is not the deletion.
 
-    A failure does not fail the statement: the files stay until VACUUM, or of the log the next cleanup, deletes them. It is logged once per
-    place.
+    A failure is logged once per location and does not fail the statement. VACUUM deletes the files later, or the next log cleanup.
     """
     try:
         delete_files(folder, groups, origin, locations=locations, live=live)
     except RowmergeError as error:
         with _lock:
-            is_reported = folder.location in _reported_places
-            _reported_places.add(folder.location)
+            is_reported = folder.location in _reported_locations
+            _reported_locations.add(folder.location)
         if not is_reported:
             logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
 
 
-class Deletion(Protocol):
-    """`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
-
-    def __call__(self, folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, /) -> None: ...
+Deletion = Callable[[FileDeleter, Iterable[Iterable[str]], Origin], None]
+"""`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
 
 
 def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
     """Return those of the paths in the table's metadata that `delete_files` would delete, in their order."""
-    return [target.path for target in _Places(folder, locations).targets(paths, Origin.NAMED)]
+    return [target.path for target in _TableRoots(folder, locations).targets(paths, Origin.NAMED)]
 
 
-@dataclass(frozen=True)
-class _Target:
-    """A file to delete. `path` is its path as the caller spells it, `keys` the resolved readings of that path."""
-
-    path: str
-    holder: FileDeleter
-    relative: str
-    keys: tuple[str, ...]
-
-
-class _Places:
-    """The places where one table's files may be deleted. Resolves each folder once."""
+class _TableRoots:
+    """Hold the folders below which the files of one table may be deleted. Each folder is resolved once."""
 
     def __init__(self, folder: FileDeleter, locations: Sequence[str]) -> None:
         self._real_folders: dict[str, str] = {}
-        holders = (folder, *(folder.at(location) for location in locations))
-        self._roots = [(posixpath.join(self._key(f"{holder.location}/."), ""), holder) for holder in holders]
+        deleters = (folder, *(folder.at(location) for location in locations))
+        self._roots = [(posixpath.join(self._resolve(f"{deleter.location}/."), ""), deleter) for deleter in deleters]
 
     def targets(self, paths: Iterable[str], origin: Origin) -> Iterator[_Target]:
-        """Yield the files that may be deleted."""
+        """Yield those of the files that may be deleted."""
         for path in paths:
-            keys = tuple(self._key(reading) for reading in (self._readings(path) if origin is Origin.NAMED else [path]))
-            roots = [next((root for root in self._roots if key.startswith(root[0])), None) for key in keys]
+            readings = self._readings(path) if origin is Origin.NAMED else [path]
+            resolved_paths = tuple(map(self._resolve, readings))
+            roots = [self._root_of(resolved_path) for resolved_path in resolved_paths]
             # No object has a name with `..` or with an empty segment. A resolved name would be another object.
-            if roots[0] is None or None in roots or not self._is_addressable(path, keys[0]):
+            if roots[0] is None or None in roots or not _is_addressable(path, resolved_paths[0]):
                 continue
-            prefix, holder = roots[0]
-            yield _Target(path, holder, keys[0][len(prefix) :], keys)
+            prefix, deleter = roots[0]
+            yield _Target(path, deleter, resolved_paths[0][len(prefix) :], resolved_paths)
+
+    def _root_of(self, resolved_path: str) -> tuple[str, FileDeleter] | None:
+        """Return the root that contains a path, as its resolved prefix and its deleter."""
+        return next((root for root in self._roots if resolved_path.startswith(root[0])), None)
 
     def check_not_live(self, targets: Sequence[_Target], live: Iterable[str]) -> None:
         """Raise LiveFileProtected if one of the targets is a live file."""
         if not targets:
             return
-        paths = {key: target.path for target in targets for key in target.keys}
-        names = {key.rpartition("/")[2] for key in paths}
-        for path in live:
-            for plain in self._readings(path):
-                # Resolving is slow for a million live files. So a live file is resolved only if its name or a link can make it equal.
-                is_link = plain.startswith("file://") and os.path.islink(plain[len("file://") :])
-                if not is_link and plain.rpartition("/")[2] not in names:
-                    continue
-                keys = [self._key(plain), *([self._key(f"{plain}/.")] if is_link else [])]
-                if (key := next((key for key in keys if key in paths), None)) is not None:
-                    raise LiveFileProtected(self._roots[0][1].location, paths[key])
+        target_paths = {resolved_path: target.path for target in targets for resolved_path in target.resolved_paths}
+        target_names = {path.rpartition("/")[2] for path in target_paths}
+        for reading in chain.from_iterable(map(self._readings, live)):
+            for resolved_path in self._resolve_live(reading, target_names):
+                if resolved_path in target_paths:
+                    raise LiveFileProtected(self._roots[0][1].location, target_paths[resolved_path])
+
+    def _resolve_live(self, path: str, target_names: Container[str]) -> Iterator[str]:
+        """Yield the resolved paths by which a live file may be a target: its own path, and the path that a link leads to."""
+        is_link = path.startswith("file://") and os.path.islink(path[len("file://") :])
+        # Resolving is slow for a million live files. Only a target's name or a link can make a live file a target.
+        if is_link or path.rpartition("/")[2] in target_names:
+            yield self._resolve(path)
+        if is_link:
+            yield self._resolve(f"{path}/.")
 
     def _readings(self, path: str) -> list[str]:
-        """Return a path as it is spelled, and what percent-decoding makes of it, again and again until nothing is left to decode.
+        """Return the path as it is spelled, and the results of percent-decoding it repeatedly until nothing is left to decode.
 
-        The location of a root means what it says, so it is not decoded.
+        The location of a root is not percent-encoded, so it is not decoded.
         """
-        plain = absolute_location(path)
-        if "%" not in plain:
-            return [plain]
-        location = next((holder.location for _, holder in self._roots if plain.startswith(f"{holder.location}/")), "")
-        relative = [plain[len(location) :]]
-        while (decoded := unquote(relative[-1])) != relative[-1]:
-            relative.append(decoded)
-        return [f"{location}{each}" for each in relative]
+        location = absolute_location(path)
+        if "%" not in location:
+            return [location]
+        root = next((deleter.location for _, deleter in self._roots if location.startswith(f"{deleter.location}/")), "")
+        relative_paths = [location[len(root) :]]
+        while (decoded := unquote(relative_paths[-1])) != relative_paths[-1]:
+            relative_paths.append(decoded)
+        return [f"{root}{relative_path}" for relative_path in relative_paths]
 
-    @staticmethod
-    def _is_addressable(path: str, key: str) -> bool:
-        scheme, _, rest = absolute_location(path).partition("://")
-        return key.startswith("file://") or key == f"{_scheme(scheme)}://{rest}"
-
-    def _key(self, path: str) -> str:
-        """Return one text for all spellings of a path, the empty text for a path that no file can have."""
+    def _resolve(self, path: str) -> str:
+        """Return the same text for all spellings of a path; empty for a path that no file can have."""
+        if "\0" in path or not _is_encodable(path):
+            return ""
         scheme, _, rest = absolute_location(path).partition("://")
         authority, _, below = rest.partition("/")
         below = "/" + below.lstrip("/")
-        scheme = _scheme(scheme)
-        if "\0" in path or not _is_encodable(path):
-            return ""
+        scheme = _canonical_scheme(scheme)
         if scheme != "file":
             return f"{scheme}://{authority}{posixpath.normpath(below)}"
-        if authority not in ("", "localhost"):
-            return ""
-        parent, name = posixpath.split(below)
-        # The last name is not followed: deleting a link deletes the link.
+        return f"file://{self._real_path(below)}" if authority in ("", "localhost") else ""
+
+    def _real_path(self, path: str) -> str:
+        """Return a local path with the links of its folders resolved. Its last name stays: deleting a link deletes the link."""
+        parent, name = posixpath.split(path)
         if name in ("", ".", ".."):
-            return f"file://{os.path.realpath(below)}"
+            return os.path.realpath(path)
         if parent not in self._real_folders:
             self._real_folders[parent] = os.path.realpath(parent)
-        return f"file://{posixpath.join(self._real_folders[parent], name)}"
+        return posixpath.join(self._real_folders[parent], name)
+
+
+def _is_addressable(path: str, resolved_path: str) -> bool:
+    """Return whether a path and its resolved path name the same object."""
+    scheme, _, rest = absolute_location(path).partition("://")
+    return resolved_path.startswith("file://") or resolved_path == f"{_canonical_scheme(scheme)}://{rest}"
 
 
 def _is_encodable(path: str) -> bool:
-    """Whether a path can be passed to the operating system: it has no lone surrogate, apart from those that stand for single bytes."""
+    """Return whether the operating system accepts a path. A lone surrogate is invalid, unless it stands for a single byte."""
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
@@ -208,5 +223,5 @@ def _is_encodable(path: str) -> bool:
     return True
 
 
-def _scheme(scheme: str) -> str:
+def _canonical_scheme(scheme: str) -> str:
     return _SCHEMES.get(scheme.lower(), scheme.lower())

@@ -1,7 +1,7 @@
-"""Files on a local disk: each appears under its name as a whole, and survives a power cut if the caller asks for that.
+"""Files on a local disk. A file appears under its name when it is complete, and survives a power cut if the caller asks for that.
 
 The driver syncs the data files of a change, whichever process wrote them, and their folders. A commit is written to a temporary file,
-synced, and linked under its name. The link fails if the name is taken. Then the folder is synced, and the commit is acknowledged. If this
+synced, and linked under its name. The link fails if the name exists. Then the folder is synced, and the commit is acknowledged. If the
 last sync fails, the outcome is Unknown. Names of new folders are synced up to the root, once for each folder and process.
 With `durability='process'` nothing is synced.
 """
@@ -20,92 +20,108 @@ from rowmerge.errors import NotDurable
 
 _TEMPORARY = re.compile(r"#\d+$")
 _ATTEMPTS = 5
-"""Others may remove an empty folder before a file is in it. So many times it is made again."""
+"""Other processes may remove an empty folder before it has a file. The folder is created up to this many times."""
 _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
-"""What file systems answer that have no operation to sync a folder."""
+"""Errors of file systems that cannot sync a folder."""
 _MOST_FOLDERS = 100_000
 
 _durable_folders: set[tuple[str, int]] = set()
-"""Path and inode of the folders whose own names, and those of all folders above them, are durable."""
+"""Path and inode of the folders whose own names, and the names of all their parents, are durable."""
 _synced_states: dict[str, tuple[int, int]] = {}
-"""Inode and time of modification of folders when their names were synced last, by path.
+"""Inode and modification time that a folder had when its entries were synced last, by path.
 
-A folder that others remove and make again may get the same inode. Then the folder above it has another state.
+A folder that another process removes and creates again may get the same inode. Then its parent has another state.
 """
 
 
 def is_temporary(path: str) -> bool:
-    """Whether a file is the temporary file of `write_file`. A killed process leaves it. delta-rs and DuckDB never list such names."""
+    """Return whether a file is a temporary file of `write_file` that a killed process left. delta-rs and DuckDB never list such names."""
     return _TEMPORARY.search(path) is not None
 
 
 def write_file(path: Path, data: bytes, *, replace: bool, durable: bool) -> bool:
-    """Write a file to a temporary name, sync it, give it its name, and sync its folder. Missing folders are made.
+    """Write a temporary file, sync it, rename it, and sync its folder. Create missing folders. Sync nothing without `durable`.
 
-    Returns False if there is such a file already and `replace` is false. Without `durable`, nothing is synced.
+    Return False if the file exists and `replace` is false.
     Raises NotDurable if the file has its name but its folder cannot be synced, and OSError if the file does not have its name.
     """
     temporary = Path(f"{path}#{secrets.randbits(64)}")
     try:
-        with _new_file(temporary) as file:
+        with _create_file(temporary) as file:
             file.write(data)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
         if replace:
             os.replace(temporary, path)
-        elif not _link(temporary, path):
+        elif not _link_if_absent(temporary, path):
             return False
     finally:
         with suppress(OSError):
             temporary.unlink()
     if durable:
-        try:
-            sync_folder(path.parent)
-        except OSError as error:
-            raise NotDurable(f"file://{path}", error.strerror or str(error)) from error
+        _sync_new_name(path)
     return True
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file durable, whoever wrote it. Raises OSError."""
+    """Make the content of a file durable, whichever process wrote it. Raises OSError."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable, and the folder's own name and those of all folders above it unless they are durable.
-
-    Raises OSError.
-    """
-    _sync_names(folder)
-    named = []
-    for each in (folder, *folder.parents):
-        key, above = (str(each), each.stat().st_ino), each.parent
-        if above == each or (key in _durable_folders and _synced_states.get(str(above)) == _state(above)):
+    """Make the entries of a folder durable, and the names of the folder and of its parents up to the root. Raises OSError."""
+    _sync_entries(folder)
+    newly_durable = []
+    for child, parent in zip((folder, *folder.parents), folder.parents, strict=False):
+        key = (str(child), child.stat().st_ino)
+        if key in _durable_folders and _synced_states.get(str(parent)) == _state(parent):
             break
-        _sync_names(above, is_ours=False)
-        named.append(key)
+        _sync_entries(parent, is_parent=True)
+        newly_durable.append(key)
     if len(_durable_folders) > _MOST_FOLDERS:
         _durable_folders.clear()
         _synced_states.clear()
-    _durable_folders.update(named)
+    _durable_folders.update(newly_durable)
 
 
-def _sync_names(folder: Path, *, is_ours: bool = True) -> None:
+def list_folder_names(folder: Path) -> list[str]:
+    """Return the names of the folders directly below a folder, sorted. A missing folder has none. Raises OSError."""
+    return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
+
+
+def remove_empty_folders(root: Path) -> None:
+    """Remove the empty folders below a folder, and the folder if it is empty."""
+    for folder, _, _ in os.walk(root, topdown=False):
+        with suppress(OSError):  # not empty: it holds a file of another writer
+            os.rmdir(folder)
+
+
+def _sync_new_name(path: Path) -> None:
+    """Sync the folder of a file that has just got its name. Raises NotDurable."""
+    try:
+        sync_folder(path.parent)
+    except OSError as error:
+        raise NotDurable(f"file://{path}", error.strerror or str(error)) from error
+
+
+def _sync_entries(folder: Path, *, is_parent: bool = False) -> None:
+    """Sync the entries of a folder, and record its state."""
     state = _state(folder)
     try:
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        # Without permission to open a folder above, this user makes no folders there.
-        is_other_users = isinstance(error, PermissionError) and not is_ours
-        if error.errno not in _CANNOT_SYNC_FOLDERS and not is_other_users:
+        # Without permission to open a parent folder, this user creates no folders in it.
+        is_of_other_user = is_parent and isinstance(error, PermissionError)
+        if error.errno not in _CANNOT_SYNC_FOLDERS and not is_of_other_user:
             raise
     _synced_states[str(folder)] = state
 
 
 def _state(folder: Path) -> tuple[int, int]:
-    found = folder.stat()
-    return found.st_ino, found.st_mtime_ns
+    """Return the inode and the modification time of a folder."""
+    status = folder.stat()
+    return status.st_ino, status.st_mtime_ns
 
 
 def _sync(path: Path, flags: int) -> None:
@@ -119,7 +135,8 @@ def _sync(path: Path, flags: int) -> None:
         os.close(descriptor)
 
 
-def _new_file(path: Path) -> BinaryIO:
+def _create_file(path: Path) -> BinaryIO:
+    """Open a new file for writing. Create its folder, repeatedly if another process removes the folder meanwhile."""
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
             return path.open("xb")
@@ -128,8 +145,8 @@ def _new_file(path: Path) -> BinaryIO:
     return path.open("xb")
 
 
-def _link(temporary: Path, path: Path) -> bool:
-    """Give a file its name if no other file has it."""
+def _link_if_absent(temporary: Path, path: Path) -> bool:
+    """Give a file its name. Return False if another file has the name."""
     try:
         os.link(temporary, path)
     except FileExistsError:

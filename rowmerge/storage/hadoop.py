@@ -20,24 +20,20 @@ def hadoop_settings(configuration: StorageConfiguration) -> dict[str, str]:
     Sources: the documentation of hadoop-aws, of hadoop-azure (ABFS) and of Google's Cloud Storage connector.
     """
     settings: dict[str, Any] = {}
-    for provider, of_provider in (("s3", _s3_settings), ("gs", _gcs_settings), ("azure", _azure_settings)):
+    for provider, provider_settings in (("s3", _s3_settings), ("gs", _gcs_settings), ("azure", _azure_settings)):
         if configuration.settings.get(provider):
-            settings |= of_provider(configuration)
+            settings |= provider_settings(configuration)
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in settings.items() if value is not None}
 
 
 def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+    """Return the settings of hadoop-aws; None stands for its default."""
     s3, endpoint = configuration.settings["s3"], configuration.s3_endpoint()
-    provider = None
-    if configuration.is_set("s3", "skip_signature"):
-        provider = "AnonymousAWSCredentialsProvider"
-    elif "access_key_id" in s3:
-        provider = "TemporaryAWSCredentialsProvider" if "session_token" in s3 else "SimpleAWSCredentialsProvider"
     return {
-        # Tables are at s3://, which Hadoop itself has no file system for.
+        # Tables are at s3://, and Hadoop has no file system for this scheme.
         "fs.s3.impl": _S3A,
         "fs.s3n.impl": _S3A,
-        "fs.s3a.aws.credentials.provider": provider and _S3_CREDENTIALS + provider,
+        "fs.s3a.aws.credentials.provider": _s3_credentials_provider(configuration),
         "fs.s3a.access.key": s3.get("access_key_id"),
         "fs.s3a.secret.key": s3.get("secret_access_key"),
         "fs.s3a.session.token": s3.get("session_token"),
@@ -48,7 +44,18 @@ def _s3_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     }
 
 
+def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
+    """Return the class that gives hadoop-aws its credentials, or None for its default chain."""
+    s3 = configuration.settings["s3"]
+    if configuration.is_set("s3", "skip_signature"):
+        return f"{_S3_CREDENTIALS}AnonymousAWSCredentialsProvider"
+    if "access_key_id" not in s3:
+        return None
+    return f"{_S3_CREDENTIALS}{'Temporary' if 'session_token' in s3 else 'Simple'}AWSCredentialsProvider"
+
+
 def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
+    """Return the settings of Google's Cloud Storage connector."""
     gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
     auth_type = "UNAUTHENTICATED" if configuration.is_set("gs", "skip_signature") else key_file and "SERVICE_ACCOUNT_JSON_KEYFILE"
@@ -65,7 +72,7 @@ def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
 
 
 def _azure_settings(configuration: StorageConfiguration) -> dict[str, Any]:
-    """Return settings without an account in their names, which Hadoop uses for each account that has none of its own."""
+    """Return the settings of hadoop-azure. Their names contain no account, so they apply to every account without its own settings."""
     azure = configuration.settings["azure"]
     if "account_key" in azure:
         return {"fs.azure.account.auth.type": "SharedKey", "fs.azure.account.key": azure["account_key"]}

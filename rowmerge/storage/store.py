@@ -1,17 +1,10 @@
-"""One root folder or bucket prefix, and the few things done to objects under it.
-
-`put_if_absent` is the whole concurrency control. S3 answers 409 while another put is in progress. The first conditional put to a bucket
-probes whether the store honours `If-None-Match`. `Storage.delete` sends a thousand paths in one request. `delete_in_order` is for logs and
-views, whose readers must find the last object until all others are deleted.
-"""
+"""Objects below one root folder or bucket prefix. `Storage.put_if_absent` is the whole concurrency control of commits."""
 
 from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from enum import Enum
@@ -19,27 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from uuid import uuid4
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, from_url
 
 from rowmerge.concurrency import run_concurrently
-from rowmerge.errors import ConditionalPutsUnsupported, StorageError
+from rowmerge.errors import StorageError
 from rowmerge.storage.configuration import StorageConfiguration
-from rowmerge.storage.disk import sync_file, sync_folder, write_file
+from rowmerge.storage.disk import list_folder_names, remove_empty_folders, sync_file, sync_folder, write_file
 
 DELETED_AT_ONCE = 1000
-"""What S3's DeleteObjects takes; of other stores obstore makes as many calls as they need."""
-
-_PROBES = 2
-"""Another process may delete a probe object as part of a table that it drops. So one overwritten object proves nothing."""
-_NOT_IMPLEMENTED = "501 Not Implemented"
-
-_probed_buckets: set[tuple[str, str]] = set()
-"""Bucket and fingerprint of the configuration of the stores that honour conditional puts."""
-_probing = threading.Lock()
+"""The number of keys in one DeleteObjects request of S3. For stores with smaller limits, obstore sends several requests."""
 
 
 class Put(Enum):
@@ -50,17 +34,17 @@ class Put(Enum):
 
 
 class Durability(Enum):
-    """What an acknowledged write to a local disk survives. An object store decides that for itself."""
+    """What an acknowledged write to a local disk survives. Object stores have a durability of their own."""
 
     FULL = "full"
     """A power cut: files and folders are synced before the write is acknowledged."""
     PROCESS = "process"
-    """The death of the process. The operating system writes files to the disk when it sees fit."""
+    """The death of the process. The operating system chooses when it writes files to the disk."""
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """`path` is relative to the storage's root; `size` in bytes; `modified` in milliseconds since the epoch."""
+    """Describe an object. `path` is relative to the storage's root; `size` is in bytes, `modified` in milliseconds since the epoch."""
 
     path: str
     size: int
@@ -72,7 +56,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def absolute_location(location: str) -> str:
-    """A location with its scheme, no percent-encoding and no slash at the end.
+    """Return a location with its scheme, unchanged percent-encoding, and no slash at the end.
 
     `./warehouse` becomes `file:///…/warehouse`; `s3://bucket/x/` becomes `s3://bucket/x`. The root of a disk is `file://`.
     """
@@ -86,14 +70,15 @@ def absolute_location(location: str) -> str:
 
 
 def local_path(location: str) -> Path | None:
-    """The path on this machine's disk, or None for a location elsewhere."""
+    """Return the path of a location on this machine's disk, or None for a location in an object store."""
     return Path(location[len("file://") :] or "/") if location.startswith("file://") else None
 
 
 class Storage:
-    """Objects under one root. Paths are relative, with `/`, and mean exactly what they say (no globs, no percent-decoding).
+    """Read, write, list and delete objects below one root.
 
-    Every method raises StorageError; reading what is not there raises FileNotFoundError.
+    Paths are relative, with `/`. They are neither patterns nor percent-encoded.
+    Every method raises StorageError. Methods that read an object raise FileNotFoundError if it does not exist.
     """
 
     def __init__(
@@ -102,148 +87,20 @@ class Storage:
         options: Mapping[str, Any] | StorageConfiguration | None = None,
         durability: Durability = Durability.PROCESS,
     ) -> None:
-        """`options`: storage options, or what `StorageConfiguration.parse` made of them. Raises ConfigurationError."""
+        """Parse `options`, unless they are parsed already. No request is sent. Raises ConfigurationError."""
         self.location = absolute_location(location)
         self.configuration = options if isinstance(options, StorageConfiguration) else StorageConfiguration.parse(options or {})
         self._durability = durability
         self._local = local_path(self.location)
-        self._store: Any = None
+        self._client: Any = None
 
     def child(self, path: str) -> Storage:
-        """The storage of a folder below this one."""
+        """Return the storage of a folder below this storage."""
         return Storage(f"{self.location}/{path}", self.configuration, self._durability)
 
     def at(self, location: str) -> Storage:
-        """The storage of another location, with the same options."""
+        """Return the storage of another location, with the same options."""
         return Storage(location, self.configuration, self._durability)
-
-    @property
-    def is_distant(self) -> bool:
-        """Whether each call is a request to another machine, so that nobody should wait for one that can run in the background."""
-        return self._local is None
-
-    @property
-    def _opened(self) -> Any:
-        if self._store is None:
-            try:
-                if self._local is not None:
-                    self._store = LocalStore(str(self._local), mkdir=True)
-                else:
-                    # A URL parser would take `#` and `?` for the end of the path, and drop line breaks.
-                    scheme, _, rest = self.location.partition("://")
-                    bucket, slash, path = rest.partition("/")
-                    arguments = self.configuration.obstore_arguments(self.location)
-                    self._store = from_url(f"{scheme}://{bucket}{slash}{quote(path)}", **arguments)
-            except (BaseError, OSError, ValueError) as error:
-                raise StorageError(self.location, self._reason(error)) from error
-        return self._store
-
-    def _passes(self, test: Callable[[Path], bool], path: str = "") -> bool:
-        """Whether a path on a disk passes a test. Raises StorageError for one that is too long, or that nobody may look at."""
-        assert self._local is not None
-        try:
-            return test(self._local / path)
-        except OSError as error:
-            raise StorageError(f"{self.location}/{path}".rstrip("/"), self._reason(error)) from error
-
-    def get(self, path: str) -> bytes:
-        """The whole object."""
-        if self._local is not None and not self._passes(Path.is_dir):
-            raise FileNotFoundError(f"{self.location}/{path}")
-        try:
-            return bytes(obstore.get(self._opened, path).bytes())
-        except FileNotFoundError:
-            raise
-        except (BaseError, ValueError) as error:
-            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
-
-    def get_range(self, path: str, start: int, length: int) -> bytes:
-        """`length` bytes from `start`."""
-        if self._local is not None and not self._passes(Path.is_dir):
-            raise FileNotFoundError(f"{self.location}/{path}")
-        try:
-            return bytes(obstore.get_range(self._opened, path, start=start, length=length))
-        except FileNotFoundError:
-            raise
-        except (BaseError, OverflowError, ValueError) as error:
-            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
-
-    def put(self, path: str, data: bytes) -> None:
-        """Write or replace, atomically."""
-        try:
-            if self._local is not None:
-                write_file(self._local / path, data, replace=True, durable=self._syncs)
-            else:
-                obstore.put(self._opened, path, data)
-        except (BaseError, OSError) as error:
-            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
-
-    def put_if_absent(self, path: str, data: bytes) -> Put:
-        """Create an object, or learn that it exists: the whole concurrency control.
-
-        `put_settled` in `rowmerge/table/commits/commit.py` calls it, because neither answer is final: an object store answers EXISTED, too,
-        to a put that it or the client has repeated, and to one that meets another put in progress. StorageError means that the outcome is
-        open.
-        """
-        try:
-            if self._local is not None:
-                created = write_file(self._local / path, data, replace=False, durable=self._syncs)
-                return Put.CREATED if created else Put.EXISTED
-            obstore.put(self._opened, path, data, mode="create")
-        except AlreadyExistsError:
-            return Put.EXISTED
-        except (BaseError, OSError) as error:
-            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
-        return Put.CREATED
-
-    def check_conditional_puts(self) -> None:
-        """Verify, once per bucket and process, that a store honours conditional puts. Local disks do.
-
-        Raises ConditionalPutsUnsupported, StorageError if the store cannot be written to.
-        """
-        if self._local is not None:
-            return
-        key = (self.location.partition("://")[2].partition("/")[0], self.configuration.fingerprint)
-        with _probing:
-            if key in _probed_buckets:
-                return
-            if all(self._overwrites() for _ in range(_PROBES)):
-                raise ConditionalPutsUnsupported(self._address, "it ignores them, so two writers could overwrite each other's commits")
-            _probed_buckets.add(key)
-
-    def _overwrites(self) -> bool:
-        """Whether the second of two conditional puts replaces what the first one wrote. Raises ConditionalPutsUnsupported, StorageError."""
-        probe = f".rowmerge-probe-{uuid4()}"
-        try:
-            self.put_if_absent(probe, b"1")
-            return self.put_if_absent(probe, b"2") is Put.CREATED
-        except NotImplementedError as error:
-            raise ConditionalPutsUnsupported(self._address, f"the storage options disable them ({self._reason(error)})") from error
-        except StorageError as error:
-            if _NOT_IMPLEMENTED in error.reason:
-                raise ConditionalPutsUnsupported(self._address, f"it refuses them ({error.reason})") from error
-            raise
-        finally:
-            with suppress(StorageError):  # without permission to delete, the probe stays
-                self.delete([probe])
-
-    @property
-    def _address(self) -> str:
-        """The location, and the endpoint of a store that is not its provider's own."""
-        endpoint = getattr(self._opened, "config", {}).get("endpoint")
-        return f"{self.location} ({endpoint})" if endpoint else self.location
-
-    def sync(self, paths: Iterable[str]) -> None:
-        """Make files on a local disk durable that others wrote, by their absolute paths, and the folders that hold them.
-
-        Files elsewhere are skipped, and without Durability.FULL all of them. Raises StorageError.
-        """
-        files = [file for path in paths if (file := local_path(path)) is not None] if self._syncs else []
-        try:
-            run_concurrently([partial(sync_file, file) for file in files])
-            run_concurrently([partial(sync_folder, folder) for folder in {file.parent for file in files}])
-        except OSError as error:
-            raise StorageError(f"file://{error.filename}", self._reason(error)) from error
 
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files that nothing depends on."""
@@ -252,112 +109,205 @@ class Storage:
         return storage
 
     @property
-    def _syncs(self) -> bool:
-        return self._durability is Durability.FULL
+    def is_distant(self) -> bool:
+        """Whether each call is a request to another machine. Optional calls then run in the background."""
+        return self._local is None
+
+    @property
+    def address(self) -> str:
+        """The location, with the endpoint if the store is not at its provider's default endpoint."""
+        endpoint = getattr(self._store, "config", {}).get("endpoint")
+        return f"{self.location} ({endpoint})" if endpoint else self.location
+
+    @property
+    def _store(self) -> Any:
+        """The client of obstore. The first use creates it."""
+        if self._client is None:
+            try:
+                if self._local is not None:
+                    self._client = LocalStore(str(self._local), mkdir=True)
+                else:
+                    arguments = self.configuration.obstore_arguments(self.location)
+                    self._client = from_url(_quoted_url(self.location), **arguments)
+            except (BaseError, OSError, ValueError) as error:
+                raise StorageError(self.location, self.reason_of(error)) from error
+        return self._client
+
+    def reason_of(self, error: Exception) -> str:
+        """Return the first line of an error, without the debug dump that obstore appends and without secrets."""
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return self.configuration.without_secrets(text.split("\n", 1)[0].rstrip(". "))
+
+    def _error(self, path: str, error: Exception) -> StorageError:
+        """Build the StorageError for a failed request."""
+        return StorageError(f"{self.location}/{path}", self.reason_of(error))
+
+    def _test_path(self, test: Callable[[Path], bool], path: str = "") -> bool:
+        """Apply `Path.is_file` or `Path.is_dir` to a path on a disk. Raises StorageError if the path is too long or not accessible."""
+        assert self._local is not None
+        try:
+            return test(self._local / path)
+        except OSError as error:
+            raise StorageError(f"{self.location}/{path}".rstrip("/"), self.reason_of(error)) from error
+
+    def get(self, path: str) -> bytes:
+        """Return the content of an object."""
+        return self._read(path, lambda store: obstore.get(store, path).bytes())
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        """Return `length` bytes of an object, from the offset `start`."""
+        return self._read(path, lambda store: obstore.get_range(store, path, start=start, length=length))
+
+    def _read(self, path: str, request: Callable[[Any], Any]) -> bytes:
+        """Return the bytes that a request to the store returns. Raises FileNotFoundError if there is no object at `path`."""
+        # A LocalStore creates its root. A read must not.
+        if self._local is not None and not self._test_path(Path.is_dir):
+            raise FileNotFoundError(f"{self.location}/{path}")
+        try:
+            return bytes(request(self._store))
+        except FileNotFoundError:
+            raise
+        except (BaseError, OverflowError, ValueError) as error:
+            raise self._error(path, error) from error
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write or replace an object atomically."""
+        try:
+            if self._local is not None:
+                write_file(self._local / path, data, replace=True, durable=self._durability is Durability.FULL)
+            else:
+                obstore.put(self._store, path, data)
+        except (BaseError, OSError) as error:
+            raise self._error(path, error) from error
+
+    def put_if_absent(self, path: str, data: bytes) -> Put:
+        """Create an object unless it exists. This call is the whole concurrency control of commits.
+
+        Call `put_settled` in `rowmerge/table/commits/commit.py` instead, because neither answer is final. An object store also answers
+        EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
+        StorageError means that the outcome is unknown.
+        """
+        try:
+            if self._local is not None:
+                created = write_file(self._local / path, data, replace=False, durable=self._durability is Durability.FULL)
+                return Put.CREATED if created else Put.EXISTED
+            obstore.put(self._store, path, data, mode="create")
+            return Put.CREATED
+        except AlreadyExistsError:
+            return Put.EXISTED
+        except (BaseError, OSError) as error:
+            raise self._error(path, error) from error
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """Make local files durable that other processes wrote, and the folders that hold them. `paths` are absolute.
+
+        Files in object stores are skipped, and without Durability.FULL all files.
+        """
+        if self._durability is not Durability.FULL:
+            return
+        files = [file for path in paths if (file := local_path(path)) is not None]
+        try:
+            run_concurrently([partial(sync_file, file) for file in files])
+            run_concurrently([partial(sync_folder, folder) for folder in {file.parent for file in files}])
+        except OSError as error:
+            raise StorageError(f"file://{error.filename}", self.reason_of(error)) from error
 
     def folders(self, prefix: str = "") -> list[str]:
-        """Names (not paths) of the folders directly below a folder, sorted."""
-        if self._local is not None:
-            folder = self._local / prefix
-            try:
-                return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir()) if folder.is_dir() else []
-            except OSError as error:
-                raise StorageError(f"{self.location}/{prefix}", self._reason(error)) from error
+        """Return the names of the folders directly below the folder `prefix`, sorted. They are not paths."""
         try:
-            listed = obstore.list_with_delimiter(self._opened, prefix=prefix or None)
-        except BaseError as error:
-            raise StorageError(f"{self.location}/{prefix}", self._reason(error)) from error
-        return sorted(common.rstrip("/").rsplit("/", 1)[-1] for common in listed["common_prefixes"])
+            if self._local is not None:
+                return list_folder_names(self._local / prefix)
+            listing = obstore.list_with_delimiter(self._store, prefix=prefix or None)
+        except (BaseError, OSError) as error:
+            raise self._error(prefix, error) from error
+        return sorted(common_prefix.rstrip("/").rsplit("/", 1)[-1] for common_prefix in listing["common_prefixes"])
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object of exactly this path."""
+        """Return whether there is an object with exactly this path."""
         if self._local is not None:
-            return self._passes(Path.is_file, path)
+            return self._test_path(Path.is_file, path)
         try:
-            obstore.head(self._opened, path)
+            obstore.head(self._store, path)
         except FileNotFoundError:
             return False
         except (BaseError, ValueError) as error:
-            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
+            raise self._error(path, error) from error
         return True
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete objects, in any order; those already gone do not matter. An object store deletes up to 1,000 of them by one call."""
+        """Delete objects, in any order. Missing objects are ignored. An object store deletes up to 1,000 objects by one request."""
         for start in range(0, len(paths), DELETED_AT_ONCE):
-            bulk = paths[start : start + DELETED_AT_ONCE]
-            if self._local is not None or len(bulk) == 1 or not self._deleted_by_one_call(bulk):
-                for path in bulk:
+            batch = paths[start : start + DELETED_AT_ONCE]
+            # A bulk request does not name the object that it could not delete. Single requests do.
+            if self._local is not None or len(batch) == 1 or not _delete_in_bulk(self._store, batch):
+                for path in batch:
                     self._delete_one(path)
-
-    def delete_in_order(self, paths: Sequence[str]) -> None:
-        """Delete objects one after another, so that whoever looks meanwhile finds the last of them; those already gone do not matter."""
-        for path in paths:
-            self.delete([path])
-
-    def _deleted_by_one_call(self, paths: Sequence[str]) -> bool:
-        """False where the store refuses one of them, or has it no more: asked one by one, it says which."""
-        try:
-            obstore.delete(self._opened, [*paths])
-        except (BaseError, OSError):
-            return False
-        return True
 
     def _delete_one(self, path: str) -> None:
         try:
             if self._local is not None:
                 (self._local / path).unlink()
             else:
-                obstore.delete(self._opened, path)
+                obstore.delete(self._store, path)
         except FileNotFoundError:
             return
         except (BaseError, OSError) as error:
-            raise StorageError(f"{self.location}/{path}", self._reason(error)) from error
+            raise self._error(path, error) from error
 
     def remove_folders(self) -> None:
-        """On a disk, remove the root's empty folders and, when nothing is left in it, the root; object stores have none."""
-        if self._local is None or not self._passes(Path.is_dir):
-            return
-        for folder, _, _ in os.walk(self._local, topdown=False):
-            try:
-                os.rmdir(folder)
-            except OSError:
-                continue  # not empty: something of somebody else's is in it
+        """Remove the empty folders below the root, and the root if it is empty. Object stores have no folders."""
+        if self._local is not None and self._test_path(Path.is_dir):
+            remove_empty_folders(self._local)
 
-    def _reason(self, error: Exception) -> str:
-        """Return the first line of an error, without the debug dump that obstore appends and without secrets."""
-        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return self.configuration.without_secrets(text.split("\n", 1)[0].rstrip(". "))
-
-    # The last method: below it, `list` in an annotation would mean this one.
+    # The last method: below it, `list` in an annotation would mean this method.
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        """All objects below a folder, sorted by path; with `after`, only those whose path sorts after it. A missing folder is empty.
+        """Return all objects below a folder, sorted by path. With `after`, return only objects whose path sorts after it.
 
-        On a disk, the temporary file of a put that was killed (`name#1`) is an object like others; folders behind symbolic links are not
-        looked into.
+        A missing folder has no objects. On a disk, the temporary file that a killed put leaves (`name#1`) is an object like others.
+        Folders behind symbolic links are not listed.
         """
         if self._local is not None:
-            return sorted(_walk(self._local, prefix, after or ""), key=lambda o: o.path)
+            return sorted(_list_files(self._local, prefix, after or ""), key=lambda file: file.path)
         try:
-            found = obstore.list(self._opened, prefix=prefix or None, offset=after).collect()
+            listing = obstore.list(self._store, prefix=prefix or None, offset=after).collect()
         except BaseError as error:
-            raise StorageError(f"{self.location}/{prefix}", self._reason(error)) from error
-        objects = [StoredObject(o["path"], o["size"], int(o["last_modified"].timestamp() * 1000)) for o in found]
-        return sorted(objects, key=lambda o: o.path)
+            raise self._error(prefix, error) from error
+        objects = [StoredObject(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000)) for item in listing]
+        return sorted(objects, key=lambda stored: stored.path)
 
 
-def _walk(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
-    def failed(error: OSError) -> None:
-        if not isinstance(error, FileNotFoundError | NotADirectoryError):
-            raise StorageError(f"file://{error.filename}", error.strerror or str(error)) from error
+def _quoted_url(location: str) -> str:
+    """Return the URL of a location. A URL parser would take `#` and `?` for the end of the path, and drop line breaks."""
+    scheme, _, rest = location.partition("://")
+    bucket, slash, path = rest.partition("/")
+    return f"{scheme}://{bucket}{slash}{quote(path)}"
 
-    for folder, _, names in os.walk(root / prefix, onerror=failed):
-        below = os.path.relpath(folder, root).replace(os.sep, "/")
+
+def _delete_in_bulk(store: Any, paths: Sequence[str]) -> bool:
+    """Delete objects by one request. Return False if the store rejects the request, or if an object is missing."""
+    try:
+        obstore.delete(store, [*paths])
+    except (BaseError, OSError):
+        return False
+    return True
+
+
+def _list_files(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
+    """Yield the files below a folder whose path sorts after `after`."""
+    for folder, _, names in os.walk(root / prefix, onerror=_raise_unless_missing):
+        relative_folder = os.path.relpath(folder, root).replace(os.sep, "/")
         for name in names:
-            path = name if below == "." else f"{below}/{name}"
+            path = name if relative_folder == "." else f"{relative_folder}/{name}"
             if path <= after:
                 continue
             try:
-                found = os.stat(os.path.join(folder, name))
+                status = os.stat(os.path.join(folder, name))
             except FileNotFoundError:
-                continue  # deleted meanwhile, or a link to nowhere
-            yield StoredObject(path, found.st_size, found.st_mtime_ns // 1_000_000)
+                continue  # deleted meanwhile, or a broken symbolic link
+            yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    """Raise StorageError for a folder that cannot be listed, unless the folder is missing."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise StorageError(f"file://{error.filename}", error.strerror or str(error)) from error

@@ -22,8 +22,13 @@ class Handle:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
-        # On Spark Connect the tags of a session apply to its jobs; in process, the tags of the context do.
-        self._is_remote = type(session.spark).__module__.startswith("pyspark.sql.connect")
+        spark = session.spark
+        # On Spark Connect the tags of a session apply to its jobs. In process, the tags of the context do, and interruptTag has no effect.
+        if type(spark).__module__.startswith("pyspark.sql.connect"):
+            self._add_tag, self._remove_tag, self._cancel_jobs = spark.addTag, spark.removeTag, spark.interruptTag
+        else:
+            context = spark.sparkContext
+            self._add_tag, self._remove_tag, self._cancel_jobs = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
         self._cancelled = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -37,11 +42,7 @@ class Handle:
             yield  # an outer block tags the jobs
             return
         self._idle.clear()
-        spark = self.session.spark
-        if self._is_remote:
-            spark.addTag(self.tag)
-        else:
-            spark.sparkContext.addJobTag(self.tag)
+        self._add_tag(self.tag)
         try:
             yield
         except Exception as error:
@@ -50,10 +51,7 @@ class Handle:
             raise
         finally:
             self._idle.set()
-            if self._is_remote:
-                spark.removeTag(self.tag)
-            else:
-                spark.sparkContext.removeJobTag(self.tag)
+            self._remove_tag(self.tag)
 
     def cursor(self) -> Cursor:
         return Cursor(self)
@@ -65,13 +63,8 @@ class Handle:
 
     def _stop_jobs(self) -> None:
         """Cancel jobs until the statement ends: Spark cancels only the present jobs, and a statement starts several one after another."""
-        spark = self.session.spark
         while not self._idle.is_set():
-            # In process, SparkSession.interruptTag has no effect.
-            if self._is_remote:
-                spark.interruptTag(self.tag)
-            else:
-                spark.sparkContext.cancelJobsWithTag(self.tag)
+            self._cancel_jobs(self.tag)
             self._idle.wait(0.2)
 
     def rollback(self) -> None:
@@ -101,7 +94,7 @@ class Cursor:
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
-        """Name, Spark type and nullability of each column of the last statement; no row is read."""
+        """The name, Spark type and nullability of each column of the last statement. No row is read."""
         if self.result is None:
             return None
         return [
@@ -109,37 +102,36 @@ class Cursor:
         ]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        rows = self._all_rows()[self._position :]
-        self._position += len(rows)
-        return rows
+        return self._next_rows(None)
 
     def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
         if self._rows is None and self.result is not None:
             # dbt calls this method once, with the limit of `dbt show`, so Spark need not compute the rows beyond it.
-            return self._values(self.result.frame.limit(size))
-        rows = self._all_rows()[self._position : self._position + size]
-        self._position += len(rows)
-        return rows
+            return self._collect(self.result.frame.limit(size))
+        return self._next_rows(size)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        rows = self._all_rows()[self._position : self._position + 1]
-        self._position += len(rows)
+        rows = self._next_rows(1)
         return rows[0] if rows else None
 
     def close(self) -> None:
         self.result, self._rows, self._position = None, None, 0
 
-    def _all_rows(self) -> list[tuple[Any, ...]]:
+    def _next_rows(self, limit: int | None) -> list[tuple[Any, ...]]:
+        """Return up to `limit` of the rows that were not fetched yet; all of them for None."""
         if self._rows is None:
-            self._rows = [] if self.result is None else self._values(self.result.frame)
-        return self._rows
+            self._rows = [] if self.result is None else self._collect(self.result.frame)
+        rows = self._rows[self._position : None if limit is None else self._position + limit]
+        self._position += len(rows)
+        return rows
 
-    def _values(self, frame: Any) -> list[tuple[Any, ...]]:
+    def _collect(self, frame: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a DataFrame as tuples of Python values."""
         with self._handle.cancelable():
-            collected = frame.collect()
+            rows = frame.collect()
         # PySpark returns a `timestamp` as local time without a zone. A `timestamp_ntz` has no zone, and gets none.
         have_zone = [field.dataType.typeName() == "timestamp" for field in frame.schema.fields]
-        return [tuple(map(_python_value, row, have_zone)) for row in collected]
+        return [tuple(map(_python_value, row, have_zone)) for row in rows]
 
 
 def _python_value(value: Any, has_zone: bool) -> Any:

@@ -1,10 +1,12 @@
-"""The adapter: what dbt asks of a warehouse, answered by the engine's catalog and snapshots."""
+"""The adapter: dbt's interface to a warehouse, implemented by the engine's catalog and snapshots."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 from zoneinfo import ZoneInfo
 
@@ -25,11 +27,12 @@ from dbt_common.events.functions import warn_or_error
 from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.catalog_integrations import WarehouseCatalog
+from dbt.adapters.rowmerge.configs.config_values import as_list, raise_problems
 from dbt.adapters.rowmerge.configs.constraints import Constraint, table_contract
-from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig, listed, refuse
+from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
-from dbt.adapters.rowmerge.frames.python_models import check_python_config, frame_of_model, missing_packages
+from dbt.adapters.rowmerge.frames.python_models import check_python_config, package_problems, run_python_model
 from dbt.adapters.rowmerge.frames.seeds import arrow_table, rows_of_file
 from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
@@ -42,6 +45,7 @@ from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
     import agate
+    import pyarrow as pa
 
 
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
@@ -69,7 +73,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             Capability.GetCatalogForSingleRelation: CapabilitySupport(support=Support.Full),
             Capability.MicrobatchConcurrency: CapabilitySupport(support=Support.Full),
             # dbt-adapters has this capability since 1.24.1.
-            **{each: CapabilitySupport(support=Support.Full) for each in Capability if each.value == "CatalogsV2"},
+            **{name: CapabilitySupport(support=Support.Full) for name in Capability if name.value == "CatalogsV2"},
         }
     )
 
@@ -79,7 +83,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @property
     def session(self) -> Any:
-        """The engine's session; opens this thread's connection when it is not open yet."""
+        """The engine's session. The first use in a thread opens its connection."""
         return self._handle.session
 
     @property
@@ -99,7 +103,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: RelationConfig) -> Dict[str, Any]:
-        """Return what dbt's usage statistics hold about a model; without `file_format` the format is the profile's, which is not here."""
+        """Return a model's part of dbt's usage statistics. Without `file_format`, its format is unknown here: the profile has it."""
         extra = getattr(config, "_extra", None) or {}
         return {"adapter_type": cls.type(), "table_format": extra.get("file_format")}
 
@@ -128,25 +132,20 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                 relations = self.session.relations(schema_relation.schema)
             except SchemaNotFound:
                 return []
-            functions = set(self.session.functions(schema_relation.schema)) - {each.name for each in relations}
+            functions = set(self.session.functions(schema_relation.schema)) - {relation.name for relation in relations}
+        # The database is rendered nowhere, but dbt's cache finds a relation by it.
+        create = partial(self.Relation.create, database=schema_relation.database)
         return [
+            *(create(schema=schema_relation.schema.lower(), identifier=name, type=self.Relation.Function) for name in sorted(functions)),
             *(
-                self.Relation.create(
-                    database=schema_relation.database, schema=schema_relation.schema.lower(), identifier=name, type=self.Relation.Function
+                create(
+                    schema=relation.schema,
+                    identifier=relation.name,
+                    type=relation.kind,
+                    is_delta=relation.format == "delta",
+                    is_iceberg=relation.format == "iceberg",
                 )
-                for name in sorted(functions)
-            ),
-            *(
-                self.Relation.create(
-                    # Rendered nowhere, but dbt's cache finds a relation by it.
-                    database=schema_relation.database,
-                    schema=each.schema,
-                    identifier=each.name,
-                    type=each.kind,
-                    is_delta=each.format == "delta",
-                    is_iceberg=each.format == "iceberg",
-                )
-                for each in relations
+                for relation in relations
             ),
         ]
 
@@ -156,14 +155,12 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         with self.connections.exception_handler(f"columns of {relation}"):
             if relation.is_read_by_query or not relation.include_policy.schema or not relation.schema:
                 schema = self.session.sql(f"select * from {relation.render()}").schema
-                columns = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+                types = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+            elif (description := self._describe_or_none(relation)) is not None:
+                types = [(field.name, field.sql_type) for field in description.columns]
             else:
-                try:
-                    description = self.session.describe(relation.schema, relation.identifier)
-                except (TableNotFound, SchemaNotFound):
-                    source = self._source_of_files(relation)
-                    return [] if source is None else self.get_columns_in_relation(source)
-                columns = [(field.name, field.sql_type) for field in description.columns]
+                source = self._source_of_files(relation)
+                return [] if source is None else self.get_columns_in_relation(source)
         return [
             RowmergeColumn(
                 column=name,
@@ -173,8 +170,15 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
                 table_type=relation.type,
                 column_index=index,
             )
-            for index, (name, type_) in enumerate(columns)
+            for index, (name, type_) in enumerate(types)
         ]
+
+    def _describe_or_none(self, relation: BaseRelation) -> Any:
+        """Return the engine's description of a table or a view; None if it does not exist."""
+        try:
+            return self.session.describe(relation.schema, relation.identifier)
+        except (TableNotFound, SchemaNotFound):
+            return None
 
     def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
         """Return the project's source of this name if its rows are in files. dbt's unit tests look sources up by their names."""
@@ -200,7 +204,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     @available.parse_none
     def check_packages(self, packages: Any, whose: str) -> None:
         """Raise CompilationError if packages are not installed where dbt and Spark run. `whose` names what requires them."""
-        refuse(missing_packages(packages), f"The {whose} cannot run:")
+        raise_problems(package_problems(packages), f"The {whose} cannot run:")
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
@@ -215,30 +219,32 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def load_seed(
         self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], delimiter: str = ",", **definition: Any
     ) -> AdapterResponse:
-        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_replace`.
+        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_write_table`.
 
-        Columns in `column_types` were read as text by dbt; Spark casts them, and stops at a value that it cannot cast.
+        dbt reads columns in `column_types` as text. Spark casts them, and fails at a value that it cannot cast.
         """
-        configured_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
         file_rows = rows_of_file(rows, column_types, delimiter)
         inferred_types = [self.convert_type(file_rows, index) for index in range(len(rows.column_names))]
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
-            spark = self.session.spark
-            data: Any = arrow_table(rows, inferred_types, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
-            names = list(data.column_names)
-            if any(name.lower() in configured_types for name in names):
-                types = [(quote(name), configured_types.get(name.lower())) for name in names]
-                expressions = [column if type_ is None else f"cast({column} as {type_}) as {column}" for column, type_ in types]
-                data = spark.createDataFrame(data).selectExpr(*expressions)
-            return self._replace(relation, data, names, **definition)
+            table = arrow_table(rows, inferred_types, ZoneInfo(self.session.spark.conf.get("spark.sql.session.timeZone")))
+            return self._write_table(relation, self._cast_columns(table, column_types), table.column_names, **definition)
+
+    def _cast_columns(self, table: pa.Table, column_types: Dict[str, str]) -> Any:
+        """Return a seed's rows with the configured types as a DataFrame, or unchanged if no column has one."""
+        types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
+        columns = [(quote(name), types.get(name.lower())) for name in table.column_names]
+        if all(type_ is None for _, type_ in columns):
+            return table
+        expressions = [column if type_ is None else f"cast({column} as {type_}) as {column}" for column, type_ in columns]
+        return self.session.spark.createDataFrame(table).selectExpr(*expressions)
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
     def write_python_model(self, relation: BaseRelation, compiled_code: str, config: Any, **definition: Any) -> AdapterResponse:
-        """Create or replace a table with the rows that a Python model returns, in one commit. `definition`: see `_replace`."""
+        """Create or replace a table with the rows that a Python model returns, in one commit. `definition`: see `_write_table`."""
         check_python_config(config)
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
-            frame = frame_of_model(compiled_code, str(relation.identifier), self.session)
-            return self._replace(relation, frame, frame.columns, **definition)
+            frame = run_python_model(compiled_code, str(relation.identifier), self.session)
+            return self._write_table(relation, frame, frame.columns, **definition)
 
     @available.parse(lambda relation, *a, **k: relation)
     def python_model_view(self, relation: BaseRelation, compiled_code: str, config: Any) -> RowmergeRelation:
@@ -246,14 +252,15 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         check_python_config(config)
         name = self.temporary_name(str(relation.identifier))
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
-            frame_of_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
+            run_python_model(compiled_code, str(relation.identifier), self.session).createOrReplaceTempView(name)
         return self.Relation.create(identifier=name, type="view").include(schema=False)
 
-    def _replace(
+    def _write_table(
         self,
         relation: BaseRelation,
         data: Any,
         names: Iterable[str],
+        *,
         file_format: Optional[str] = None,
         partition_by: Union[List[str], str, None] = None,
         properties: Optional[Dict[str, Any]] = None,
@@ -262,7 +269,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     ) -> AdapterResponse:
         """Create or replace a table with the rows of `data`, an Arrow table or a DataFrame whose columns are `names`, in one commit.
 
-        The other arguments are what `rowmerge_table_definition` returns: the model's format, partitions, properties and comments.
+        The macro `rowmerge_table_definition` returns the other arguments: the model's format, partitions, properties and comments.
         """
         comments = {name.lower(): text for name, text in (column_comments or {}).items()}
         result = self.session.write(
@@ -270,7 +277,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             relation.render(),
             mode="replace",
             format=file_format,
-            partitioned_by=listed(partition_by),
+            partitioned_by=as_list(partition_by),
             comment=comment,
             properties={str(key): as_text(value) for key, value in (properties or {}).items()},
             column_comments={name: comments[name.lower()] for name in names if name.lower() in comments},
@@ -281,32 +288,33 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
         """Return what a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
 
-        Like dbt, warn about constraints that no table enforces. Iceberg tables have no checks. Raises CompilationError for a constraint
-        that is not complete.
+        Like dbt, warn about constraints that the table does not enforce. Raises CompilationError for an incomplete constraint.
         """
-
-        def takes(constraint: Constraint) -> bool:
-            if constraint.type == ConstraintType.check and file_format == "iceberg":
-                if constraint.warn_unsupported:
-                    warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
-                return False
-            return self.process_parsed_constraint(constraint, lambda _: "") is not None
-
-        contract = table_contract(
-            [
-                (each["name"], self.Column.translate_type(each["data_type"]), list(map(self._parse_column_constraint, each["constraints"])))
-                for each in columns.values()
-            ],
-            list(map(self._parse_model_constraint, constraints)),
-            takes,
-        )
+        contract_columns = [
+            (
+                column["name"],
+                self.Column.translate_type(column["data_type"]),
+                list(map(self._parse_column_constraint, column["constraints"])),
+            )
+            for column in columns.values()
+        ]
+        table_constraints = list(map(self._parse_model_constraint, constraints))
+        contract = table_contract(contract_columns, table_constraints, lambda constraint: self._supports(constraint, file_format))
         return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
+
+    def _supports(self, constraint: Constraint, file_format: str) -> bool:
+        """Return whether a table of this format can have a constraint. Warn about it if not, or if it is not enforced."""
+        if constraint.type == ConstraintType.check and file_format == "iceberg":
+            if constraint.warn_unsupported:
+                warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
+            return False
+        return self.process_parsed_constraint(constraint, lambda _: "") is not None
 
     @available.parse(lambda *a, **k: False)
     def is_first_time(self, what: str) -> bool:
-        """Return whether this is the first call with a text in this run: each batch of a model would repeat its warnings."""
-        first = object()
-        return self._announcements.setdefault(what, first) is first
+        """Return whether this is the first call with a text in this run. Without it, each batch of a model would repeat its warnings."""
+        marker = object()
+        return self._announcements.setdefault(what, marker) is marker
 
     # ------------------------------------------------------------------ docs and freshness
 
@@ -314,22 +322,22 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> Tuple[agate.Table, List[Exception]]:
         table, errors = SQLAdapter.get_catalog(self, relation_configs, used_schemas)
-        files = [each for each in self._get_catalog_relations(relation_configs) if each.files is not None]
-        return merge_tables([table, *(catalog_rows(self._described([each]), each.database) for each in files)]), errors
+        sources = [relation for relation in self._get_catalog_relations(relation_configs) if relation.files is not None]
+        return merge_tables([table, *(catalog_rows(self._describe_existing([source]), source.database) for source in sources)]), errors
 
     def _get_one_catalog(
         self, information_schema: InformationSchema, schemas: Set[str], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> agate.Table:
-        relations = [each for schema in sorted(schemas) for each in self.list_relations(information_schema.database, schema)]
-        return catalog_rows(self._described(relations), information_schema.database)
+        relations = [relation for schema in sorted(schemas) for relation in self.list_relations(information_schema.database, schema)]
+        return catalog_rows(self._describe_existing(relations), information_schema.database)
 
     def _get_one_catalog_by_relations(
         self, information_schema: InformationSchema, relations: List[BaseRelation], used_schemas: FrozenSet[Tuple[str, str]]
     ) -> agate.Table:
-        return catalog_rows(self._described(relations), information_schema.database)
+        return catalog_rows(self._describe_existing(relations), information_schema.database)
 
     def get_catalog_for_single_relation(self, relation: BaseRelation) -> Optional[DocumentedTable]:
-        for description in self._described([relation]):
+        for description in self._describe_existing([relation]):
             return catalog_table(description, relation.database)
         return None
 
@@ -339,22 +347,22 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Return the age of each source's newest commit. Raises DbtRuntimeError for a source that is not a table."""
         now, ages = datetime.now(timezone.utc), {}
         for source in sources:
-            described = self._described([source])
-            if not described or described[0].modified is None:
+            descriptions = self._describe_existing([source])
+            if not descriptions or descriptions[0].modified is None:
                 raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
-            ages[source] = self._create_freshness_response(datetime.fromtimestamp(described[0].modified / 1000, timezone.utc), now)
+            last_modified = datetime.fromtimestamp(descriptions[0].modified / 1000, timezone.utc)
+            ages[source] = self._create_freshness_response(last_modified, now)
         return [RowmergeResponse(_message="OK", code="METADATA")], ages
 
-    def _described(self, relations: Iterable[BaseRelation]) -> List[Any]:
+    def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
         """Return the engine's descriptions of the relations that exist."""
+        missing = (TableNotFound, SchemaNotFound, FilesNotFound)
         descriptions = []
         for relation in relations:
-            with self.connections.exception_handler(f"describe {relation}"):
-                try:
-                    files = getattr(relation, "files", None)
-                    descriptions.append(
-                        self.session.describe(relation.schema, relation.identifier) if files is None else self.session.describe_files(files)
-                    )
-                except (TableNotFound, SchemaNotFound, FilesNotFound):
-                    continue
+            files = getattr(relation, "files", None)
+            with self.connections.exception_handler(f"describe {relation}"), suppress(*missing):
+                if files is None:
+                    descriptions.append(self.session.describe(relation.schema, relation.identifier))
+                else:
+                    descriptions.append(self.session.describe_files(files))
         return descriptions

@@ -14,7 +14,7 @@ from dbt.adapters.rowmerge.relations.names import literal
 from dbt.adapters.rowmerge.response import count, size
 
 _TARGETS = ("relation", "table")
-_TRAVEL = ("version", "timestamp", "reference")
+_VERSION_ARGUMENTS = ("version", "timestamp", "reference")
 _NODES = ("model", "seed", "snapshot")
 
 
@@ -26,16 +26,16 @@ class Operations(metaclass=AdapterMeta):
     connections: Any
 
     @available.parse(lambda *a, **k: "")
-    def run_operation(self, name: str, arguments: Dict[str, Any], others: List[str], graph: Mapping[str, Any]) -> str:
-        """Run `optimize`, `vacuum`, `history` or `restore`, and return a report in lines.
+    def run_operation(self, name: str, arguments: Dict[str, Any], unknown_arguments: List[str], graph: Mapping[str, Any]) -> str:
+        """Run `optimize`, `vacuum`, `history` or `restore`, and return a report of several lines.
 
-        `arguments` has all arguments of the operation; None stands for no value. `others` are the names of unknown arguments.
+        `arguments` has all arguments of the operation; None stands for no value. `unknown_arguments` are names.
         Raises CompilationError for missing, superfluous and wrong arguments, and DbtDatabaseError if the engine rejects the statement.
         """
-        if others:
-            choices = ", ".join(arguments)
-            raise CompilationError(f"{name} has no argument {', '.join(map(repr, others))}. Its arguments are {choices}.")
-        target = target_of(name, arguments)
+        if unknown_arguments:
+            unknown, valid = ", ".join(map(repr, unknown_arguments)), ", ".join(arguments)
+            raise CompilationError(f"{name} has no argument {unknown}. Its arguments are {valid}.")
+        target = target_argument(name, arguments)
         relation = target if isinstance(target, BaseRelation) else self._relation_of(str(target), graph)
         sql = statement(name, relation.render(), arguments)
         _, cursor = self.connections.add_query(sql, auto_begin=False)
@@ -54,7 +54,7 @@ class Operations(metaclass=AdapterMeta):
         return self.Relation.create(schema=schema, identifier=identifier, type="table")
 
 
-def target_of(operation: str, arguments: Mapping[str, Any]) -> Any:
+def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
     """Return the argument that names the table. Raises CompilationError if there is no such argument, or two of them."""
     targets = [arguments[name] for name in _TARGETS if arguments.get(name)]
     if not targets:
@@ -65,20 +65,21 @@ def target_of(operation: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return schema and alias of the node with a name, or None. Of several versions of a model, `ref` and this function take the latest.
+    """Return schema and alias of the node with a name, or None. Of several versions of a model, take the latest, as `ref` does.
 
     Raises CompilationError if several packages have a node with this name, and for an ephemeral model.
     """
     versions = [node for node in nodes if node["resource_type"] in _NODES and node["name"] == name]
-    matches = [node for node in versions if not node.get("version") or node["version"] == node.get("latest_version")] or versions
-    if not matches:
+    latest = [node for node in versions if not node.get("version") or node["version"] == node.get("latest_version")] or versions
+    if not latest:
         return None
-    if len(matches) > 1:
-        tables = ", ".join(f"{node['schema']}.{node['alias']}" for node in matches)
+    if len(latest) > 1:
+        tables = ", ".join(f"{node['schema']}.{node['alias']}" for node in latest)
         raise CompilationError(f"{name} is the name of several nodes of the project. Name the table: {tables}.")
-    if matches[0]["config"].get("materialized") == "ephemeral":
+    [node] = latest
+    if node["config"].get("materialized") == "ephemeral":
         raise CompilationError(f"{name} is an ephemeral model: it has no table. Name another one.")
-    return matches[0]["schema"], matches[0]["alias"]
+    return node["schema"], node["alias"]
 
 
 def statement(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
@@ -86,10 +87,12 @@ def statement(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
     values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
     match operation:
         case "optimize":
-            return f"optimize {table}" + (f" where {values['where']}" if values.get("where") else "")
+            condition = f" where {values['where']}" if values.get("where") else ""
+            return f"optimize {table}{condition}"
         case "vacuum":
-            hours = f" retain {_number(operation, 'retain_hours', values['retain_hours'])} hours" if "retain_hours" in values else ""
-            return f"vacuum {table}{hours}" + (" dry run" if _is_dry_run(arguments) else "")
+            retention = f" retain {_number(operation, 'retain_hours', values['retain_hours'])} hours" if "retain_hours" in values else ""
+            dry_run = " dry run" if _is_dry_run(arguments) else ""
+            return f"vacuum {table}{retention}{dry_run}"
         case "history":
             limit = f" limit {_whole_number(operation, 'limit', values['limit'])}" if "limit" in values else ""
             return f"describe history {table}{limit}"
@@ -99,14 +102,18 @@ def statement(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
 
 def _restored_version(operation: str, values: Mapping[str, Any]) -> str:
     """Return the clause of RESTORE that names a version. Raises CompilationError unless exactly one argument names it."""
-    names = [name for name in _TRAVEL if name in values]
-    if len(names) != 1:
-        problem = f"got {' and '.join(map(repr, names))}" if names else "does not say to what"
-        raise CompilationError(f"{operation} {problem}. Give one of version, timestamp, and reference (a branch or a tag).")
-    value = values[names[0]]
-    if names[0] == "timestamp":
-        return f"timestamp as of {literal(value)}"
-    return f"version as of {literal(value) if names[0] == 'reference' else _whole_number(operation, 'version', value)}"
+    match [(name, values[name]) for name in _VERSION_ARGUMENTS if name in values]:
+        case [("timestamp", timestamp)]:
+            return f"timestamp as of {literal(timestamp)}"
+        case [("reference", reference)]:
+            return f"version as of {literal(reference)}"
+        case [("version", version)]:
+            return f"version as of {_whole_number(operation, 'version', version)}"
+        case []:
+            problem = "does not say to what"
+        case selections:
+            problem = f"got {' and '.join(repr(name) for name, _ in selections)}"
+    raise CompilationError(f"{operation} {problem}. Give one of version, timestamp, and reference (a branch or a tag).")
 
 
 def _whole_number(operation: str, name: str, value: Any) -> int:
@@ -143,12 +150,13 @@ def report(operation: str, table: str, arguments: Mapping[str, Any], rows: Seque
         case "optimize":
             return f"optimize {table}: {_optimize_summary(rows[0]['metrics'])}, version {result.version}"
         case "vacuum" if _is_dry_run(arguments):
-            paths = [str(row["path"]) for row in rows]
-            return "\n".join([f"vacuum {table}: {count(len(paths), 'file')} would be deleted", *(f"  {path}" for path in sorted(paths))])
+            paths = sorted(str(row["path"]) for row in rows)
+            return "\n".join([f"vacuum {table}: {count(len(paths), 'file')} would be deleted", *(f"  {path}" for path in paths)])
         case "vacuum":
             return f"vacuum {table}: {count(result.changes.files_removed, 'file')} deleted"
         case "history":
-            return "\n".join([f"history {table}: {count(len(rows), 'version')}, newest first", *_aligned(list(map(_history_entry, rows)))])
+            entries = _align_columns(list(map(_history_entry, rows)))
+            return "\n".join([f"history {table}: {count(len(rows), 'version')}, newest first", *entries])
         case _:
             return f"restore {table}: {_restore_summary(rows[0])}, version {result.version}"
 
@@ -183,10 +191,10 @@ def _history_entry(row: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _aligned(rows: Sequence[Mapping[str, str]]) -> list[str]:
+def _align_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
     """Return a line for the header and for each row, with columns of equal widths."""
     if not rows:
         return []
-    table = [list(rows[0]), *(list(row.values()) for row in rows)]
-    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]))]
-    return ["  " + "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]

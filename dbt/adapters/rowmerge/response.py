@@ -35,7 +35,7 @@ def response_from(result: Any) -> RowmergeResponse:
     if changes is None:
         return RowmergeResponse(_message="OK", code=code, version=result.version)
     return RowmergeResponse(
-        _message=_sentence(code, changes, result.version, result.attempts - 1),
+        _message=_console_line(code, changes, result.version, result.attempts - 1),
         code=code,
         rows_affected=changes.affected,
         rows_inserted=changes.inserted,
@@ -47,35 +47,42 @@ def response_from(result: Any) -> RowmergeResponse:
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
         retries=result.attempts - 1,
-        seconds={stage: round(spent, 3) for stage, spent in result.seconds.items()} or None,
+        seconds={stage: round(duration, 3) for stage, duration in result.seconds.items()} or None,
     )
 
 
-def _sentence(operation: str, changes: Any, version: int | None, retries: int) -> str:
+def _console_line(operation: str, changes: Any, version: int | None, retries: int) -> str:
     """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`.
 
     A marked file has a new deletion vector.
     """
     verb = operation.split(" ", 1)[0].lower()
+    phrases = [*_row_phrases(verb, changes), *_file_phrases(changes)] or ["nothing to do"]
+    if version is not None:
+        phrases.append(f"version {version}")
+    if retries:
+        phrases.append("1 retry" if retries == 1 else f"{retries:,} retries")
+    return f"OK {verb}: {', '.join(phrases)}"
+
+
+def _row_phrases(verb: str, changes: Any) -> list[str]:
     if verb in ("create", "replace"):
-        parts = [count(changes.inserted, "row")]
-    else:
-        counts = ((changes.inserted, "inserted"), (changes.updated, "updated"), (changes.deleted, "deleted"))
-        parts = [f"{number:,} {verb_form}" for number, verb_form in counts if number]
+        return [count(changes.inserted, "row")]
+    counts = {"inserted": changes.inserted, "updated": changes.updated, "deleted": changes.deleted}
+    return [f"{number:,} {participle}" for participle, number in counts.items() if number]
+
+
+def _file_phrases(changes: Any) -> list[str]:
+    phrases = []
     if changes.files_added:
         # A clone adds the files of another table and writes no bytes.
         total_size = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
-        parts.append(f"{count(changes.files_added, 'file')}{total_size}")
+        phrases.append(f"{count(changes.files_added, 'file')}{total_size}")
     elif changes.files_removed and not changes.affected:
-        parts.append(f"{count(changes.files_removed, 'file')} removed")
+        phrases.append(f"{count(changes.files_removed, 'file')} removed")
     if changes.files_marked:
-        parts.append(f"{changes.files_marked:,} marked")
-    parts = parts or ["nothing to do"]
-    if version is not None:
-        parts.append(f"version {version}")
-    if retries:
-        parts.append("1 retry" if retries == 1 else f"{retries:,} retries")
-    return f"OK {verb}: {', '.join(parts)}"
+        phrases.append(f"{changes.files_marked:,} marked")
+    return phrases
 
 
 def count(number: int, noun: str) -> str:

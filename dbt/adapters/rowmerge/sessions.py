@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 import rowmerge
 from dbt.adapters.rowmerge.configs.credentials import RowmergeCredentials
 
+_SESSION_SETTINGS = ("address", "warehouse", "schema", "file_format", "durability", "catalog", "spark_config", "storage_options")
+
 _lock = threading.Lock()
 _sessions: dict[tuple[Any, ...], Any] = {}
 
@@ -24,34 +26,35 @@ def session_for(credentials: RowmergeCredentials) -> Any:
     Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine does not start.
     """
     existing = _existing_session() if credentials.method == "existing" else None
-    key = (
-        None if existing is None else existing.conf.get("spark.app.id"),
-        credentials.address,
-        credentials.warehouse,
-        credentials.schema,
-        credentials.file_format,
-        credentials.durability,
-        json.dumps(credentials.catalog, sort_keys=True, default=str),
-        tuple(sorted(credentials.spark_config.items())),
-        json.dumps(credentials.storage_options, sort_keys=True),
-    )
+    key = _session_key(credentials, existing)
     with _lock:
         if key not in _sessions:
-            warehouse = credentials.warehouse
-            if warehouse is not None and os.path.isfile(warehouse):
-                raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
-            remote = {"spark.remote": credentials.address} if credentials.address else {}
-            _sessions[key] = rowmerge.connect(
-                warehouse,
-                catalog=credentials.catalog or None,
-                spark=existing,
-                spark_config={**credentials.spark_config, **remote} or None,
-                schema=credentials.schema,
-                default_format=credentials.file_format,
-                storage_options=credentials.storage_options or None,
-                durability=credentials.durability,
-            )
+            _sessions[key] = _connect(credentials, existing)
         return _sessions[key]
+
+
+def _session_key(credentials: RowmergeCredentials, existing: Any) -> tuple[Any, ...]:
+    """Return the settings of a profile that must be equal for two connections to share a session."""
+    app_id = None if existing is None else existing.conf.get("spark.app.id")
+    return app_id, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
+
+
+def _connect(credentials: RowmergeCredentials, existing: Any) -> Any:
+    """Create the session of a profile, on the Spark session `existing` if it is not None. Raises as `session_for`."""
+    warehouse = credentials.warehouse
+    if warehouse is not None and os.path.isfile(warehouse):
+        raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
+    remote = {"spark.remote": credentials.address} if credentials.address else {}
+    return rowmerge.connect(
+        warehouse,
+        catalog=credentials.catalog or None,
+        spark=existing,
+        spark_config={**credentials.spark_config, **remote} or None,
+        schema=credentials.schema,
+        default_format=credentials.file_format,
+        storage_options=credentials.storage_options or None,
+        durability=credentials.durability,
+    )
 
 
 def _existing_session() -> Any:

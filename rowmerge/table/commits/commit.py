@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, NotDurable, RowmergeError, StorageError
+from rowmerge.storage.conditional_puts import check_conditional_puts
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.snapshots.files import FileChanges
@@ -94,7 +95,7 @@ def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED
     Raises ConditionalPutsUnsupported, and StorageError if the object is certainly not there: a local disk has failed, and nothing is under
     way any more.
     """
-    storage.check_conditional_puts()
+    check_conditional_puts(storage)
     reason = ""
     for wait in (*WAITS, 0):
         failure: StorageError | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dbt.adapters.rowmerge.incremental.merge_config import aliases_of
-from dbt.adapters.rowmerge.incremental.strategy_config import problems_of
+from dbt.adapters.rowmerge.incremental.strategy_config import config_problems
 
 COLUMNS = ["id", "day", "amount"]
 MACROS = {
@@ -15,7 +15,7 @@ MACROS = {
 
 
 def problems(columns=COLUMNS, **config):
-    return problems_of(config, list(config), MACROS, columns)
+    return config_problems(config, list(config), MACROS, columns)
 
 
 @pytest.mark.parametrize(

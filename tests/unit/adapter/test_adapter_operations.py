@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.operations import report, schema_and_alias, statement, target_of
+from dbt.adapters.rowmerge.operations import report, schema_and_alias, statement, target_argument
 from rowmerge import RowCounts, StatementResult
 
 
@@ -49,11 +49,11 @@ def test_what_is_wrong_with_an_argument_is_said(operation, arguments, problem):
 
 
 def test_a_table_must_be_named_and_once():
-    assert target_of("optimize", {"relation": None, "table": "orders"}) == "orders"
+    assert target_argument("optimize", {"relation": None, "table": "orders"}) == "orders"
     with pytest.raises(CompilationError, match="optimize needs the argument 'relation'"):
-        target_of("optimize", {"relation": None, "table": None})
+        target_argument("optimize", {"relation": None, "table": None})
     with pytest.raises(CompilationError, match="'relation' and 'table', which say the same thing"):
-        target_of("optimize", {"relation": "a", "table": "b"})
+        target_argument("optimize", {"relation": "a", "table": "b"})
 
 
 def test_unknown_arguments_are_named(adapter):

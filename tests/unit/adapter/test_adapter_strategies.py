@@ -6,7 +6,8 @@ import pytest
 from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge import RowmergeColumn
-from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, listed, value_of
+from dbt.adapters.rowmerge.configs.config_values import as_list, value_of
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges
 from tests.unit.adapter.rendered import Case, cases, expect
 
@@ -35,7 +36,7 @@ def five_keys(target, source, columns):
             "temp_relation": source,
             "unique_key": value_of(config, KEY),
             "dest_columns": columns,
-            "incremental_predicates": listed(value_of(config, PREDICATES)) or None,
+            "incremental_predicates": as_list(value_of(config, PREDICATES)) or None,
         }
 
     return keys

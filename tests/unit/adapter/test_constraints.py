@@ -17,8 +17,8 @@ def on_model(type_, **more):
     return ModelLevelConstraint(ConstraintType(type_), **more)
 
 
-def contract(columns, *constraints, takes=lambda constraint: True):
-    return table_contract(columns, constraints, takes)
+def contract(columns, *constraints, is_supported=lambda constraint: True):
+    return table_contract(columns, constraints, is_supported)
 
 
 def test_what_is_enforced_stands_in_the_column_list():
@@ -53,7 +53,9 @@ def test_custom_constraints_are_written_as_they_are():
 
 def test_what_the_table_does_not_take_is_left_out():
     columns = [("id", "int", [on_column("check", expression="id > 0"), on_column("not_null")])]
-    assert contract(columns, takes=lambda constraint: constraint.type != ConstraintType.check) == TableContract(["`id` int not null"])
+    assert contract(columns, is_supported=lambda constraint: constraint.type != ConstraintType.check) == TableContract(
+        ["`id` int not null"]
+    )
 
 
 @pytest.mark.parametrize(

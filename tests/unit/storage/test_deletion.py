@@ -1,4 +1,4 @@
-"""Objects are deleted in few calls where their order does not matter, and one after another where it does."""
+"""Objects are deleted in few calls, and errors name the object."""
 
 from __future__ import annotations
 
@@ -30,13 +30,6 @@ def test_what_cannot_be_deleted_is_named() -> None:
         filled(bucket).delete(NAMES[:3])
     assert f"s3://lake/t/{NAMES[1]}: " in str(error.value)
     assert {"t/stays", f"t/{NAMES[1]}"} <= bucket.objects.keys()
-
-
-def test_in_order_each_goes_before_the_next() -> None:
-    with serving(Bucket()) as bucket:
-        filled(bucket).delete_in_order(NAMES[:3])
-    assert bucket.requests == [1, 1, 1]
-    assert len(bucket.objects) == 2498
 
 
 def test_files_of_a_disk_that_are_gone_do_not_matter(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[3] / "rowmerge"
-DELETING = {"delete", "delete_in_order", "delete_file", "delete_dir", "delete_dir_contents", "unlink", "rmtree"}
+DELETING = {"delete", "delete_file", "delete_dir", "delete_dir_contents", "unlink", "rmtree"}
 IMPLEMENTATIONS = ("storage/store.py", "storage/deletion.py")
 EXCEPTIONS = {
     "catalog/directory.py drop_schema": "the marker of a schema",
@@ -18,8 +18,9 @@ EXCEPTIONS = {
     "session/startup/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
     "sql/parser.py ": "a function that parses DELETE",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
+    "storage/conditional_puts.py _overwrites": "the probe object that the same call made",
     "storage/disk.py write_file": "the temporary file that the same call made",
-    "spark/written.py delete": "the implementation for data files of what `deletion.py` calls",
+    "spark/writing/written.py delete": "the implementation for data files of what `deletion.py` calls",
 }
 """File and function of each direct call, and what it deletes."""
 
@@ -64,7 +65,7 @@ def test_the_exceptions_are_in_use() -> None:
     "source",
     [
         "def f(storage):\n    storage.delete(['a'])",
-        "def f(self):\n    self._storage.delete_in_order(paths)",
+        "def f(self):\n    self._storage.delete(paths)",
         "def f(storage):\n    run_concurrently([partial(storage.delete, ['a'])])",
         "def f(path):\n    path.unlink()",
     ],

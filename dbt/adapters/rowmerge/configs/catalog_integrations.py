@@ -1,9 +1,10 @@
-"""Catalog integrations: what `catalogs.yml` configures for the tables of the models that name a catalog."""
+"""Catalog integrations: the settings in `catalogs.yml` for the tables of the models that name a catalog."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from dbt.adapters.catalogs import CatalogIntegration, InvalidCatalogIntegrationConfigError
 from dbt.adapters.contracts.relation import RelationConfig
@@ -34,29 +35,33 @@ class WarehouseCatalog(CatalogIntegration):
     allows_writes = True
 
     def __init__(self, config: Any) -> None:
-        """Raise InvalidCatalogIntegrationConfigError that lists every setting that a warehouse cannot follow."""
+        """Read the settings. Raises InvalidCatalogIntegrationConfigError that lists all errors in them."""
         super().__init__(config)
+        self.table_format = _configured_format(self.table_format)
         properties = dict(getattr(config, "adapter_properties", None) or {})
+        if problems := self._config_problems(properties, getattr(config, "catalog_database", None)):
+            raise InvalidCatalogIntegrationConfigError(self.name, " ".join(problems))
+        self.external_volume = self.external_volume or properties.get("location_root")
+
+    def _config_problems(self, properties: Mapping[str, Any], catalog_database: Optional[str]) -> List[str]:
+        """Return a sentence or two for each error in the settings."""
         problems = [f"There is no property {name}. Remove it, or set location_root." for name in properties if name not in _PROPERTIES]
-        self.table_format = _chosen_format(self.table_format)
         if self.table_format not in (None, *TABLE_FORMATS):
             problems.append(f"table_format is {self.table_format!r}. Set it to {CHOICES}.")
         if str(self.file_format or "parquet").lower() != "parquet":
             problems.append(f"file_format is {self.file_format!r}. Data files are Parquet files; set table_format to {CHOICES}.")
-        if getattr(config, "catalog_database", None):
+        if catalog_database:
             problems.append("catalog_database is set. Every table is in the one catalog of the profile; remove it.")
         if properties.get("location_root") and self.external_volume:
             problems.append("external_volume and location_root have the same meaning. Keep one of them.")
-        self.external_volume = self.external_volume or properties.get("location_root")
-        if problems:
-            raise InvalidCatalogIntegrationConfigError(self.name, " ".join(problems))
+        return problems
 
     def build_relation(self, config: RelationConfig) -> CatalogTable:
         """Return the catalog's settings for a model. A model's own `file_format` and `location_root` take precedence over them."""
         return CatalogTable(self.name, self.table_format, self.external_volume, "parquet")
 
 
-def _chosen_format(table_format: Optional[str]) -> Optional[str]:
+def _configured_format(table_format: Optional[str]) -> Optional[str]:
     """Return the format in lower case, or None for `default`, which leaves the choice to the profile."""
     name = str(table_format or "default").lower()
     return None if name == "default" else name

@@ -1,4 +1,4 @@
-"""The columns and constraints of a model's contract, as a CREATE TABLE takes them."""
+"""The columns and constraints of a model's contract, as SQL of a CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -12,74 +12,94 @@ from dbt_common.exceptions import CompilationError
 from dbt.adapters.rowmerge.relations.names import quote
 
 Constraint = Union[ColumnLevelConstraint, ModelLevelConstraint]
-Taken = Callable[[Constraint], bool]
-"""Whether the table takes a constraint; dbt's warnings about it are given on the way."""
 
-ContractedColumn = tuple[str, str, Sequence[ColumnLevelConstraint]]
-"""A column's name, its type, and its constraints."""
+ContractColumn = tuple[str, str, Sequence[ColumnLevelConstraint]]
+"""A column's name, its SQL type, and its constraints."""
 
-PROPERTY = "constraint."
-"""What the properties begin with that keep constraints which nobody enforces."""
+PROPERTY_PREFIX = "constraint."
+"""The prefix of the table properties that record keys, which the table does not enforce."""
 
-_KEYS = {ConstraintType.primary_key: "primary key", ConstraintType.unique: "unique", ConstraintType.foreign_key: "foreign key"}
+_KEY_CLAUSES = {ConstraintType.primary_key: "primary key", ConstraintType.unique: "unique", ConstraintType.foreign_key: "foreign key"}
 
 
 @dataclass
 class TableContract:
-    """`columns` and `checks` are what stands in the brackets of CREATE TABLE. `properties` keep keys, which nobody enforces."""
+    """Hold the parts of a CREATE TABLE that a contract adds.
+
+    `columns` and `checks` are elements of the column list. `properties` record keys, which the table does not enforce.
+    """
 
     columns: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
 
+    def add_column(self, name: str, sql_type: str, constraints: Sequence[ColumnLevelConstraint], *, is_not_null: bool) -> None:
+        """Add a column with its constraints. Raises CompilationError for an incomplete constraint."""
+        not_null = " not null" if is_not_null or any(constraint.type == ConstraintType.not_null for constraint in constraints) else ""
+        expressions = "".join(f" {constraint.expression}" for constraint in constraints if constraint.type == ConstraintType.custom)
+        self.columns.append(f"{quote(name)} {sql_type}{not_null}{expressions}")
+        for constraint in constraints:
+            if constraint.type != ConstraintType.custom:
+                self.add_constraint(constraint, [name])
 
-def table_contract(columns: Sequence[ContractedColumn], constraints: Iterable[ModelLevelConstraint], takes: Taken) -> TableContract:
-    """The contract of a table with these columns, in their order, and with constraints of its own.
+    def add_constraint(self, constraint: Constraint, columns: Sequence[str]) -> None:
+        """Add a check, a custom constraint or a key of these columns. Raises CompilationError for an incomplete constraint."""
+        match constraint.type:
+            case ConstraintType.custom:
+                self.checks.append(_with_name(constraint, _expression(constraint)))
+            case ConstraintType.check:
+                self.checks.append(_with_name(constraint, f"check ({_expression(constraint)})"))
+            case ConstraintType.primary_key | ConstraintType.unique | ConstraintType.foreign_key:
+                name = constraint.name or "_".join([constraint.type.value, *columns])
+                self.properties[PROPERTY_PREFIX + name] = _key_definition(constraint, columns)
 
-    Raises CompilationError for a constraint that lacks what it is about.
+
+def table_contract(
+    columns: Sequence[ContractColumn], constraints: Iterable[ModelLevelConstraint], is_supported: Callable[[Constraint], bool]
+) -> TableContract:
+    """Return the contract of a table with these columns, in their order, and with these constraints of the table.
+
+    Constraints that `is_supported` rejects are left out. Raises CompilationError for an incomplete constraint.
     """
-    contract, known = TableContract(), {name.lower(): name for name, _, _ in columns}
-    taken = [constraint for constraint in constraints if takes(constraint)]
-    not_null = {name.strip("`").lower() for each in taken if each.type == ConstraintType.not_null for name in each.columns}
-    for name, type_, own in columns:
-        kept = [constraint for constraint in own if takes(constraint)]
-        if name.lower() in not_null or any(each.type == ConstraintType.not_null for each in kept):
-            type_ += " not null"
-        type_ += "".join(f" {each.expression}" for each in kept if each.type == ConstraintType.custom)
-        contract.columns.append(f"{quote(name)} {type_}")
-        for constraint in kept:
-            _add(contract, constraint, [name])
-    for constraint in taken:
-        if constraint.type == ConstraintType.custom:
-            contract.checks.append(_named(constraint, _expression(constraint)))
-        _add(contract, constraint, [known.get(name.strip("`").lower(), name.strip("`")) for name in constraint.columns])
+    table_constraints = list(filter(is_supported, constraints))
+    not_null_constraints = [constraint for constraint in table_constraints if constraint.type == ConstraintType.not_null]
+    not_null_columns = {name.strip("`").lower() for constraint in not_null_constraints for name in constraint.columns}
+    contract = TableContract()
+    for name, sql_type, column_constraints in columns:
+        supported = list(filter(is_supported, column_constraints))
+        contract.add_column(name, sql_type, supported, is_not_null=name.lower() in not_null_columns)
+    names = {name.lower(): name for name, _, _ in columns}
+    for constraint in table_constraints:
+        unquoted_names = [name.strip("`") for name in constraint.columns]
+        contract.add_constraint(constraint, [names.get(name.lower(), name) for name in unquoted_names])
     return contract
 
 
-def _add(contract: TableContract, constraint: Constraint, columns: Sequence[str]) -> None:
-    if constraint.type == ConstraintType.check:
-        contract.checks.append(_named(constraint, f"check ({_expression(constraint)})"))
-    elif words := _KEYS.get(constraint.type):
-        if not columns:
-            raise CompilationError(f"A {words} constraint of the contract names no columns. Add `columns` to it.")
-        name = constraint.name or "_".join([constraint.type.value, *columns])
-        references = f" references {_referenced(constraint)}" if constraint.type == ConstraintType.foreign_key else ""
-        contract.properties[PROPERTY + name] = f"{words} ({', '.join(map(quote, columns))}){references}"
+def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
+    """Return the SQL of a key. Raises CompilationError if the key has no columns, or a foreign key no reference."""
+    clause = _KEY_CLAUSES[constraint.type]
+    if not columns:
+        raise CompilationError(f"A {clause} constraint of the contract names no columns. Add `columns` to it.")
+    references = f" references {_reference(constraint)}" if constraint.type == ConstraintType.foreign_key else ""
+    return f"{clause} ({', '.join(map(quote, columns))}){references}"
 
 
-def _referenced(constraint: Constraint) -> str:
+def _reference(constraint: Constraint) -> str:
+    """Return the table and columns that a foreign key references. Raises CompilationError if it has none."""
     if constraint.to and constraint.to_columns:
         return f"{constraint.to} ({', '.join(map(quote, constraint.to_columns))})"
     return _expression(constraint)
 
 
 def _expression(constraint: Constraint) -> str:
+    """Return the expression of a constraint. Raises CompilationError if it has none."""
     if not constraint.expression:
-        lacking = "`to` and `to_columns`" if constraint.type == ConstraintType.foreign_key else "`expression`"
-        raise CompilationError(f"A {constraint.type.value} constraint of the contract has no {lacking}. Add it.")
+        missing = "`to` and `to_columns`" if constraint.type == ConstraintType.foreign_key else "`expression`"
+        raise CompilationError(f"A {constraint.type.value} constraint of the contract has no {missing}. Add it.")
     return constraint.expression.strip()
 
 
-def _named(constraint: Constraint, text: str) -> str:
+def _with_name(constraint: Constraint, definition: str) -> str:
+    """Return the SQL of a constraint with its name, if it has one."""
     name: Optional[str] = constraint.name
-    return f"constraint {quote(name)} {text}" if name else text
+    return f"constraint {quote(name)} {definition}" if name else definition

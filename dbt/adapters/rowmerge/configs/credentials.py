@@ -1,4 +1,4 @@
-"""What a profile of type `rowmerge` may say, and the errors for what it may not."""
+"""The profile of type `rowmerge`, and the errors in it."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.table_format import CHOICES
 from dbt.adapters.rowmerge.relations.names import as_text
-from rowmerge import TABLE_FORMATS
+from rowmerge import CATALOGS, TABLE_FORMATS
 
-CATALOGS = ("rowmerge", "spark_catalog")
-"""What the engine lets stand before `schema.table` besides the name of a configured catalog."""
 HIDDEN = "********"
 METHODS = ("session", "connect", "existing")
 DURABILITIES = ("full", "process")
 CONNECT_PORT = 15002
-_ADDRESS = ("host", "port", "token", "remote")
+_ADDRESS_KEYS = ("host", "port", "token", "remote")
+_MAPPINGS = ("spark_config", "storage_options", "catalog")
+_HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catalog")
+"""Keys that `dbt debug` does not print if they have no value."""
 _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
 
 
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass
 class RowmergeCredentials(Credentials):
-    """A profile: `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
+    """Hold a profile. `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
 
-    `database` is nothing but the catalog's name: that of `catalog`, or `rowmerge`.
-    `method` says which Spark works: `session` one inside this process, `connect` a Spark Connect server at `host` and `port` (with a
-    `token`) or at `remote` (`sc://…`), `existing` the session that the process has already.
-    `catalog` is what pyiceberg takes. `file_format` is that of models which name none: Delta, in a catalog Iceberg.
-    `spark_config` is given to Spark as it is. `storage_options` are the engine's options for object stores; they are never shown.
-    `durability` says what a commit on a local disk survives: `full` a power cut, `process` the death of the process.
+    `database` is the name of the catalog: that of `catalog`, or `rowmerge`.
+    `method` selects the Spark session: `session` starts one inside this process, `connect` uses a Spark Connect server at `host` and `port`
+    (with a `token`) or at `remote` (`sc://…`), and `existing` uses the session that the process has already.
+    `catalog` has the properties of pyiceberg. `file_format` is the default of models: Delta, or Iceberg with a catalog.
+    `spark_config` is passed to Spark unchanged. `storage_options` are the engine's options for object stores; they are never shown.
+    `durability` is what a commit on a local disk survives: `full` a power cut, `process` the death of the process.
     """
 
     database: Optional[str] = None
@@ -53,11 +54,11 @@ class RowmergeCredentials(Credentials):
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
     durability: str = DURABILITIES[0]
 
-    # dbt-spark's macros ask for it; nothing else does.
+    # Only dbt-spark's macros read it.
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
-        # Packages write it before schemas, so there is always one.
+        # Packages put the database before schemas, so it always has a value.
         self.database = self.database or self.catalog.get("name") or CATALOGS[0]
         self.method = self.method.lower()
         self.durability = (self.durability or DURABILITIES[0]).lower()
@@ -70,21 +71,11 @@ class RowmergeCredentials(Credentials):
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """Raise DbtRuntimeError for a key that no profile has, with the nearest ones, and for a required key that is missing."""
-        known = [each.name for each in fields(cls)]
-        for key in data:
-            if key not in known:
-                raise DbtRuntimeError(_unknown_key(str(key), [name for name in known if name != "database"]))
-        if not data.get("warehouse") and not data.get("catalog"):
-            raise DbtRuntimeError("The profile has no `warehouse`. Add it: the folder or object-store URL that holds the tables.")
-        if not data.get("schema"):
-            raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
+        """Raise DbtRuntimeError for an unknown key, a missing key, and a value that is not valid."""
+        _check_keys(data, [key.name for key in fields(cls)])
         _check_database(data)
-        if (format_ := data.get("file_format")) is not None and str(format_).lower() not in TABLE_FORMATS:
-            raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}. Set it to {CHOICES}.")
-        if data.get("catalog") and str(format_ or "iceberg").lower() != "iceberg":
-            raise DbtRuntimeError(f"`file_format` in the profile is {format_!r}, and a `catalog` holds Iceberg tables. Leave it out.")
-        for key in ("spark_config", "storage_options", "catalog"):
+        _check_file_format(data)
+        for key in _MAPPINGS:
             if data.get(key) is not None and not isinstance(data[key], dict):
                 raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
         if str(data.get("durability") or DURABILITIES[0]).lower() not in DURABILITIES:
@@ -102,7 +93,7 @@ class RowmergeCredentials(Credentials):
 
     @property
     def address(self) -> Optional[str]:
-        """Where the Spark Connect server is, as PySpark takes it; it may hold a token. None without one."""
+        """The URL of the Spark Connect server, which may contain a token; None without a server."""
         if self.method != "connect":
             return None
         if self.remote:
@@ -112,76 +103,109 @@ class RowmergeCredentials(Credentials):
         return f"sc://{host}:{self.port or CONNECT_PORT}{token}"
 
     def _connection_keys(self) -> Tuple[str, ...]:
-        shown = ("database", "method", "host", "port", "remote", "warehouse", "catalog", "schema", "file_format", "durability")
-        return (*shown, "spark_config")
+        return tuple("database method host port remote warehouse catalog schema file_format durability spark_config".split())
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
-        """What `dbt debug` prints; with aliases, what `target` holds in Jinja. Values that look like secrets are hidden in both."""
+        """Yield what `dbt debug` prints; with aliases, what `target` has in Jinja. Both hide values that may be secrets."""
         for key, value in super().connection_info(with_aliases=with_aliases):
-            if key == "spark_config":
-                value = {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
-            if key == "remote" and value is not None:
-                value = value.partition(";")[0].rstrip("/").rpartition("@")[2]
-            if key in ("database", "host", "port", "remote") and value is None and not with_aliases:
-                continue
-            if key == "catalog" and with_aliases:
-                # Its name alone: that is what packages made for Databricks take it for.
-                value = self.database
-            elif key == "catalog":
-                value = {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
-            if key in ("spark_config", "catalog") and not value and not with_aliases:
-                continue
-            yield key, value
+            shown_value = _hide_secrets(key, value)
+            if with_aliases:
+                # Packages for Databricks take `target.catalog` for the catalog's name.
+                yield key, self.database if key == "catalog" else shown_value
+            elif key not in _HIDDEN_IF_EMPTY or shown_value not in (None, {}):
+                yield key, shown_value
         if with_aliases:
             yield "endpoint", self.endpoint
 
 
+def _hide_secrets(key: str, value: Any) -> Any:
+    """Return the value of a key without secrets."""
+    match key:
+        case "spark_config":
+            return {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
+        case "catalog":
+            return {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
+        case "remote" if value is not None:
+            return value.partition(";")[0].rstrip("/").rpartition("@")[2]
+    return value
+
+
+def _check_keys(data: Any, valid_keys: list[str]) -> None:
+    """Raise DbtRuntimeError for an unknown key, with similar keys, and for a required key that is missing."""
+    for key in data:
+        if key not in valid_keys:
+            raise DbtRuntimeError(_unknown_key_message(str(key), [name for name in valid_keys if name != "database"]))
+    if not data.get("warehouse") and not data.get("catalog"):
+        raise DbtRuntimeError("The profile has no `warehouse`. Add it: the folder or object-store URL that holds the tables.")
+    if not data.get("schema"):
+        raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
+
+
 def _check_database(data: Any) -> None:
-    """Raise DbtRuntimeError for a database that is not the catalog's name."""
+    """Raise DbtRuntimeError if the database is not the catalog's name."""
     database, catalog = data.get("database"), data.get("catalog")
-    named = catalog.get("name") if isinstance(catalog, dict) else None
-    known = [name for name in (named, *CATALOGS) if name]
-    if database and str(database).lower() not in [name.lower() for name in known]:
+    configured_name = catalog.get("name") if isinstance(catalog, dict) else None
+    valid_names = [name for name in (configured_name, *CATALOGS) if name]
+    if database and str(database).lower() not in [name.lower() for name in valid_names]:
         raise DbtRuntimeError(
-            f"`database` in the profile is {database!r}, and there is one catalog, called {' or '.join(map(repr, known))}. "
+            f"`database` in the profile is {database!r}, and there is one catalog, called {' or '.join(map(repr, valid_names))}. "
             f"Remove `database` from the profile, or give that name; a `catalog` has its own with `name`."
         )
 
 
+def _check_file_format(data: Any) -> None:
+    """Raise DbtRuntimeError for an unknown format, and for another format than Iceberg in a catalog."""
+    file_format = data.get("file_format")
+    if file_format is not None and str(file_format).lower() not in TABLE_FORMATS:
+        raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}. Set it to {CHOICES}.")
+    if data.get("catalog") and str(file_format or "iceberg").lower() != "iceberg":
+        raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}, and a `catalog` holds Iceberg tables. Leave it out.")
+
+
 def _check_method(data: Any) -> None:
-    """Raise DbtRuntimeError for a method that there is not, and for keys that do not go with it."""
+    """Raise DbtRuntimeError for an unknown method, and for keys that do not belong to the method."""
     method = str(data.get("method") or "session").lower()
     if method not in METHODS:
         raise DbtRuntimeError(
             f"`method` in the profile is {data['method']!r}. Set it to `session` (Spark inside dbt's process, the default), "
             f"`connect` (a Spark Connect server) or `existing` (the Spark session that the process has already)."
         )
-    given = [key for key in _ADDRESS if data.get(key)]
-    if method != "connect":
-        if given:
-            raise DbtRuntimeError(f"The profile has `{given[0]}`, which belongs to `method: connect`. Set the method, or remove it.")
-        if method == "existing" and data.get("spark_config"):
-            raise DbtRuntimeError("`spark_config` is nothing for `method: existing`. Configure Spark where its session is made.")
-        return
-    if ("host" in given) == ("remote" in given):
+    address_keys = [key for key in _ADDRESS_KEYS if data.get(key)]
+    if method == "connect":
+        _check_address(data, address_keys)
+    elif address_keys:
+        raise DbtRuntimeError(f"The profile has `{address_keys[0]}`, which belongs to `method: connect`. Set the method, or remove it.")
+    elif method == "existing" and data.get("spark_config"):
+        raise DbtRuntimeError("`spark_config` is nothing for `method: existing`. Configure Spark where its session is made.")
+
+
+def _check_address(data: Any, address_keys: list[str]) -> None:
+    """Raise DbtRuntimeError unless the keys give the address of a Spark Connect server, either by `host` or by `remote`."""
+    if ("host" in address_keys) == ("remote" in address_keys):
         raise DbtRuntimeError(
             "`method: connect` needs the address of a Spark Connect server: either `host` (with `port` and `token`), or all of it as "
             "`remote: sc://host:port/;token=…`."
         )
-    if given[0] != "host" and given != ["remote"]:
-        raise DbtRuntimeError(f"`{given[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
-    if "remote" in given and not str(data["remote"]).startswith(("sc://", "local")):
+    if "host" in address_keys:
+        if "//" in str(data["host"]) or ";" in str(data["host"]):
+            raise DbtRuntimeError(
+                "`host` in the profile is the name of a machine. Write a whole address as `remote: sc://host:port` instead."
+            )
+        return
+    if address_keys != ["remote"]:
+        raise DbtRuntimeError(f"`{address_keys[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
+    if not str(data["remote"]).startswith(("sc://", "local")):
         raise DbtRuntimeError("`remote` in the profile is no address of a Spark Connect server. Write `sc://host:port`.")
-    if "host" in given and ("//" in str(data["host"]) or ";" in str(data["host"])):
-        raise DbtRuntimeError("`host` in the profile is the name of a machine. Write a whole address as `remote: sc://host:port` instead.")
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Whether a setting of a catalog may be shown: others may be secrets, and an address may hold one."""
+    """Return whether a catalog's property may be shown. Other properties may be secrets, and a URL may contain one."""
     return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
 
 
-def _unknown_key(key: str, known: list[str]) -> str:
-    near = get_close_matches(key.lower(), known, n=2, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else f"The keys are: {', '.join(f'`{k}`' for k in known)}."
-    return f"The profile has an unknown key `{key}`. {hint}"
+def _unknown_key_message(key: str, valid_keys: list[str]) -> str:
+    similar_keys = get_close_matches(key.lower(), valid_keys, n=2, cutoff=0.6)
+    advice = f"The keys are: {', '.join(f'`{name}`' for name in valid_keys)}."
+    if similar_keys:
+        advice = f"Did you mean {' or '.join(f'`{name}`' for name in similar_keys)}?"
+    return f"The profile has an unknown key `{key}`. {advice}"

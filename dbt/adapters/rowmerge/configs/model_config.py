@@ -1,4 +1,4 @@
-"""The configs of a model: their names, which names mean the same, and how to read a value."""
+"""The configs of a model: their names, and which names mean the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from typing import Any, Dict, List, Optional, Union
 
 from dbt.adapters.base import AdapterConfig
-from dbt_common.exceptions import CompilationError
 
 
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
@@ -64,8 +63,8 @@ PREDICATES = ("incremental_predicates", "predicates")
 REPLACED_ROWS = ("replace_where", *PREDICATES)
 KEY = ("unique_key", "merge_on_using_columns")
 
-_DBTS_OWN = ("incremental_strategy", "unique_key", "incremental_predicates", "on_schema_change", "full_refresh", "sql_header")
-_NAMES = (*_DBTS_OWN, *(each.name for each in fields(RowmergeConfig) if not each.name.startswith("_")))
+_DBT_CONFIGS = ("incremental_strategy", "unique_key", "incremental_predicates", "on_schema_change", "full_refresh", "sql_header")
+_NAMES = (*_DBT_CONFIGS, *(config.name for config in fields(RowmergeConfig) if not config.name.startswith("_")))
 _PREFIXES = ("merge_", "cdc_", "matched_", "not_matched_")
 
 
@@ -80,53 +79,13 @@ class WithArguments:
         return self._arguments[name] if name in self._arguments else self._config.get(name)
 
 
-def value_of(config: Any, names: Iterable[str]) -> Any:
-    """Return the value of the first of these names that has one, or None. `config` has dict's `get`."""
-    return next((config.get(name) for name in names if given(config, name)), None)
-
-
-def given(config: Any, name: str) -> bool:
-    """Return whether a config has a value. An empty text, list or mapping is no value; `false` is a value."""
-    value = config.get(name)
-    return value is not None and (isinstance(value, (bool, int, float)) or bool(value))
-
-
-def flag(config: Any, name: str) -> bool:
-    """Return a config that is true or false, also where YAML or Jinja turned it into a text."""
-    return str(config.get(name)).strip().lower() == "true"
-
-
-def listed(value: Any) -> list[str]:
-    """Return a config that may be a text or a list of texts as a list."""
-    return [value] if isinstance(value, str) and value else [str(each) for each in value or ()]
-
-
-def said_twice(config: Any, *groups: Iterable[str]) -> list[str]:
-    """Return an error for each group of names with the same meaning if several of them have a value."""
-    configured = [[name for name in names if given(config, name)] for names in groups]
-    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in configured if len(names) > 1]
-
-
-def misspelt(names: Iterable[str]) -> list[str]:
+def misspelling_problems(names: Iterable[str]) -> list[str]:
     """Return an error for each unknown config whose name resembles the name of a config of this adapter."""
     problems = []
     for name in names:
         has_our_prefix = name.startswith(_PREFIXES)
-        matches = get_close_matches(name, _NAMES, n=1, cutoff=0.6 if has_our_prefix else 0.85)
-        if name not in _NAMES and (has_our_prefix or matches):
-            advice = f"Did you mean {matches[0]}?" if matches else "What is your own belongs below meta."
+        similar_names = get_close_matches(name, _NAMES, n=1, cutoff=0.6 if has_our_prefix else 0.85)
+        if name not in _NAMES and (has_our_prefix or similar_names):
+            advice = f"Did you mean {similar_names[0]}?" if similar_names else "What is your own belongs below meta."
             problems.append(f"there is no config {name}. {advice}")
     return problems
-
-
-def nearest(name: str, choices: Iterable[str]) -> str:
-    """Return the advice for an unknown name: the choices that resemble it, or all choices."""
-    names = list(choices)
-    matches = get_close_matches(name.lower(), [each.lower() for each in names], n=2, cutoff=0.6)
-    return f"Did you mean {' or '.join(matches)}?" if matches else f"There are: {', '.join(names)}."
-
-
-def refuse(problems: Iterable[str], headline: str = "The model cannot be built:") -> None:
-    """Raise CompilationError that lists the errors below the headline; without errors do nothing."""
-    if lines := [f"- {problem}" for problem in problems]:
-        raise CompilationError("\n".join([headline, *lines]))

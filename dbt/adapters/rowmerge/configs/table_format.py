@@ -10,7 +10,7 @@ from dbt.adapters.base.meta import AdapterMeta
 from dbt.adapters.catalogs import CATALOG_INTEGRATION_MODEL_CONFIG_NAME, CatalogIntegration
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import refuse, value_of
+from dbt.adapters.rowmerge.configs.config_values import raise_problems, value_of
 from dbt.adapters.rowmerge.relations.relation import location_of
 from rowmerge import TABLE_FORMATS
 
@@ -87,19 +87,20 @@ def table_format(config: Any, default: str) -> str:
     """
     file_format = value_of(config, ("file_format",))
     format_ = default if file_format is None else str(file_format).lower()
-    problems = (
-        [f"file_format is {file_format!r}. Set it to {CHOICES}."] if format_ not in TABLE_FORMATS else _foreign_properties(config, format_)
-    )
+    problems = []
+    if format_ not in TABLE_FORMATS:
+        problems.append(f"file_format is {file_format!r}. Set it to {CHOICES}.")
+    elif format_ == "iceberg":
+        problems += _delta_property_problems(config)
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
-    refuse(problems, "The table cannot be built:")
+    raise_problems(problems, "The table cannot be built:")
     return format_
 
 
-def _foreign_properties(config: Any, format_: str) -> List[str]:
+def _delta_property_problems(config: Any) -> List[str]:
+    """Return an error that lists the Delta properties of an Iceberg table."""
     names = sorted(str(name) for name in config.get("tblproperties") or {} if str(name).startswith("delta."))
-    if format_ == "delta" or not names:
-        return []
-    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."]
+    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."] if names else []

@@ -7,30 +7,35 @@ from typing import Any
 import pyarrow as pa
 
 
-def spark_frame(returned: Any, spark: Any) -> Any:
+def spark_frame(value: Any, spark: Any) -> Any:
     """Return the value of a Python model as a Spark DataFrame; None if the value is not a frame.
 
     Frames are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, Polars DataFrames and LazyFrames, Arrow tables,
     batches and readers, and objects with an Arrow stream, such as DuckDB's relations.
     """
-    if hasattr(returned, "createOrReplaceTempView") and hasattr(returned, "schema"):
-        return returned
-    if hasattr(returned, "to_spark"):
-        return returned.to_spark()
-    module = type(returned).__module__.partition(".")[0]
-    if module == "pandas" and hasattr(returned, "columns"):
-        return spark.createDataFrame(returned)
-    if module == "polars" and hasattr(returned, "collect"):
-        returned = returned.collect()
-    if isinstance(returned, pa.RecordBatchReader):
-        returned = returned.read_all()
-    elif isinstance(returned, pa.RecordBatch):
-        returned = pa.Table.from_batches([returned])
-    elif not isinstance(returned, pa.Table) and hasattr(returned, "__arrow_c_stream__"):
-        returned = pa.RecordBatchReader.from_stream(returned).read_all()
-    if not isinstance(returned, pa.Table):
+    if hasattr(value, "createOrReplaceTempView") and hasattr(value, "schema"):
+        return value
+    if hasattr(value, "to_spark"):
+        return value.to_spark()
+    library = type(value).__module__.partition(".")[0]
+    if library == "pandas" and hasattr(value, "columns"):
+        return spark.createDataFrame(value)
+    is_lazy = library == "polars" and hasattr(value, "collect")
+    table = _arrow_table(value.collect() if is_lazy else value)
+    if table is None:
         return None
-    return spark.createDataFrame(returned.cast(pa.schema([field.with_type(_spark_type(field.type)) for field in returned.schema])))
+    return spark.createDataFrame(table.cast(pa.schema([field.with_type(_spark_type(field.type)) for field in table.schema])))
+
+
+def _arrow_table(value: Any) -> pa.Table | None:
+    """Return an object of Arrow, or one with an Arrow stream, as a table; None for another object."""
+    if isinstance(value, pa.Table):
+        return value
+    if isinstance(value, pa.RecordBatch):
+        return pa.Table.from_batches([value])
+    if isinstance(value, pa.RecordBatchReader):
+        return value.read_all()
+    return pa.RecordBatchReader.from_stream(value).read_all() if hasattr(value, "__arrow_c_stream__") else None
 
 
 def _spark_type(type_: pa.DataType) -> pa.DataType:
@@ -47,10 +52,10 @@ def _spark_type(type_: pa.DataType) -> pa.DataType:
         return pa.timestamp("us", type_.tz)
     if pa.types.is_date64(type_):
         return pa.date32()
-    return _OTHERS.get(type_, type_)
+    return _WIDER_TYPES.get(type_, type_)
 
 
-_OTHERS = {
+_WIDER_TYPES = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),

@@ -1,4 +1,4 @@
-"""Runs a Python model in this process, on the session that SQL models use."""
+"""Run Python models in this process, on the session of SQL models."""
 
 from __future__ import annotations
 
@@ -12,35 +12,34 @@ from typing import Any
 from dbt_common.exceptions import DbtRuntimeError
 from packaging.requirements import InvalidRequirement, Requirement
 
-from dbt.adapters.rowmerge.configs.model_config import listed, refuse
+from dbt.adapters.rowmerge.configs.config_values import as_list, raise_problems
 from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 
 def check_python_config(config: Any) -> None:
-    """Raise CompilationError for configs of a Python model that cannot be followed. `config` has dict's `get`.
+    """Raise CompilationError for configs of a Python model that are not supported. `config` has dict's `get`.
 
-    `packages` must be installed where dbt runs, in the versions that are asked for; `submission_method` is a config of other adapters.
+    `packages` must be installed where dbt runs, in matching versions. `submission_method` is a config of other adapters.
     """
-    problems = list(missing_packages(config.get("packages")))
+    problems = list(package_problems(config.get("packages")))
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
-    refuse(problems, "The Python model cannot run:")
+    raise_problems(problems, "The Python model cannot run:")
 
 
-def frame_of_model(compiled_code: str, name: str, session: Any) -> Any:
+def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
     """Run a Python model and return its rows as a Spark DataFrame. `session` is the engine's; the model gets the Spark session.
 
     Raises DbtRuntimeError, with the line of the model, if the model raises an error or does not return a frame.
     """
     module = ModuleType(name)
-    # As in a notebook of Databricks, where models may come from.
+    # Notebooks of Databricks have this variable, and models may come from there.
     module.__dict__["spark"] = session.spark
     try:
         exec(compile(compiled_code, _file_name(name), "exec"), module.__dict__)
         returned = module.model(module.dbtObj(session.table), session.spark)
     except Exception as error:
-        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _file_name(name)]
-        raise _model_error(error, name, compiled_code, lines[-1] if lines else None) from error
+        raise _model_error(error, name, compiled_code) from error
     frame = spark_frame(returned, session.spark)
     if frame is None:
         raise DbtRuntimeError(
@@ -53,17 +52,19 @@ def line_of_model(error: BaseException) -> str:
     """Return the line of the Python model in which a function that Spark ran has raised an error; empty for other errors."""
     cause: BaseException | None = error
     while cause is not None:
-        if places := re.findall(r'File "<python model (.+)>", line (\d+)', str(cause)):
-            name, line = places[-1]
+        if frames := re.findall(r'File "<python model (.+)>", line (\d+)', str(cause)):
+            name, line = frames[-1]
             return f" (raised in line {line} of the Python model {name})"
         cause = cause.__cause__
     return ""
 
 
-def _model_error(error: Exception, name: str, compiled_code: str, line: int | None) -> DbtRuntimeError:
-    """Return dbt's error for an error in a model, with the text of the line that raised it."""
+def _model_error(error: Exception, name: str, compiled_code: str) -> DbtRuntimeError:
+    """Return dbt's error for an error in a model, with the number and the text of the line that raised it."""
     lines = compiled_code.splitlines()
-    place = f" in line {line} ({lines[line - 1].strip()})" if line is not None and line <= len(lines) else ""
+    stack = traceback.extract_tb(error.__traceback__)
+    numbers = [frame.lineno for frame in stack if frame.filename == _file_name(name) and frame.lineno is not None]
+    place = f" in line {numbers[-1]} ({lines[numbers[-1] - 1].strip()})" if numbers and numbers[-1] <= len(lines) else ""
     message = str(error).split("\n\nJVM stacktrace:", 1)[0].rstrip()
     return DbtRuntimeError(f"The Python model {name} raised {type(error).__name__}{place}: {message}")
 
@@ -72,21 +73,22 @@ def _file_name(name: str) -> str:
     return f"<python model {name}>"
 
 
-def missing_packages(packages: Any) -> Iterator[str]:
+def package_problems(packages: Any) -> Iterator[str]:
     """Yield an error for each package that a model or a function requires and that is not installed in a matching version.
 
     `packages` is a requirement as pip takes it, or a list of them.
     """
-    for package in listed(packages):
+    for package in as_list(packages):
         try:
             requirement = Requirement(package)
-            version = metadata.version(requirement.name)
         except InvalidRequirement:
             yield f"packages: {package!r} is no requirement. Write it as pip takes it, such as 'holidays>=0.50'."
+            continue
+        name, specifier = requirement.name, requirement.specifier
+        try:
+            version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield f"packages: {requirement.name} is not installed where dbt runs. Install it: pip install '{requirement}'."
-        else:
-            if not requirement.specifier.contains(version, prereleases=True):
-                yield (
-                    f"packages: {requirement.name} is installed as {version}, and {requirement.specifier} is asked for. Install that one."
-                )
+            yield f"packages: {name} is not installed where dbt runs. Install it: pip install '{requirement}'."
+            continue
+        if not specifier.contains(version, prereleases=True):
+            yield f"packages: {name} is installed as {version}, and {specifier} is asked for. Install that one."

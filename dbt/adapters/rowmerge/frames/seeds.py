@@ -13,7 +13,7 @@ from dbt_common.exceptions import DbtRuntimeError
 if TYPE_CHECKING:
     import agate
 
-_ARROW = {
+_ARROW_TYPES = {
     "string": pa.string(),
     "bigint": pa.int64(),
     "double": pa.float64(),
@@ -34,16 +34,21 @@ def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Tab
 
     `zone` applies to timestamps without a zone. Raises DbtRuntimeError for a value that its column cannot hold.
     """
-    names, columns = [str(name) for name in rows.column_names], []
+    names = [str(name) for name in rows.column_names]
+    columns = []
     for index, (name, type_) in enumerate(zip(names, types, strict=True)):
-        convert = _converter(type_, zone)
         try:
-            columns.append(pa.array([None if row[index] is None else convert(row[index]) for row in rows.rows], type=_ARROW[type_]))
+            columns.append(_arrow_column([row[index] for row in rows.rows], type_, zone))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise DbtRuntimeError(
                 f"The seed's column {name!r} does not fit the type {type_}: {error}. Give it another one with `column_types` in its config."
             ) from error
     return pa.table(columns, names=names)
+
+
+def _arrow_column(values: Iterable[Any], type_: str, zone: tzinfo) -> pa.Array:
+    convert = _converter(type_, zone)
+    return pa.array([None if value is None else convert(value) for value in values], type=_ARROW_TYPES[type_])
 
 
 def _converter(type_: str, zone: tzinfo) -> Callable[[Any], Any]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import KEY, flag, given, listed, nearest, value_of
-from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, plain
+from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, suggest_names, value_of
+from dbt.adapters.rowmerge.configs.model_config import KEY
+from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, lower_name
 from dbt.adapters.rowmerge.incremental.merge_config import Aliases, aliases_of
 
 # The operations of Debezium, Oracle GoldenGate, AWS DMS, Maxwell and Delta's change data feed.
@@ -44,16 +45,16 @@ class ChangeStream:
 
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
     """Return the stream that a model's configs describe. `columns` are the table's. The configs must have no errors."""
-    spelt = Columns(tuple(columns), (), "").spelt
+    quoted = Columns(tuple(columns)).quoted
     operations = {name: tuple(str(value).lower() for value in values) for name, values in _operations(config).items()}
-    order = tuple(spelt(name) for name in listed(config.get("cdc_order_by")))
+    order = tuple(quoted(name) for name in as_list(config.get("cdc_order_by")))
     return ChangeStream(
-        operation=spelt(str(config.get("cdc_operation_column"))),
+        operation=quoted(str(config.get("cdc_operation_column"))),
         order=order,
         written=(*operations["insert"], *operations["update"]),
         deleted=operations["delete"],
         ignored=operations["ignore"],
-        keeps_deletes=flag(config, "cdc_keep_deletes"),
+        keeps_deletes=is_true(config, "cdc_keep_deletes"),
         recency_condition=_recency_condition(order, aliases_of(config)),
     )
 
@@ -63,40 +64,43 @@ def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
     condition = ""
     for column in reversed(order):
         new, old = f"{aliases.source}.{column}", f"{aliases.dest}.{column}"
-        older = f"{new} < {old} or {new} is null and {old} is not null"
-        condition = f"{older} or {new} <=> {old} and ({condition})" if condition else older
+        is_older = f"{new} < {old} or {new} is null and {old} is not null"
+        condition = f"{is_older} or {new} <=> {old} and ({condition})" if condition else is_older
     return f"({condition}) is not true"
 
 
 def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
     """Return a sentence for each error in the configs of strategy `cdc`. No `columns`: names of columns are not verified."""
     problems = []
-    if not given(config, "cdc_operation_column"):
+    if not has_value(config, "cdc_operation_column"):
         problems.append("cdc_operation_column is missing. Name the model's column that says insert, update or delete.")
-    if not given(config, "cdc_order_by"):
+    if not has_value(config, "cdc_order_by"):
         problems.append("cdc_order_by is missing. Name the columns of the model by which a later change is greater than an earlier one.")
-    order, keys = listed(config.get("cdc_order_by")), {plain(key) for key in listed(value_of(config, KEY))}
-    if key_columns := [name for name in order if plain(name) in keys]:
+    order = as_list(config.get("cdc_order_by"))
+    keys = {lower_name(key) for key in as_list(value_of(config, KEY))}
+    if key_columns := [name for name in order if lower_name(name) in keys]:
         problems.append(f"cdc_order_by: {', '.join(key_columns)} is of the key, and the same in all changes of a row. Leave it out.")
-    problems += [f"cdc_order_by: {text}" for text in Columns(tuple(columns), (), "").unknown(order)]
+    problems += [f"cdc_order_by: {problem}" for problem in Columns(tuple(columns)).unknown_column_problems(order)]
     return problems + _operation_problems(config)
 
 
 def _operation_problems(config: Any) -> list[str]:
-    operations = config.get("cdc_operations") or {}
-    if not isinstance(operations, Mapping):
-        return [f"cdc_operations is {operations!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
-    problems = [f"cdc_operations: there is no {name}. {nearest(str(name), OPERATIONS)}" for name in operations if name not in OPERATIONS]
-    kinds: dict[str, list[str]] = {}
-    for name, values in _operations(config).items():
+    """Return the errors in `cdc_operations`: unknown kinds of operations, and values of more than one kind."""
+    configured = config.get("cdc_operations") or {}
+    if not isinstance(configured, Mapping):
+        return [f"cdc_operations is {configured!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
+    unknown_kinds = [kind for kind in configured if kind not in OPERATIONS]
+    problems = [f"cdc_operations: there is no {kind}. {suggest_names(str(kind), OPERATIONS)}" for kind in unknown_kinds]
+    kinds_by_value: dict[str, list[str]] = {}
+    for kind, values in _operations(config).items():
         for value in values:
-            kinds.setdefault(str(value).lower(), []).append(name)
-    problems += [f"cdc_operations: {value!r} cannot be {' and '.join(names)}." for value, names in kinds.items() if len(set(names)) > 1]
-    return problems
+            kinds_by_value.setdefault(str(value).lower(), []).append(kind)
+    ambiguous = {value: kinds for value, kinds in kinds_by_value.items() if len(set(kinds)) > 1}
+    return problems + [f"cdc_operations: {value!r} cannot be {' and '.join(kinds)}." for value, kinds in ambiguous.items()]
 
 
 def _operations(config: Any) -> dict[str, list[str]]:
     """Return the values of each kind of operation: those of the model, and the usual values that the model does not use otherwise."""
-    configured = {str(name): listed(values) for name, values in (config.get("cdc_operations") or {}).items() if name in OPERATIONS}
+    configured = {str(name): as_list(values) for name, values in (config.get("cdc_operations") or {}).items() if name in OPERATIONS}
     used_values = {value.lower() for values in configured.values() for value in values}
     return {name: configured.get(name) or [value for value in values if value not in used_values] for name, values in OPERATIONS.items()}

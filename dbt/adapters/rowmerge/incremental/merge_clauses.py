@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import listed, nearest
+from dbt.adapters.rowmerge.configs.config_values import as_list, suggest_names
 from dbt.adapters.rowmerge.relations.names import literal, quote
 
 KINDS = {"when_matched": "matched", "when_not_matched": "not matched", "when_not_matched_by_source": "not matched by source"}
@@ -18,7 +18,11 @@ _ACTIONS = {
 }
 _MODES = ("by_name", "by_position", "star", "explicit")
 _KEYS = ("action", "mode", "condition", "by", "update", "insert", "set_expressions", "error_message")
-_PARTS = {"update": ("include", "exclude", "set_expressions"), "insert": ("columns", "values")}
+_NESTED_KEYS = {"update": ("include", "exclude", "set_expressions"), "insert": ("columns", "values")}
+
+
+Assignments = tuple[tuple[str, str], ...]
+"""Pairs of a quoted column and its value in SQL."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,19 @@ class Clause:
     kind: str
     action: str
     conditions: tuple[str, ...] = ()
-    assignments: tuple[tuple[str, str], ...] = ()
+    assignments: Assignments = ()
+
+
+@dataclass(frozen=True)
+class UpdatedColumns:
+    """Select the columns that an update sets: those in `included`, or if it is empty, all columns except those in `excluded`.
+
+    They get the model's values, except that `expressions` has the SQL of other values by column.
+    """
+
+    included: Sequence[str]
+    excluded: Sequence[str]
+    expressions: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -46,14 +62,17 @@ class Columns:
         target: The names of the columns that the MERGE may set, in their order; empty before they are known.
         source: The names of the model's columns, in their order.
         alias: The alias of the model's rows.
+        evolves: Whether the MERGE adds columns that the target lacks.
     """
 
     target: tuple[str, ...]
-    source: tuple[str, ...]
-    alias: str
+    source: tuple[str, ...] = ()
+    alias: str = ""
+    evolves: bool = False
 
     @cached_property
-    def lowered(self) -> frozenset[str]:
+    def lower_names(self) -> frozenset[str]:
+        """The names of the target's columns in lower case."""
         return frozenset(name.lower() for name in self.target)
 
     @cached_property
@@ -62,107 +81,124 @@ class Columns:
         source_names = {name.lower() for name in self.source}
         return tuple(name.lower() for name in self.target if name.lower() in source_names)
 
-    def unknown(self, names: Iterable[str]) -> list[str]:
+    def unknown_column_problems(self, names: Iterable[str]) -> list[str]:
         """Return a sentence for each name that is not a column of the target."""
-        missing = [name for name in names if self.target and plain(name) not in self.lowered]
-        return [f"there is no column {name}. {nearest(plain(name), self.target)}" for name in missing]
+        missing = [name for name in names if self.target and lower_name(name) not in self.lower_names]
+        return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in missing]
 
-    def updates(self, included: Iterable[str], excluded: Iterable[str], expressions: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return the assignments of an update: expressions first, then the model's values for the other columns.
+    def update_assignments(self, updated: UpdatedColumns) -> Assignments:
+        """Return the assignments of an update: expressions first, then the model's values for the other columns."""
+        included, excluded = set(map(lower_name, updated.included)), set(map(lower_name, updated.excluded))
+        expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in updated.expressions.items()}
+        copied = [name for name in self.common if (name in included if included else name not in excluded) and name not in expressions]
+        return (*expressions.values(), *map(self._copy_assignment, copied))
 
-        If `included` is empty, the other columns are all except those in `excluded`.
-        """
-        included_names, excluded_names = {plain(name) for name in included}, {plain(name) for name in excluded}
-        computed = {plain(name): (self.spelt(name), text) for name, text in expressions.items()}
-        copied = [
-            (column, value)
-            for name, (column, value) in zip(self.common, self.inserts(), strict=True)
-            if name not in computed and (name in included_names if included_names else name not in excluded_names)
-        ]
-        return (*computed.values(), *copied)
-
-    def inserts(self) -> tuple[tuple[str, str], ...]:
+    def insert_assignments(self) -> Assignments:
         """Return the assignments of an insert: the columns of both sides and the model's values."""
-        return tuple((self.spelt(name), f"{self.alias}.{self.spelt(name)}") for name in self.common)
+        return tuple(map(self._copy_assignment, self.common))
 
-    def by_position(self) -> tuple[tuple[str, str], ...]:
+    def positional_assignments(self) -> Assignments:
         """Return assignments that pair the columns of both sides by their positions."""
         return tuple((quote(name), f"{self.alias}.{quote(other)}") for name, other in zip(self.target, self.source, strict=False))
 
-    def spelt(self, name: str) -> str:
+    def quoted(self, name: str) -> str:
         """Return a column's name quoted, in the case of the target."""
-        return quote(next((column for column in self.target if column.lower() == plain(name)), name.strip("`\"'")))
+        return quote(next((column for column in self.target if column.lower() == lower_name(name)), name.strip("`\"'")))
+
+    def _copy_assignment(self, name: str) -> tuple[str, str]:
+        return self.quoted(name), f"{self.alias}.{self.quoted(name)}"
 
 
-def plain(name: str) -> str:
+def lower_name(name: str) -> str:
     """Return a column's name without quotes, in lower case."""
     return name.strip("`\"'").replace("``", "`").lower()
 
 
-def clauses_of(entries: Any, columns: Columns, evolves: bool, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
+def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
 
-    `entries` is the config. `evolves` states whether the MERGE adds columns. Kinds without an entry keep their clauses of `defaults`.
+    Kinds of clauses without entries keep their clauses of `defaults`.
     """
-    if not isinstance(entries, Mapping):
-        return [], [f"merge_clauses is {entries!r}. It must be a mapping with {', '.join(KINDS)}."]
-    problems = [f"merge_clauses: there is no {name}. {nearest(str(name), KINDS)}" for name in entries if name not in KINDS]
-    kinds = {name: kind for name, kind in KINDS.items() if name in entries}
-    if not kinds:
+    if not isinstance(config, Mapping):
+        return [], [f"merge_clauses is {config!r}. It must be a mapping with {', '.join(KINDS)}."]
+    problems = [f"merge_clauses: there is no {name}. {suggest_names(str(name), KINDS)}" for name in config if name not in KINDS]
+    configured_kinds = {name: kind for name, kind in KINDS.items() if name in config}
+    if not configured_kinds:
         problems.append(f"merge_clauses says none of {', '.join(KINDS)}. Give at least one of them a list of clauses.")
-    clauses = [clause for clause in defaults if clause.kind not in kinds.values()]
-    for name, kind in kinds.items():
-        if not isinstance(entries[name], (list, tuple)) or not entries[name]:
-            problems.append(f"merge_clauses.{name} must be a list of at least one clause.")
-            continue
-        for number, entry in enumerate(entries[name], 1):
-            clause, clause_problems = _clause(entry, kind, columns, evolves)
-            clauses += [clause] if clause else []
-            problems += [f"merge_clauses.{name}, clause {number}: {text}" for text in clause_problems]
+    clauses = [clause for clause in defaults if clause.kind not in configured_kinds.values()]
+    for name, kind in configured_kinds.items():
+        kind_clauses, kind_problems = _parse_entries(config[name], kind, columns)
+        clauses += kind_clauses
+        problems += [f"merge_clauses.{name}{problem}" for problem in kind_problems]
     order = list(KINDS.values())
     return sorted(clauses, key=lambda clause: order.index(clause.kind)), problems
 
 
-def fold_idle(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
+def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
     """Return the clauses without `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches.
 
     The clauses after a `do_nothing` exclude its rows by a condition.
     """
-    folded, problems = [], []
-    guards: dict[str, list[str]] = {}
+    remaining, problems = [], []
+    exclusions: dict[str, list[str]] = {}
     complete_kinds: set[str] = set()
     for clause in clauses:
         if clause.kind in complete_kinds:
             problems.append(f"when {clause.kind}: a clause is never reached. Give the one before it a condition.")
-        elif clause.action == "do_nothing" and clause.conditions:
-            skipped = " and ".join(f"({condition})" for condition in clause.conditions)
-            guards.setdefault(clause.kind, []).append(f"{skipped if len(clause.conditions) == 1 else f'({skipped})'} is not true")
-        elif clause.action != "do_nothing":
-            folded.append(replace(clause, conditions=(*guards.get(clause.kind, ()), *clause.conditions)))
+            continue
         if not clause.conditions:
             complete_kinds.add(clause.kind)
-    return folded, problems
+        if clause.action != "do_nothing":
+            remaining.append(replace(clause, conditions=(*exclusions.get(clause.kind, ()), *clause.conditions)))
+        elif clause.conditions:
+            exclusions.setdefault(clause.kind, []).append(_negate(clause.conditions))
+    return remaining, problems
 
 
-def _clause(entry: Any, kind: str, columns: Columns, evolves: bool) -> tuple[Clause | None, list[str]]:
+def _negate(conditions: Sequence[str]) -> str:
+    """Return a condition that is true unless all conditions are true. A condition that is NULL is not true."""
+    conjunction = " and ".join(f"({condition})" for condition in conditions)
+    return f"{conjunction} is not true" if len(conditions) == 1 else f"({conjunction}) is not true"
+
+
+def _parse_entries(entries: Any, kind: str, columns: Columns) -> tuple[list[Clause], list[str]]:
+    """Return the clauses of one kind, and the errors in them. Each error continues the name of the kind's config."""
+    if not isinstance(entries, (list, tuple)) or not entries:
+        return [], [" must be a list of at least one clause."]
+    clauses, problems = [], []
+    for number, entry in enumerate(entries, 1):
+        clause, entry_problems = _parse_entry(entry, kind, columns)
+        if clause is not None:
+            clauses.append(clause)
+        problems += [f", clause {number}: {problem}" for problem in entry_problems]
+    return clauses, problems
+
+
+def _parse_entry(entry: Any, kind: str, columns: Columns) -> tuple[Clause | None, list[str]]:
+    """Return the clause of an entry, or None without a valid action, and a sentence for each error in it."""
     if not isinstance(entry, Mapping):
         return None, [f"{entry!r} is no clause. Make it a mapping with an action."]
-    problems = [f"there is no {name}. {nearest(str(name), _KEYS)}" for name in entry if name not in _KEYS]
-    kind, side_problems = _side(entry.get("by"), kind)
-    problems += side_problems
+    problems = [f"there is no {name}. {suggest_names(str(name), _KEYS)}" for name in entry if name not in _KEYS]
+    kind, by_problems = _apply_by(entry.get("by"), kind)
+    problems += by_problems
     action = str(entry.get("action") or "")
     if action not in _ACTIONS[kind]:
         return None, [*problems, f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}."]
-    conditions = tuple(listed(entry.get("condition")))
+    conditions = tuple(as_list(entry.get("condition")))
     if action == "error":
-        return Clause(kind, "insert" if kind == "not matched" else "update", conditions, _failure(entry, kind, columns)), problems
-    if action in ("delete", "do_nothing"):
-        return Clause(kind, action, conditions), problems
-    assignments, action_problems = _insert(entry, columns, evolves) if action == "insert" else _update(entry, kind, columns, evolves)
-    return Clause(kind, action, conditions, assignments), problems + action_problems
+        return Clause(kind, "insert" if kind == "not matched" else "update", conditions, _raise_error(entry, kind, columns)), problems
+    parser = _AssignmentParser(entry, columns)
+    match action:
+        case "insert":
+            assignments = parser.parse_insert()
+        case "update":
+            assignments = parser.parse_update_by_source() if kind == "not matched by source" else parser.parse_update()
+        case _:
+            assignments = ()
+    return Clause(kind, action, conditions, assignments), problems + parser.problems
 
 
-def _side(by: Any, kind: str) -> tuple[str, list[str]]:
+def _apply_by(by: Any, kind: str) -> tuple[str, list[str]]:
     """Return the kind of a clause with this `by`, and its errors. In dbt-duckdb, `by: source` means when_not_matched_by_source."""
     side = str(by or "").lower()
     if side == "source" and kind != "matched":
@@ -172,64 +208,84 @@ def _side(by: Any, kind: str) -> tuple[str, list[str]]:
     return kind, []
 
 
-def _update(entry: Mapping[str, Any], kind: str, columns: Columns, evolves: bool) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    part, problems = _part(entry, "update")
-    expressions = {**_mapping(entry.get("set_expressions")), **_mapping(part.get("set_expressions"))}
-    included, excluded = listed(part.get("include")), listed(part.get("exclude"))
-    mode, mode_problems = _mode(entry, explicit=bool(part or expressions))
-    problems += mode_problems + [text for names in (included, excluded, expressions) for text in columns.unknown(names)]
-    if included and excluded:
-        problems.append("update.include and update.exclude cannot both be set. Keep one of them.")
-    if kind == "not matched by source":
-        if not expressions or included or excluded:
-            problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
-        return columns.updates((), columns.target, expressions), problems
-    if mode == "by_position":
-        return columns.by_position(), problems
-    if mode != "explicit" and evolves:
-        return (), problems
-    assignments = columns.updates(included, excluded, expressions)
-    if columns.target and not assignments and not problems:
-        problems.append("it sets no column. Exclude less, or make its action do_nothing.")
-    return assignments, problems
+class _AssignmentParser:
+    """Parse the assignments of an entry of `merge_clauses`: none if the statement takes every column. `problems` lists the errors."""
+
+    def __init__(self, entry: Mapping[str, Any], columns: Columns) -> None:
+        self._entry, self._columns = entry, columns
+        self.problems: list[str] = []
+
+    def parse_update(self) -> Assignments:
+        updated, mode = self._parse_updated_columns()
+        if mode == "by_position":
+            return self._columns.positional_assignments()
+        if mode != "explicit" and self._columns.evolves:
+            return ()
+        assignments = self._columns.update_assignments(updated)
+        if self._columns.target and not assignments and not self.problems:
+            self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
+        return assignments
+
+    def parse_update_by_source(self) -> Assignments:
+        updated, _ = self._parse_updated_columns()
+        if not updated.expressions or updated.included or updated.excluded:
+            self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
+        return self._columns.update_assignments(replace(updated, included=(), excluded=self._columns.target))
+
+    def _parse_updated_columns(self) -> tuple[UpdatedColumns, str]:
+        """Return the columns that an update sets, and the mode of the entry."""
+        update = self._nested_mapping("update")
+        expressions = {**_as_texts(self._entry.get("set_expressions")), **_as_texts(update.get("set_expressions"))}
+        updated = UpdatedColumns(as_list(update.get("include")), as_list(update.get("exclude")), expressions)
+        mode = self._parse_mode(is_explicit=bool(update or expressions))
+        for names in (updated.included, updated.excluded, expressions):
+            self.problems += self._columns.unknown_column_problems(names)
+        if updated.included and updated.excluded:
+            self.problems.append("update.include and update.exclude cannot both be set. Keep one of them.")
+        return updated, mode
+
+    def parse_insert(self) -> Assignments:
+        insert = self._nested_mapping("insert")
+        names, values = as_list(insert.get("columns")), as_list(insert.get("values"))
+        mode = self._parse_mode(is_explicit=bool(insert))
+        self.problems += self._columns.unknown_column_problems(names)
+        if self._entry.get("set_expressions"):
+            self.problems.append("an insert has no set_expressions. Say insert.columns and insert.values.")
+        if mode == "by_position":
+            return self._columns.positional_assignments()
+        if mode != "explicit":
+            return () if self._columns.evolves else self._columns.insert_assignments()
+        if not names or len(names) != len(values):
+            counts = f"insert.columns has {len(names)} names, and insert.values {len(values)} values"
+            self.problems.append(f"{counts}. Give each column its value.")
+        return tuple((self._columns.quoted(name), value) for name, value in zip(names, values, strict=False))
+
+    def _nested_mapping(self, action: str) -> Mapping[str, Any]:
+        """Return the mapping below the key `update` or `insert` of the entry."""
+        nested = self._entry.get(action) or {}
+        keys = _NESTED_KEYS[action]
+        if not isinstance(nested, Mapping):
+            self.problems.append(f"{action} is {nested!r}. It must be a mapping with {' and '.join(keys)}.")
+            return {}
+        self.problems += [f"{action}: there is no {name}. {suggest_names(str(name), keys)}" for name in nested if name not in keys]
+        return nested
+
+    def _parse_mode(self, is_explicit: bool) -> str:
+        """Return the mode of the entry. `is_explicit` states whether the entry names columns."""
+        mode = str(self._entry.get("mode") or ("explicit" if is_explicit else "by_name"))
+        if mode not in _MODES:
+            self.problems.append(f"mode is {mode!r}. {suggest_names(mode, _MODES)}")
+        elif is_explicit and mode != "explicit":
+            self.problems.append(f"mode is {mode}, and columns are said. Make it explicit, or leave the columns out.")
+        return mode
 
 
-def _insert(entry: Mapping[str, Any], columns: Columns, evolves: bool) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    part, problems = _part(entry, "insert")
-    names, values = listed(part.get("columns")), listed(part.get("values"))
-    mode, mode_problems = _mode(entry, explicit=bool(part))
-    problems += mode_problems + columns.unknown(names)
-    if entry.get("set_expressions"):
-        problems.append("an insert has no set_expressions. Say insert.columns and insert.values.")
-    if mode == "by_position":
-        return columns.by_position(), problems
-    if mode != "explicit":
-        return () if evolves else columns.inserts(), problems
-    if not names or len(names) != len(values):
-        problems.append(f"insert.columns has {len(names)} names, and insert.values {len(values)} values. Give each column its value.")
-    return tuple((columns.spelt(name), value) for name, value in zip(names, values, strict=False)), problems
-
-
-def _part(entry: Mapping[str, Any], action: str) -> tuple[Mapping[str, Any], list[str]]:
-    part = entry.get(action) or {}
-    if not isinstance(part, Mapping):
-        return {}, [f"{action} is {part!r}. It must be a mapping with {' and '.join(_PARTS[action])}."]
-    return part, [f"{action}: there is no {name}. {nearest(str(name), _PARTS[action])}" for name in part if name not in _PARTS[action]]
-
-
-def _mode(entry: Mapping[str, Any], explicit: bool) -> tuple[str, list[str]]:
-    mode = str(entry.get("mode") or ("explicit" if explicit else "by_name"))
-    problems = [] if mode in _MODES else [f"mode is {mode!r}. {nearest(mode, _MODES)}"]
-    if mode in _MODES and explicit and mode != "explicit":
-        problems.append(f"mode is {mode}, and columns are said. Make it explicit, or leave the columns out.")
-    return mode, problems
-
-
-def _mapping(value: Any) -> dict[str, str]:
+def _as_texts(value: Any) -> dict[str, str]:
+    """Return a mapping with names and values as text; empty for another value."""
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _failure(entry: Mapping[str, Any], kind: str, columns: Columns) -> tuple[tuple[str, str], ...]:
+def _raise_error(entry: Mapping[str, Any], kind: str, columns: Columns) -> Assignments:
     """Return an assignment that stops the statement: the first column is set to an expression that raises an error."""
     message = str(entry.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
     return ((quote(columns.target[0]) if columns.target else "", f"raise_error({literal(message)})"),)

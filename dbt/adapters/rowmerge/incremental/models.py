@@ -10,10 +10,10 @@ from dbt.adapters.base import BaseRelation, available
 from dbt.adapters.base.meta import AdapterMeta
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.configs.model_config import flag, refuse
+from dbt.adapters.rowmerge.configs.config_values import is_true, raise_problems
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
-from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, brings_columns, may_have_new_columns, problems_of, strategy_of
+from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, config_problems, may_add_columns, strategy_of, writes_new_columns
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
 
@@ -35,24 +35,17 @@ class IncrementalModels(metaclass=AdapterMeta):
     ) -> IncrementalPlan:
         """Return the plan of a model's run, after all of the model's configs were verified together.
 
-        The materialization calls this method before anything runs, without `source`: a wrong config stops the model there, and a first
-        build needs no more. It calls it again with `source`. Hooks and `sql_header` may create what the model's query reads, so the
-        columns of its rows are unknown before.
+        `context` is the model's Jinja context. `existing` is the target if the run changes its rows, and None if the run builds it.
+        `source` has the model's rows. The materialization calls this method without `source` before anything runs, so that a wrong config
+        stops the model. It calls it again, if the run changes rows, after hooks and `sql_header` created what the model's query reads.
 
-        Args:
-            context: The Jinja context of the model, with `config`, `model` and all macros.
-            target: The model's table.
-            existing: The same table if the run changes its rows; None if the run builds it.
-            source: The model's rows; None before they can be read.
-
-        Raises:
-            CompilationError: lists all errors in the configs; or states why the table's columns or partitions do not fit the model.
+        Raises CompilationError that lists all errors in the configs, or that states why the table's columns or partitions do not fit.
         """
-        config, columns, changes = context["config"], [], SchemaChanges()
-        if existing is not None and (source is not None or not may_have_new_columns(config)):
-            columns, changes = self._columns_to_write(config, existing, source)
-        table_columns = [] if may_have_new_columns(config) else [column.name for column in columns]
-        refuse(problems_of(config, list(context["model"]["config"]), context, table_columns))
+        config = context["config"]
+        columns, changes = self._columns_to_write(config, existing, source)
+        # Configs may name columns that the run adds, so only the columns of an unchanged table verify them.
+        valid_columns = [] if may_add_columns(config) else [column.name for column in columns]
+        raise_problems(config_problems(config, list(context["model"]["config"]), context, valid_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
         return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
 
@@ -61,40 +54,34 @@ class IncrementalModels(metaclass=AdapterMeta):
         """Return the plan in `arg_dict`, or a new plan if that one does not have the same five keys as `arg_dict`.
 
         The five keys are dbt's contract. A macro of a project may call the macro of a strategy without a plan, or with another key, other
-        columns or other predicates than the model's; the five keys then take precedence.
-
-        Raises:
-            CompilationError: lists all errors in the configs of a merge.
+        columns or other predicates than the model's. Then the five keys take precedence. Raises CompilationError for errors in a merge.
         """
         arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
-        return plan if plan is not None and plan.is_for(strategy, arguments) else self._plan(config, strategy, arguments)
+        is_valid = plan is not None and plan.is_for(strategy, arguments)
+        return plan if is_valid else self._plan(config, strategy, arguments)
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
         """Return the changes that `on_schema_change` makes to the columns of `target` before the rows of `source` are written.
 
-        Raises:
-            CompilationError: the columns differ and the value is `fail`; or the `tblproperties` of the model rule a change out.
+        Raises CompilationError if the columns differ and the value is `fail`, or if the model's `tblproperties` prevent a change.
         """
         with self.connections.exception_handler(f"columns of {source}"):
-            model, table = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
-        changes = schema_changes(model, table)
+            model_schema, table_schema = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
+        changes = schema_changes(model_schema, table_schema)
         if on_schema_change == "fail" and changes:
             raise CompilationError(
                 f"The columns of {target.render()} differ from the model's: {changes}. Set on_schema_change to append_new_columns or "
                 f"sync_all_columns, or run the model with --full-refresh."
             )
-        changes = changes_before_rows(changes, on_schema_change, brings_columns(config))
-        return self._with_properties(changes, target, config.get("tblproperties") or {})
+        separate_changes = changes_before_rows(changes, on_schema_change, writes_new_columns(config))
+        return self._with_properties(separate_changes, target, config.get("tblproperties") or {})
 
     @available.parse_none
     def column_changes(
         self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
     ) -> SchemaChanges:
-        """Return the given changes of a table's columns, with the table properties that they need.
-
-        `added` and `retyped` are pairs of a quoted column and a SQL type, and `dropped` are quoted columns.
-        """
+        """Return changes of a table's columns with the table properties that they need. The arguments are fields of SchemaChanges."""
         return self._with_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
 
     def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
@@ -106,9 +93,14 @@ class IncrementalModels(metaclass=AdapterMeta):
         return plan
 
     def _columns_to_write(
-        self, config: Any, existing: BaseRelation, source: Optional[BaseRelation]
+        self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns before it."""
+        """Return the columns that the statement writes, and the changes of the table's columns before it.
+
+        Return no columns for a new table, and while the columns of the model's rows are unknown but may be new.
+        """
+        if existing is None or (source is None and may_add_columns(config)):
+            return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
         # The rows of strategy `delete` are keys, which change no columns.
         if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
@@ -118,7 +110,7 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
         """Return the model's rows with the columns of the table. Strategy `cdc` stores the operation only if it keeps deleted rows."""
-        if strategy_of(config) != "cdc" or flag(config, "cdc_keep_deletes"):
+        if strategy_of(config) != "cdc" or is_true(config, "cdc_keep_deletes"):
             return source
         return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
 

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments, flag, given, listed, refuse, value_of
+from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, raise_problems, value_of
+from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments
 from dbt.adapters.rowmerge.incremental.change_stream import ChangeStream, change_stream
 from dbt.adapters.rowmerge.incremental.merge_clauses import Clause
-from dbt.adapters.rowmerge.incremental.merge_config import aliases_of, configured_clauses, keys_of, newest_first
+from dbt.adapters.rowmerge.incremental.merge_config import aliases_of, configured_clauses, keys_of, newest_first_order
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges
-from dbt.adapters.rowmerge.incremental.strategy_config import evolves
+from dbt.adapters.rowmerge.incremental.strategy_config import allows_schema_evolution
 from dbt.adapters.rowmerge.relations.names import quote_column
 
 _BATCH_BOUNDS = (("__dbt_internal_microbatch_event_time_start", ">="), ("__dbt_internal_microbatch_event_time_end", "<"))
@@ -43,13 +44,13 @@ class StrategyArguments:
             temp_relation=arg_dict.get("temp_relation"),
             unique_key=arg_dict.get("unique_key"),
             dest_columns=tuple(arg_dict.get("dest_columns") or ()),
-            incremental_predicates=tuple(listed(arg_dict.get("incremental_predicates"))),
+            incremental_predicates=tuple(as_list(arg_dict.get("incremental_predicates"))),
         )
 
     @classmethod
     def of_model(cls, config: Any, target: Any, source: Any, columns: Iterable[Any]) -> StrategyArguments:
         """Take key and predicates from a model's configs. `config` has dict's `get`."""
-        return cls(target, source, value_of(config, KEY), tuple(columns), tuple(listed(value_of(config, PREDICATES))))
+        return cls(target, source, value_of(config, KEY), tuple(columns), tuple(as_list(value_of(config, PREDICATES))))
 
 
 @dataclass(frozen=True)
@@ -105,54 +106,58 @@ class IncrementalPlan(StrategyArguments):
 def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]) -> IncrementalPlan:
     """Return the plan of a strategy from a model's configs and dbt's five keys, which take precedence over the configs.
 
-    Args:
-        config: The model's configs, with dict's `get`.
-        strategy: A strategy by dbt's name.
-        arguments: dbt's five keys.
-        source_columns: Returns the names of the model's columns. Only merges that name columns call it, because it takes time.
-
-    Raises:
-        CompilationError: lists all errors in the configs of a merge.
+    `source_columns` returns the names of the model's columns. Only merges that name columns call it, because it takes time.
+    Raises CompilationError that lists all errors in the configs of a merge.
     """
     columns = [column.name for column in arguments.dest_columns]
     strategy_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
-    aliases = aliases_of(strategy_config)
-    plan = IncrementalPlan(
-        **vars(arguments),
-        incremental_strategy=strategy,
-        strategy=("merge" if arguments.unique_key else "append") if strategy == "default" else strategy,
-        keys=keys_of(strategy_config, columns),
-        source_alias=aliases.source,
-        target_alias=aliases.dest,
-        with_schema_evolution=evolves(config),
-        newest_first=newest_first(config, "merge_deduplicate_by", columns),
-    )
+    plan = _common_plan(config, strategy_config, strategy, arguments)
     if plan.strategy == "cdc":
         stream = change_stream(strategy_config, columns)
         return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
+    # Before the model's rows can be read, no macro renders the other fields.
     if arguments.temp_relation is None:
         return plan
-    if plan.strategy == "merge":
-        return replace(plan, clauses=_merge_clauses(strategy_config, columns, source_columns))
-    if plan.strategy == "insert_overwrite":
-        return _with_partitions(plan, listed(config.get("partition_by")), columns)
-    if plan.strategy in ("replace_where", "microbatch"):
-        return replace(plan, replaced_rows=_replaced_rows(config, plan, columns))
+    match plan.strategy:
+        case "merge":
+            return replace(plan, clauses=_merge_clauses(strategy_config, columns, source_columns))
+        case "insert_overwrite":
+            return _with_partitions(plan, as_list(config.get("partition_by")), columns)
+        case "replace_where" | "microbatch":
+            return replace(plan, replaced_rows=_replaced_rows(config, plan, columns))
     return plan
+
+
+def _common_plan(config: Any, strategy_config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+    """Return the plan with the fields that do not depend on the strategy. In `strategy_config`, dbt's five keys take precedence."""
+    columns = [column.name for column in arguments.dest_columns]
+    aliases = aliases_of(strategy_config)
+    default_strategy = "merge" if arguments.unique_key else "append"
+    return IncrementalPlan(
+        **vars(arguments),
+        incremental_strategy=strategy,
+        strategy=default_strategy if strategy == "default" else strategy,
+        keys=keys_of(strategy_config, columns),
+        source_alias=aliases.source,
+        target_alias=aliases.dest,
+        with_schema_evolution=allows_schema_evolution(config),
+        newest_first=newest_first_order(config, "merge_deduplicate_by", columns),
+    )
 
 
 def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
     """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs."""
-    merge_evolves = flag(config, "merge_with_schema_evolution")
-    selects_columns = any(given(config, name) for name in ("merge_update_columns", "merge_exclude_columns"))
-    if not (given(config, "merge_clauses") or given(config, "merge_update_set_expressions") or (merge_evolves and selects_columns)):
-        clauses, problems = configured_clauses(config, columns)
-    else:
+    adds_columns = is_true(config, "merge_with_schema_evolution")
+    selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
+    names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
+    if names_columns or (adds_columns and selects_columns):
         model_columns = source_columns()
         table_columns = {name.lower() for name in columns}
-        new_columns = [name for name in model_columns if merge_evolves and name.lower() not in table_columns]
+        new_columns = [name for name in model_columns if adds_columns and name.lower() not in table_columns]
         clauses, problems = configured_clauses(config, [*columns, *new_columns], model_columns)
-    refuse(problems)
+    else:
+        clauses, problems = configured_clauses(config, columns)
+    raise_problems(problems)
     return tuple(clauses)
 
 
@@ -170,12 +175,12 @@ def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
 
 
 def _replaced_rows(config: Any, plan: IncrementalPlan, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the conditions on replaced rows: those of the model, and for `microbatch` the bounds that dbt gives to a batch."""
+    """Return the conditions on replaced rows: those of the model, and for `microbatch` dbt's bounds of the batch."""
     if plan.strategy == "replace_where":
-        return tuple(f"({condition})" for condition in listed(value_of(config, REPLACED_ROWS)) or plan.incremental_predicates)
+        return tuple(f"({condition})" for condition in as_list(value_of(config, REPLACED_ROWS)) or plan.incremental_predicates)
     event_time = quote_column(str(config.get("event_time")), columns)
     bounds = [(operator, config.get(name)) for name, operator in _BATCH_BOUNDS]
     return (
         *(f"({condition})" for condition in plan.incremental_predicates),
-        *(f"{event_time} {operator} timestamp'{moment}'" for operator, moment in bounds if moment),
+        *(f"{event_time} {operator} timestamp'{timestamp}'" for operator, timestamp in bounds if timestamp),
     )

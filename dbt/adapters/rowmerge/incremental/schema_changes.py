@@ -14,8 +14,8 @@ from dbt.adapters.rowmerge.relations.names import quote
 # Each type holds the values of the types before it. A table's column that is wider than the model's does not change.
 _WIDENING_ORDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
 
-MAPPING = "delta.columnMapping.mode"
-WIDENING = "delta.enableTypeWidening"
+COLUMN_MAPPING = "delta.columnMapping.mode"
+TYPE_WIDENING = "delta.enableTypeWidening"
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,15 @@ class SchemaChanges:
         return bool(self.added or self.retyped or self.dropped)
 
     def __str__(self) -> str:
-        parts = [
-            ("only the model has", [f"{path} {type_}" for path, type_ in self.added]),
-            ("only the table has", list(self.dropped)),
-            ("of another type in the model:", [f"{path} {type_}" for path, type_ in self.retyped]),
-        ]
-        return "; ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+        differences = {
+            "only the model has": [f"{path} {type_}" for path, type_ in self.added],
+            "only the table has": self.dropped,
+            "of another type in the model:": [f"{path} {type_}" for path, type_ in self.retyped],
+        }
+        return "; ".join(f"{headline} {', '.join(columns)}" for headline, columns in differences.items() if columns)
+
+    def __add__(self, other: SchemaChanges) -> SchemaChanges:
+        return SchemaChanges(self.added + other.added, self.retyped + other.retyped, self.dropped + other.dropped)
 
 
 def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
@@ -51,15 +54,7 @@ def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
 
     Like Spark, the comparison ignores case and order. A type of the model that the table's type can hold is no difference.
     """
-    changes = SchemaChanges()
-    for change in _struct_changes(model, table, ()):
-        changes = replace(
-            changes,
-            added=changes.added + change.added,
-            retyped=changes.retyped + change.retyped,
-            dropped=changes.dropped + change.dropped,
-        )
-    return changes
+    return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 
 
 def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
@@ -76,13 +71,13 @@ def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_brin
 def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tblproperties: Mapping[str, Any]) -> dict[str, str]:
     """Return the properties that a Delta table needs before the changes and does not have.
 
-    `properties` are the table's, and `tblproperties` are in the model's configs. Raises CompilationError if the latter rule one out.
+    `properties` are the table's, and `tblproperties` are in the model's configs. Raises CompilationError if a config disables one.
     """
     needed = {}
-    if changes.dropped and properties.get(MAPPING, "none") == "none":
-        needed[MAPPING] = "name"
-    if changes.retyped and properties.get(WIDENING, "false").lower() != "true":
-        needed[WIDENING] = "true"
+    if changes.dropped and properties.get(COLUMN_MAPPING, "none") == "none":
+        needed[COLUMN_MAPPING] = "name"
+    if changes.retyped and properties.get(TYPE_WIDENING, "false").lower() != "true":
+        needed[TYPE_WIDENING] = "true"
     configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
     if conflicts := [name for name, value in configured.items() if value in ("none", "false")]:
         raise CompilationError(
@@ -105,18 +100,18 @@ def sql_type(type_: DataType) -> str:
 
 
 def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
-    """Yield the changes of the fields of a struct; `path` leads to the struct, and its parts are quoted."""
+    """Yield the changes of the fields of a struct. `path` has the quoted names that lead to the struct."""
     table_fields = {field.name.lower(): field for field in table.fields}
     model_names = {field.name.lower() for field in model.fields}
-    for field in model.fields:
-        table_field = table_fields.get(field.name.lower())
+    for model_field in model.fields:
+        table_field = table_fields.get(model_field.name.lower())
         if table_field is None:
-            yield SchemaChanges(added=((_path(path, quote(field.name)), sql_type(field.dataType)),))
+            yield SchemaChanges(added=((_join_path(path, quote(model_field.name)), sql_type(model_field.dataType)),))
         else:
-            yield from _type_changes(field.dataType, table_field.dataType, (*path, quote(table_field.name)))
-    for field in table.fields:
-        if field.name.lower() not in model_names:
-            yield SchemaChanges(dropped=(_path(path, quote(field.name)),))
+            yield from _type_changes(model_field.dataType, table_field.dataType, (*path, quote(table_field.name)))
+    for table_field in table.fields:
+        if table_field.name.lower() not in model_names:
+            yield SchemaChanges(dropped=(_join_path(path, quote(table_field.name)),))
 
 
 def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
@@ -128,21 +123,20 @@ def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> It
     elif isinstance(model, MapType) and isinstance(table, MapType):
         yield from _type_changes(model.keyType, table.keyType, (*path, "key"))
         yield from _type_changes(model.valueType, table.valueType, (*path, "value"))
-    elif not _holds(table, model):
-        yield SchemaChanges(retyped=((_path(path), sql_type(model)),))
+    elif not _can_hold(table, model):
+        yield SchemaChanges(retyped=((_join_path(path), sql_type(model)),))
 
 
-def _holds(table: DataType, model: DataType) -> bool:
+def _can_hold(table: DataType, model: DataType) -> bool:
     """Return whether the table's type can hold every value of the model's type."""
     if isinstance(table, DecimalType) and isinstance(model, DecimalType):
         return table.scale >= model.scale and table.precision - table.scale >= model.precision - model.scale
-    names = table.simpleString(), model.simpleString()
-    if all(name.split("(")[0] in ("string", "varchar", "char") for name in names):
+    table_name, model_name = table.simpleString(), model.simpleString()
+    if all(name.split("(")[0] in ("string", "varchar", "char") for name in (table_name, model_name)):
         return True
-    return names[0] == names[1] or any(
-        names[0] in chain and names[1] in chain and chain.index(names[0]) > chain.index(names[1]) for chain in _WIDENING_ORDERS
-    )
+    orders = [order for order in _WIDENING_ORDERS if table_name in order and model_name in order]
+    return table_name == model_name or any(order.index(table_name) > order.index(model_name) for order in orders)
 
 
-def _path(path: tuple[str, ...], *more: str) -> str:
+def _join_path(path: tuple[str, ...], *more: str) -> str:
     return ".".join((*path, *more))

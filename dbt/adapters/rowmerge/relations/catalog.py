@@ -11,7 +11,7 @@ from dbt_common.clients.agate_helper import Integer
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
 
 _TEXT, _NUMBER, _FLAG = agate.Text(null_values=()), Integer(), agate.Boolean()
-_LABELS = {
+_STATISTICS = {
     "format": ("Format", "The table format"),
     "location": ("Location", "Where the table's files are"),
     "partition_columns": ("Partitioned by", "The columns, or transforms of columns, by whose values the files are laid out"),
@@ -22,20 +22,16 @@ _LABELS = {
     "num_deleted_rows": ("Deleted rows", "How many rows are marked as deleted, and still in these files until OPTIMIZE or a rewrite"),
     "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
 }
+_TABLE_COLUMNS = ("table_database", "table_schema", "table_name", "table_type", "table_comment", "table_owner")
 _COLUMNS = {
-    "table_database": _TEXT,
-    "table_schema": _TEXT,
-    "table_name": _TEXT,
-    "table_type": _TEXT,
-    "table_comment": _TEXT,
-    "table_owner": _TEXT,
+    **dict.fromkeys(_TABLE_COLUMNS, _TEXT),
     "column_name": _TEXT,
     "column_index": _NUMBER,
     "column_type": _TEXT,
     "column_comment": _TEXT,
     **{
         f"stats:{key}:{part}": _FLAG if part == "include" else _TEXT
-        for key in _LABELS
+        for key in _STATISTICS
         for part in ("label", "value", "description", "include")
     },
 }
@@ -43,7 +39,7 @@ _COLUMNS = {
 
 def catalog_rows(descriptions: Iterable[Any], database: str | None = None) -> agate.Table:
     """Return the table from which dbt builds catalog.json. Each row describes a column of one of the engine's RelationDescriptions."""
-    rows = [{"table_database": database, **row} for description in descriptions for row in _rows(description)]
+    rows = [{"table_database": database, **row} for description in descriptions for row in _column_rows(description)]
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
 
 
@@ -59,13 +55,14 @@ def catalog_table(description: Any, database: str | None = None) -> CatalogTable
             for index, field in enumerate(description.columns, start=1)
         },
         stats={
-            key: StatsItem(id=key, label=_LABELS[key][0], value=value, include=True, description=_LABELS[key][1])
-            for key, value in _stats(description).items()
+            key: StatsItem(id=key, label=_STATISTICS[key][0], value=value, include=True, description=_STATISTICS[key][1])
+            for key, value in _statistics(description).items()
         },
     )
 
 
-def _rows(description: Any) -> list[dict[str, Any]]:
+def _column_rows(description: Any) -> list[dict[str, Any]]:
+    """Return a row for each column, with the names of `_COLUMNS`. Statistics and properties of the relation repeat in each row."""
     relation = description.relation
     table: dict[str, Any] = {
         "table_schema": relation.schema,
@@ -73,19 +70,21 @@ def _rows(description: Any) -> list[dict[str, Any]]:
         "table_type": relation.kind,
         "table_comment": description.comment,
     }
-    for key, value in _stats(description).items():
-        label, meaning = _LABELS[key]
+    for key, value in _statistics(description).items():
+        label, explanation = _STATISTICS[key]
         table |= {f"stats:{key}:label": label, f"stats:{key}:value": str(value)}
-        table |= {f"stats:{key}:description": meaning, f"stats:{key}:include": True}
+        table |= {f"stats:{key}:description": explanation, f"stats:{key}:include": True}
     return [
         {**table, "column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
         for index, field in enumerate(description.columns, start=1)
     ]
 
 
-def _stats(description: Any) -> dict[str, str | float]:
-    """Return the statistics of a relation by their keys; a view has none."""
-    modified = description.modified and datetime.fromtimestamp(description.modified / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+def _statistics(description: Any) -> dict[str, str | float]:
+    """Return the statistics of a relation by the keys of `_STATISTICS`. A view has none."""
+    last_modified = None
+    if description.modified:
+        last_modified = datetime.fromtimestamp(description.modified / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
     statistics = {
         "format": description.relation.format,
         "location": description.location,
@@ -95,6 +94,6 @@ def _stats(description: Any) -> dict[str, str | float]:
         "bytes": None if description.files is None and not description.size else description.size,
         "num_files": description.files,
         "num_deleted_rows": description.deleted,
-        "last_modified": modified,
+        "last_modified": last_modified,
     }
     return {key: value for key, value in statistics.items() if value not in (None, "")}

@@ -14,7 +14,6 @@ _PLACEHOLDER = re.compile(r"\{(name|identifier|schema|database|source)\}")
 _ENDING = re.compile(r"\.(parquet|csv|json|orc|avro)(\.\w+)?/?$", re.IGNORECASE)
 _SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 _KEYS = ("external_location", "location", "format", "options", "schema")
-_CSV = {"header": True, "inferSchema": True}
 
 
 def read_files_of(source: Any) -> Optional[str]:
@@ -24,45 +23,51 @@ def read_files_of(source: Any) -> Optional[str]:
     settings that are not valid.
     """
     settings = _settings(source)
-    location = settings.get("external_location", settings.get("location"))
     subject = f"The source {source.source_name}.{source.name}"
-    if not isinstance(location, str):
-        if location is not None and "format" in settings:
-            raise CompilationError(
-                f"{subject} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood."
-            )
+    location = settings.get("external_location", settings.get("location"))
+    if location is not None and not isinstance(location, str) and "format" in settings:
+        raise CompilationError(f"{subject} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood.")
+    if not isinstance(location, str) or _is_documentation(location, settings):
         return None
-    if "external_location" not in settings and "format" not in settings and "/" not in location and not _ENDING.search(location):
-        return None  # a location for readers of the documentation
     options = settings.get("options") or {}
     if not isinstance(options, dict):
         raise CompilationError(f"{subject} has options that are no mapping of names to values. Indent its entries below `options`.")
-    path = _path(source, location)
+    path = _absolute_path(source, location)
     ending = _ENDING.search(path)
     format_ = str(settings.get("format") or (ending[1] if ending else "")).lower()
     if not format_:
         raise CompilationError(
             f"{subject} has the location {path}, which does not say its format. Add `format`: parquet, csv, json, delta, …"
         )
-    arguments = {"format": format_, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
-    if settings.get("schema"):
-        arguments["schema"] = settings["schema"]
-    if format_ == "csv":
-        arguments |= {name: value for name, value in _CSV.items() if not (name == "inferSchema" and settings.get("schema"))}
-    spellings = {name.lower(): name for name in arguments}
-    for name, value in options.items():
-        arguments[spellings.get(str(name).lower(), str(name))] = value
+    arguments = _arguments(source, format_, settings.get("schema"), options)
     return f"read_files({literal(path)}, {', '.join(f'{quote(name)} => {literal(as_text(value))}' for name, value in arguments.items())})"
+
+
+def _is_documentation(location: str, settings: Dict[str, Any]) -> bool:
+    """Return whether a `location` is text for readers of the documentation: nothing in the settings shows that it is a path of files."""
+    return not ("external_location" in settings or "format" in settings or "/" in location or _ENDING.search(location))
+
+
+def _arguments(source: Any, format_: str, schema: Optional[str], options: Dict[Any, Any]) -> Dict[str, Any]:
+    """Return the named arguments of `read_files`. Options take precedence, and their names match without regard to case."""
+    arguments = {"format": format_, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
+    if schema:
+        arguments["schema"] = schema
+    if format_ == "csv":
+        arguments |= {"header": True} if schema else {"header": True, "inferSchema": True}
+    names = {name.lower(): name for name in arguments}
+    return {**arguments, **{names.get(str(name).lower(), str(name)): value for name, value in options.items()}}
 
 
 def _settings(source: Any) -> Dict[str, Any]:
     """Return the settings of a source; those of the table take precedence."""
-    # Not by `get`, which warns of every key that it finds in `meta`.
-    own = {name: value for name, value in vars(source.config).get("_extra", {}).items() if name in _KEYS}
-    return {**(source.source_meta or {}), **(source.meta or {}), **(source.config.meta or {}), **own}
+    # `config.get` would warn of every key that it finds in `meta`.
+    configs = {name: value for name, value in vars(source.config).get("_extra", {}).items() if name in _KEYS}
+    return {**(source.source_meta or {}), **(source.meta or {}), **(source.config.meta or {}), **configs}
 
 
-def _path(source: Any, location: str) -> str:
+def _absolute_path(source: Any, location: str) -> str:
+    """Return a location with the values of its placeholders; a path on a disk becomes absolute."""
     values = {
         "name": source.name,
         "identifier": source.identifier,

@@ -20,14 +20,9 @@ def location_of(path: str) -> str:
 
 
 @dataclass
-class RowmergeQuotePolicy(Policy):
-    database: bool = False
-    schema: bool = True
-    identifier: bool = True
+class RowmergePolicy(Policy):
+    """Quote, and include in a rendered name, all parts except the database, which is the name of the one catalog."""
 
-
-@dataclass
-class RowmergeIncludePolicy(Policy):
     database: bool = False
     schema: bool = True
     identifier: bool = True
@@ -41,8 +36,8 @@ class RowmergeRelation(SparkRelation):
     `query` is the SQL of a query, which renders as a subquery. `files` is the `read_files(…)` of a source whose rows are in files.
     """
 
-    quote_policy: Policy = field(default_factory=lambda: RowmergeQuotePolicy())
-    include_policy: Policy = field(default_factory=lambda: RowmergeIncludePolicy())
+    quote_policy: Policy = field(default_factory=lambda: RowmergePolicy())
+    include_policy: Policy = field(default_factory=lambda: RowmergePolicy())
     query: Optional[str] = None
     files: Optional[str] = None
     # Spark needs no alias for a subquery. dbt-spark sets this since 1.9.3; an alias would break SQL that gives one of its own.

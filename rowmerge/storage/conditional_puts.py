@@ -1,0 +1,53 @@
+"""The probe of conditional puts (`If-None-Match: *`). Without them, two writers could overwrite each other's commits."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from uuid import uuid4
+
+from rowmerge.errors import ConditionalPutsUnsupported, StorageError
+from rowmerge.storage.store import Put, Storage
+
+_PROBES = 2
+"""Another process may delete a probe object as part of a table that it drops. So one overwritten object proves nothing."""
+_NOT_IMPLEMENTED = "501 Not Implemented"
+
+_probed_buckets: set[tuple[str, str]] = set()
+"""Bucket and fingerprint of the configuration of the stores that honour conditional puts."""
+_probe_lock = threading.Lock()
+
+
+def check_conditional_puts(storage: Storage) -> None:
+    """Verify, once per bucket and process, that a store honours conditional puts. Local disks do.
+
+    Raises ConditionalPutsUnsupported, and StorageError if the store cannot be written to.
+    """
+    if not storage.is_distant:
+        return
+    bucket = storage.location.partition("://")[2].partition("/")[0]
+    key = (bucket, storage.configuration.fingerprint)
+    with _probe_lock:
+        if key in _probed_buckets:
+            return
+        if all(_overwrites(storage) for _ in range(_PROBES)):
+            raise ConditionalPutsUnsupported(storage.address, "it ignores them, so two writers could overwrite each other's commits")
+        _probed_buckets.add(key)
+
+
+def _overwrites(storage: Storage) -> bool:
+    """Return whether the second of two conditional puts replaces the object of the first. Raises as `check_conditional_puts`."""
+    probe = f".rowmerge-probe-{uuid4()}"
+    try:
+        storage.put_if_absent(probe, b"1")
+        return storage.put_if_absent(probe, b"2") is Put.CREATED
+    except NotImplementedError as error:
+        reason = f"the storage options disable them ({storage.reason_of(error)})"
+        raise ConditionalPutsUnsupported(storage.address, reason) from error
+    except StorageError as error:
+        if _NOT_IMPLEMENTED not in error.reason:
+            raise
+        raise ConditionalPutsUnsupported(storage.address, f"it refuses them ({error.reason})") from error
+    finally:
+        with suppress(StorageError):  # without permission to delete, the probe stays
+            storage.delete([probe])
