@@ -83,7 +83,7 @@ class Clone:
 
 def _sizes(snapshot: Snapshot) -> dict[str, int]:
     listing = snapshot.files()
-    return dict(zip(listing["path"].to_pylist(), pc.fill_null(listing["size"], 0).to_pylist(), strict=True))
+    return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
 def _in_history(name: str) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.commands.names import SqlText, TableName
@@ -24,14 +23,14 @@ from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.writing.distribution import Parts
 from rowmerge.spark.writing.write import Rewrite, rewrite_files, rewrite_in_order
 from rowmerge.table.commits.request import Change, Reads
-from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Choose = Callable[[pa.Table, int], list[Bin]]
+Choose = Callable[[FileListing, int], list[Bin]]
 """The bins to write, of a file listing, for a size that files should have."""
 _NO_WISHES = Wishes()
 
@@ -115,7 +114,7 @@ class Compaction:
             target_size = self.target or snapshot.settings.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target_size)
         if not bins:
-            self.statistics = CompactionStatistics(considered=files.num_rows)
+            self.statistics = CompactionStatistics(considered=len(files))
             return Attempt(snapshot, None, RowCounts())
         with self.timings.measure("spark"):
             added, self.statistics = self._rewrite(snapshot, files, bins, target_size)
@@ -132,12 +131,12 @@ class Compaction:
         return Attempt(snapshot, change, counts, added)
 
     def _rewrite(
-        self, snapshot: Snapshot, files: pa.Table, bins: Sequence[Bin], target_size: int
+        self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int
     ) -> tuple[tuple[AddedFile, ...], CompactionStatistics]:
         """Write the files of each bin together, without deleted rows: in the table's order if it has one."""
         paths = [path for chosen in bins for path in chosen.paths]
         partitions = len({tuple(chosen.partition.values()) for chosen in bins})
-        removed = files.filter(pc.is_in(files["path"], value_set=pa.array(paths, pa.string())))
+        removed = files.with_paths(paths)
         deleted = deleted_rows(self.spark, snapshot, paths)
         if snapshot.shape.ordering:
             written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)
@@ -145,16 +144,16 @@ class Compaction:
             rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
             written = rewrite_files(self.spark, snapshot, rewrites, target_size=target_size)
         return tuple(written.files), CompactionStatistics(
-            considered=files.num_rows,
+            considered=len(files),
             bins=len(bins),
             partitions=partitions,
             added=Sizes([file.size for file in written.files]),
-            removed=Sizes(removed["size"].to_pylist()),
+            removed=Sizes(removed.sizes.to_pylist()),
             vectors=len(deleted),
             rows=sum(len(positions) for positions in deleted.values()),
         )
 
-    def _candidates(self, snapshot: Snapshot) -> pa.Table:
+    def _candidates(self, snapshot: Snapshot) -> FileListing:
         files = snapshot.files()
         if self.condition is None:
             return files
@@ -172,7 +171,7 @@ class Compaction:
                 f"(there are: {partition}). Leave WHERE out, or name partition columns only."
             ) from error
 
-    def _holding(self, snapshot: Snapshot, condition: str) -> pa.Table:
+    def _holding(self, snapshot: Snapshot, condition: str) -> FileListing:
         """The files that may hold a row for which a condition is true, by their bounds."""
         name = TableName(tuple(snapshot.name.split(".")[-1:]))
         with translated(condition, snapshot.name):

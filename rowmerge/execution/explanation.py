@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
@@ -27,7 +26,7 @@ from rowmerge.spark.values.outcomes import new_rows, outcome_rows
 from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
-from rowmerge.table.snapshots.files import FileMask, live_rows
+from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -46,16 +45,16 @@ def explained(spark: SparkSession, snapshot: Snapshot, planned: Planned, source:
     request = Request(spark, snapshot, planned, Timings().measure)
     files = request.files
     lines = [*str(plan).splitlines(), *_source(source, reads_table), *explain_ways(request)]
-    lines.append(f"  files: {files.candidates.num_rows} of {files.listing.num_rows} may hold rows to change ({_told(files.candidates)})")
+    lines.append(f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_told(files.candidates)})")
     lines += [f"    {reason}" for reason in _reasons(snapshot, plan, files.listing)]
     keys = plan.on.keys if plan.on is not None else ()
     if keys and not plan.of(Match.NOT_MATCHED_BY_SOURCE):
         lines.append(f"    when it runs, the source's values of {', '.join(f'`{key.column}`' for key in keys)} leave out more files")
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) and plan.on is not None:
         lines.append("    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read")
-    if files.whole.num_rows:
-        lines.append(f"  by metadata alone: {files.whole.num_rows} file(s) leave as a whole, unread ({_told(files.whole)})")
-    if files.to_read.num_rows and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
+    if len(files.whole):
+        lines.append(f"  by metadata alone: {len(files.whole)} file(s) leave as a whole, unread ({_told(files.whole)})")
+    if len(files.to_read) and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
         lines += _write_mode(snapshot, plan.operation, files.to_read)
     return [*lines, *_always(snapshot, plan)]
 
@@ -68,16 +67,16 @@ def explained_insert(snapshot: Snapshot, rows: NewRows, source: str, *, overwrit
     lines = [f"INSERT {'OVERWRITE' if overwrite else 'INTO'} {snapshot.name}", *told[1:], *_source(source, rows.reads_table)]
     listing = snapshot.files()
     if not overwrite:
-        lines.append(f"  files: none of {listing.num_rows} is read or leaves")
+        lines.append(f"  files: none of {len(listing)} is read or leaves")
     elif dynamic and snapshot.shape.partitioning:
         by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.shape.partitioning)
-        lines.append(f"  files: of {listing.num_rows}, those leave whose partition ({by}) gets a row, which shows when it runs")
+        lines.append(f"  files: of {len(listing)}, those leave whose partition ({by}) gets a row, which shows when it runs")
     else:
         leaving = listing.filter(static_mask(snapshot, rows)(listing))
-        if if_not_exists and leaving.num_rows:
-            lines.append(f"  IF NOT EXISTS: the partition holds {leaving.num_rows} file(s) ({_told(leaving)}), so nothing will be written")
+        if if_not_exists and len(leaving):
+            lines.append(f"  IF NOT EXISTS: the partition holds {len(leaving)} file(s) ({_told(leaving)}), so nothing will be written")
         else:
-            lines.append(f"  files: {leaving.num_rows} of {listing.num_rows} leave by metadata alone, unread ({_told(leaving)})")
+            lines.append(f"  files: {len(leaving)} of {len(listing)} leave by metadata alone, unread ({_told(leaving)})")
     if not overwrite and not rows.reads_table:
         lines.append("  commit: a blind append, which meets no conflict but with changes of the definition")
     return [*lines, *_always(snapshot, plan)]
@@ -87,7 +86,7 @@ def explained_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
     """TRUNCATE TABLE."""
     listing = snapshot.files()
     leaving = listing.filter(mask(listing))
-    told = f"  files: {leaving.num_rows} of {listing.num_rows} leave by metadata alone, unread ({_told(leaving)})"
+    told = f"  files: {len(leaving)} of {len(listing)} leave by metadata alone, unread ({_told(leaving)})"
     level = snapshot.settings.isolation_level("TRUNCATE")
     return [f"TRUNCATE {snapshot.name}", told, f"  on version {snapshot.version}, isolation level {level}"]
 
@@ -115,7 +114,7 @@ def explained_create(
     if not or_replace:
         return [*lines, "  the table exists, so this will be an error"]
     listing = existing.files()
-    return [*lines, f"  files: all {listing.num_rows} of version {existing.version} leave ({_told(listing)}), its history stays"]
+    return [*lines, f"  files: all {len(listing)} of version {existing.version} leave ({_told(listing)}), its history stays"]
 
 
 def _source(source: str | None, reads_table: bool) -> Lines:
@@ -136,7 +135,7 @@ def _always(snapshot: Snapshot, plan: RowPlan) -> Lines:
 def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
     """Let Spark analyse the statement over no files, which raises what is wrong with it; nothing is run."""
     plan = planned.plan
-    target = read_snapshot(spark, snapshot, snapshot.files().slice(0, 0), addresses=True)
+    target = read_snapshot(spark, snapshot, snapshot.files().without_files(), addresses=True)
     if planned.source is None or plan.on is None:
         rows = target.alias(plan.target.alias)
         for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
@@ -152,12 +151,12 @@ def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
         unmatched_rows(plan, source, BitMap64())
 
 
-def _reasons(snapshot: Snapshot, plan: RowPlan, listing: pa.Table) -> Lines:
+def _reasons(snapshot: Snapshot, plan: RowPlan, listing: FileListing) -> Lines:
     """What each condition does to the list of files."""
     lines = []
     for text in plan.conjuncts:
         mask, columns = file_mask([text], plan.target, snapshot.schema, snapshot.partition_columns)
-        out = listing.num_rows - (pc.sum(mask(listing)).as_py() or 0)
+        out = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
         by = "statistics" if columns else "partition values"
         if out:
             lines.append(f"{text}: {out} left out by {by}")
@@ -171,7 +170,7 @@ def _looks_at(target: Side, text: str, snapshot: Snapshot) -> bool:
     return bool(understand(text, target, snapshot.schema, snapshot.partition_columns).columns)
 
 
-def _write_mode(snapshot: Snapshot, operation: str, files: pa.Table) -> Lines:
+def _write_mode(snapshot: Snapshot, operation: str, files: FileListing) -> Lines:
     """The rule by which files that lose rows are dropped, marked or rewritten."""
     mode, small = snapshot.settings.write_mode(operation), f"{SMALL_FILE // 1024 // 1024} MiB"
     if mode is WriteMode.COPY_ON_WRITE or not snapshot.shape.supports_merge_on_read:
@@ -180,18 +179,18 @@ def _write_mode(snapshot: Snapshot, operation: str, files: pa.Table) -> Lines:
     elif mode is WriteMode.MERGE_ON_READ:
         rule = "a file that loses rows gets a deletion vector"
     else:
-        few = pc.sum(pc.less_equal(files["size"], SMALL_FILE)).as_py() or 0
+        few = pc.sum(pc.less_equal(files.sizes, SMALL_FILE)).as_py() or 0
         rule = (
-            f"a file of up to {small} ({few} of these {files.num_rows}), or one of which {REWRITE_FRACTION:.0%} of the rows are gone, is "
+            f"a file of up to {small} ({few} of these {len(files)}), or one of which {REWRITE_FRACTION:.0%} of the rows are gone, is "
             f"rewritten, another one gets a deletion vector"
         )
     vectors = "on" if snapshot.shape.supports_merge_on_read else "off"
     return [f"  write mode: {mode.value}, deletion vectors {vectors}", f"    {rule}; one that loses all its rows is dropped"]
 
 
-def _told(files: pa.Table) -> str:
+def _told(files: FileListing) -> str:
     """`3 rows, 1,234 bytes`, the rows less the deleted ones."""
-    size = pc.sum(files["size"]).as_py() or 0
-    if files["records"].null_count:
+    size = files.total_size
+    if files.records.null_count:
         return f"rows unknown, {size:,} bytes"
-    return f"{live_rows(files):,} row(s), {size:,} bytes"
+    return f"{files.live_rows:,} row(s), {size:,} bytes"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import RowsMustStay
@@ -14,7 +13,7 @@ from rowmerge.spark.reading.scan import deleted_rows, spark_path
 from rowmerge.spark.writing.write import Rewrite, rewrite_files
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.metadata.settings import WriteMode
-from rowmerge.table.snapshots.files import FileChanges, Positions
+from rowmerge.table.snapshots.files import FileChanges, ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -26,17 +25,17 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
 
     Raises RowsMustStay, and what reading deleted rows and rewriting raise.
     """
-    removed: list[str] = files.whole["path"].to_pylist()
+    removed: list[str] = list(files.whole.paths)
     marked: dict[str, Positions] = {}
     rewritten: dict[str, Positions] = {}
     touched = written.touched_files(files.to_read)
-    before = deleted_rows(spark, snapshot, [row["path"] for row in touched if row["deleted"]]) if touched else {}
+    before = deleted_rows(spark, snapshot, [file.path for file in touched if file.deleted]) if touched else {}
     copied = 0
-    for row in touched:
-        path, new = row["path"], written.positions[spark_path(row["path"])]
+    for file in touched:
+        path, new = file.path, written.positions[spark_path(file.path)]
         old = before.get(path, Positions())
         gone = new | old
-        match _strategy(snapshot, plan, row, len(gone), len(gone) - len(old)):
+        match _strategy(snapshot, plan, file, len(gone), len(gone) - len(old)):
             case Strategy.DROP:
                 removed.append(path)
             case Strategy.MARK:
@@ -47,20 +46,20 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
                 pass
     added = list(written.files)
     if rewritten:
-        bins = bins_to_rewrite([row for row in touched if row["path"] in rewritten], snapshot.settings.target_file_size)
+        bins = bins_to_rewrite([file for file in touched if file.path in rewritten], snapshot.settings.target_file_size)
         rewrites = [Rewrite({path: rewritten[path] for path in b.paths}, b.partition, b.size) for b in bins]
         again = rewrite_files(spark, snapshot, rewrites)
-        copied = sum(file.records for file in again.files)
+        copied = sum(new_file.records for new_file in again.files)
         added += again.files
         removed += rewritten
     return FileChanges(tuple(added), tuple(removed), marked, tuple(written.change_rows)), copied
 
 
-def _strategy(snapshot: Snapshot, plan: RowPlan, row: Mapping[str, int], deleted: int, newly: int) -> Strategy:
+def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int, newly: int) -> Strategy:
     stays = snapshot.shape.rewrite_blocker
     mode = snapshot.settings.write_mode(plan.operation) if stays is None else WriteMode.MERGE_ON_READ
     chosen = strategy(
-        mode, can_mark=snapshot.shape.supports_merge_on_read, records=row["records"], deleted=deleted, newly_deleted=newly, size=row["size"]
+        mode, can_mark=snapshot.shape.supports_merge_on_read, records=file.records, deleted=deleted, newly_deleted=newly, size=file.size
     )
     if stays is not None and chosen is Strategy.REWRITE:
         raise RowsMustStay(plan.table, stays, "rewrite files of")

@@ -44,7 +44,7 @@ from rowmerge.table.metadata.partitioning import identity_columns, partition_by
 from rowmerge.table.metadata.rules import Check
 from rowmerge.table.metadata.schema import Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
-from rowmerge.table.snapshots.files import FileChanges, FileMask
+from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -208,8 +208,8 @@ def _insert(
             written = rows.written(plan, table_after)
         removed, reads = _removed(snapshot, leaving(snapshot, rows, written))
         if rows.reads_table:
-            reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything)
-        files = FileChanges(tuple(written.files), tuple(removed["path"].to_pylist()) if removed is not None else ())
+            reads = Reads(frozenset(snapshot.files().paths), everything)
+        files = FileChanges(tuple(written.files), tuple(removed.paths) if removed is not None else ())
         definition = None if plan.new_schema is None else TableDefinition(schema=table_after.schema)
         parameters = {"mode": mode, "partitionBy": partition_by(snapshot.shape.partitioning)}
         change = Change("WRITE", parameters, insert_metrics(written), files, reads, definition)
@@ -218,12 +218,12 @@ def _insert(
     return commit_with_retry(table, attempt, timings, options)
 
 
-def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[pa.Table | None, Reads]:
+def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListing | None, Reads]:
     if mask is None:
         return None, Reads()
     listing = snapshot.files()
     leaving = listing.filter(mask(listing))
-    return leaving, Reads(frozenset(leaving["path"].to_pylist()), mask)
+    return leaving, Reads(frozenset(leaving.paths), mask)
 
 
 def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
@@ -232,15 +232,15 @@ def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
     key = partial(_partition_key, partitions=names, empty_is_null=not snapshot.shape.partition_values_in_files)
     keep = {key(file.partition) for file in written.files}
 
-    def mask(listing: pa.Table) -> pa.Array:
-        return pa.array([key(row) in keep for row in listing["partition"].to_pylist()], pa.bool_())
+    def mask(listing: FileListing) -> pa.Array:
+        return pa.array([key(row) in keep for row in listing.partitions.to_pylist()], pa.bool_())
 
     return mask
 
 
 def _check_partitions_known(snapshot: Snapshot) -> None:
     """Raises PlanError when the listing does not tell of every file in which partition it is."""
-    if snapshot.files()["partition"].null_count:
+    if snapshot.files().partitions.null_count:
         raise PlanError(
             f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
             f"Write them anew first (OPTIMIZE), or name what is to be replaced: INSERT INTO … REPLACE WHERE."
@@ -263,8 +263,8 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
     key = partial(_partition_key, partitions=tuple(values), empty_is_null=not snapshot.shape.partition_values_in_files)
     wanted = key({name: told[name].cast(types.field(name).type)[0].as_py() for name in values})
 
-    def mask(listing: pa.Table) -> pa.Array:
-        return pa.array([key(row) == wanted for row in listing["partition"].to_pylist()], pa.bool_())
+    def mask(listing: FileListing) -> pa.Array:
+        return pa.array([key(row) == wanted for row in listing.partitions.to_pylist()], pa.bool_())
 
     return mask
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.snapshots.files import FileChanges, live_rows
+from rowmerge.table.snapshots.files import FileChanges, FileListing
 
 
-def row_counts(written: Written, files: FileChanges, whole: pa.Table | None = None) -> RowCounts:
-    """Return what a statement did to rows and files. `whole`: the files (rows of `Snapshot.files()`) that it removed unread."""
-    dropped = 0 if whole is None else live_rows(whole)
+def row_counts(written: Written, files: FileChanges, whole: FileListing | None = None) -> RowCounts:
+    """Return what a statement did to rows and files. `whole`: the files that it removed unread."""
+    dropped = 0 if whole is None else whole.live_rows
     return RowCounts(
         inserted=written.inserted,
         updated=written.updated,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
@@ -36,8 +34,8 @@ class Restoration:
         files = wanted.files()
         # In the order of delta-spark's result.
         self.counts = {
-            "table_size_after_restore": pc.sum(files["size"]).as_py() or 0,
-            "num_of_files_after_restore": files.num_rows,
+            "table_size_after_restore": files.total_size,
+            "num_of_files_after_restore": len(files),
             "num_removed_files": len(difference.mine),
             "num_restored_files": len(difference.theirs),
             "removed_files_size": sum(difference.mine),
@@ -47,7 +45,7 @@ class Restoration:
             "RESTORE",
             parameters=self.parameters,
             metrics={_in_history(name): count for name, count in self.counts.items()},
-            reads=Reads(frozenset(snapshot.files()["path"].to_pylist()), everything),
+            reads=Reads(frozenset(snapshot.files().paths), everything),
             restored=wanted,
         )
         return Attempt(snapshot, change, RowCounts(files_added=len(difference.theirs), files_removed=len(difference.mine)))

@@ -67,6 +67,6 @@ def _reads(request: Request, result: WayResult) -> Reads:
     """Return what concurrent commits must not have changed. If the statement reads its own table, every row of the version counts."""
     files = result.files
     if request.planned.reads_table:
-        return Reads(frozenset(files.listing["path"].to_pylist()), everything)
-    paths = frozenset(files.candidates["path"].to_pylist())
+        return Reads(frozenset(files.listing.paths), everything)
+    paths = frozenset(files.candidates.paths)
     return Reads(paths, files.mask, files.columns, result.deciding_rows, result.matching)

@@ -18,7 +18,7 @@ from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identity_columns, partition_by
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import FileChanges, live_rows
+from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -99,8 +99,8 @@ def truncate(
         mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
         listing = listing.filter(mask(listing))
-        deleted = live_rows(listing)
-        paths = tuple(listing["path"].to_pylist())
+        deleted = listing.live_rows
+        paths = tuple(listing.paths)
         files = FileChanges(removed=paths)
         counts = RowCounts(deleted=deleted, files_removed=len(paths))
         metrics = {"numRemovedFiles": len(paths), "numDeletedRows": deleted}
@@ -128,7 +128,7 @@ def change_definition(
         definition = definition_for(snapshot)
         if definition is None:
             return None
-        reads = Reads(frozenset(snapshot.files()["path"].to_pylist()), everything) if reads_rows else Reads()
+        reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
         return Change(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
     return _by_metadata(table, change, options)
@@ -166,8 +166,8 @@ def _replace(
             "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
             parameters=_parameters(definition),
             metrics={} if rows is None else insert_metrics(written),
-            files=FileChanges(tuple(written.files), tuple(listing["path"].to_pylist())),
-            reads=Reads(frozenset(listing["path"].to_pylist()), everything) if stale else Reads(),
+            files=FileChanges(tuple(written.files), tuple(listing.paths)),
+            reads=Reads(frozenset(listing.paths), everything) if stale else Reads(),
             definition=replace(definition, schema=shape.schema),
             replace=True,
         )

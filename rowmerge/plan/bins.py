@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from rowmerge.plan.file_strategy import SMALL_FILE
+from rowmerge.table.snapshots.files import FileListing, ListedFile
 
 DELETED_RATIO = 0.05
 """A file with a greater share of deleted rows is written again, as delta-spark does by default."""
@@ -45,71 +44,57 @@ class Wishes:
     most: int | None = None
 
 
-def bins_to_compact(files: pa.Table, target: int, wishes: Wishes) -> list[Bin]:
+def bins_to_compact(files: FileListing, target: int, wishes: Wishes) -> list[Bin]:
     """Files below `target` bytes and those with many deleted rows, packed into files of `target` bytes.
 
     Files that were divided otherwise than the table is now are written again whatever their size. Else a file that would be alone is only
-    written again for its deleted rows. `files`: rows of a file listing.
+    written again for its deleted rows.
     """
 
-    def must(row: Mapping[str, Any]) -> bool:
-        large = wishes.largest is not None and row["size"] > wishes.largest
-        return wishes.everything or large or _worn(row, wishes.worn) or _divided_otherwise(row)
+    def must(file: ListedFile) -> bool:
+        large = wishes.largest is not None and file.size > wishes.largest
+        return wishes.everything or large or _worn(file, wishes.worn) or file.partition is None
 
     small = target if wishes.smallest is None else wishes.smallest
-    chosen = [row for row in _rows(files) if row["size"] < small or must(row)][: wishes.most]
+    chosen = [file for file in files.files() if file.size < small or must(file)][: wishes.most]
     return [_bin(packed) for packed in _packed(chosen, target) if len(packed) >= wishes.least or any(map(must, packed))]
 
 
-def bins_to_purge(files: pa.Table, target: int) -> list[Bin]:
+def bins_to_purge(files: FileListing, target: int) -> list[Bin]:
     """Every file with deleted rows, packed into files of `target` bytes."""
-    return [_bin(packed) for packed in _packed([row for row in _rows(files) if row["deleted"]], target)]
+    return [_bin(packed) for packed in _packed([file for file in files.files() if file.deleted], target)]
 
 
-def bins_to_rewrite(rows: Sequence[Mapping[str, Any]], target: int | None) -> list[Bin]:
+def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin]:
     """The files that a command writes again: small ones packed into files of up to `TOGETHER` bytes, others by themselves.
 
-    `rows`: of a file listing, path, size, records, deleted, partition. `target`: bytes of a file, if the table says so.
+    `target`: bytes of a file, if the table says so.
     """
-    small = [row for row in rows if row["size"] <= SMALL_FILE]
-    alone = [[row] for row in rows if row["size"] > SMALL_FILE]
+    small = [file for file in files if file.size <= SMALL_FILE]
+    alone = [[file] for file in files if file.size > SMALL_FILE]
     return [_bin(packed) for packed in (*alone, *_packed(small, min(TOGETHER, target or TOGETHER)))]
 
 
-def _rows(files: pa.Table) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = files.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
-    return rows
+def _worn(file: ListedFile, share: float) -> bool:
+    return file.deleted > 0 and (file.records is None or file.deleted > file.records * share)
 
 
-def _worn(row: Mapping[str, Any], share: float) -> bool:
-    return bool(row["deleted"]) and (row["records"] is None or row["deleted"] > row["records"] * share)
-
-
-def _divided_otherwise(row: Mapping[str, Any]) -> bool:
-    return row["partition"] is None
-
-
-def _packed(rows: Sequence[Mapping[str, Any]], target: int) -> Iterator[list[Mapping[str, Any]]]:
+def _packed(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
     """The files of each partition, small ones first, in groups whose live rows take up to `target` bytes."""
-    partitions: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        partitions.setdefault(tuple((row["partition"] or {}).values()), []).append(row)
+    partitions: dict[tuple[Any, ...], list[ListedFile]] = {}
+    for file in files:
+        partitions.setdefault(tuple((file.partition or {}).values()), []).append(file)
     for members in partitions.values():
-        group: list[Mapping[str, Any]] = []
+        group: list[ListedFile] = []
         filled = 0.0
-        for row in sorted(members, key=lambda row: (_live_size(row), row["path"])):
-            if group and filled + _live_size(row) > target:
+        for file in sorted(members, key=lambda file: (file.live_size, file.path)):
+            if group and filled + file.live_size > target:
                 yield group
                 group, filled = [], 0.0
-            group.append(row)
-            filled += _live_size(row)
+            group.append(file)
+            filled += file.live_size
         yield group
 
 
-def _live_size(row: Mapping[str, Any]) -> float:
-    records = row["records"]
-    return float(row["size"] * (1 - row["deleted"] / records) if records else row["size"])
-
-
-def _bin(rows: Sequence[Mapping[str, Any]]) -> Bin:
-    return Bin(tuple(row["path"] for row in rows), rows[0]["partition"] or {}, sum(row["size"] for row in rows))
+def _bin(files: Sequence[ListedFile]) -> Bin:
+    return Bin(tuple(file.path for file in files), files[0].partition or {}, sum(file.size for file in files))

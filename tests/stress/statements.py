@@ -117,7 +117,7 @@ def id_of(snapshot: Snapshot) -> str:
 
 def rows_of(snapshot: Snapshot, storage: Storage) -> list[tuple[str, int, int, int]]:
     """Return the path, the position, the id and the value of each row."""
-    paths = snapshot.files()["path"].to_pylist()
+    paths = snapshot.files().paths
     deleted = snapshot.deleted_positions(paths)
     rows = []
     for path in paths:

@@ -103,12 +103,12 @@ def live_rows(snapshot: Snapshot) -> pa.Table:
     """The rows of a snapshot, read with pyarrow: files, less deleted positions, with partition values."""
     schema = arrow_schema(snapshot.schema)
     files = snapshot.files()
-    deleted = snapshot.deleted_positions(files["path"].to_pylist())
+    deleted = snapshot.deleted_positions(files.paths)
     parts = [schema.empty_table()]
-    for file in files.to_pylist():
-        rows = file_rows(snapshot, file["path"], schema, {} if snapshot.shape.partition_values_in_files else file["partition"])
+    for file in files.files():
+        rows = file_rows(snapshot, file.path, schema, {} if snapshot.shape.partition_values_in_files else file.partition or {})
         keep = np.ones(rows.num_rows, dtype=bool)
-        keep[list(deleted.get(file["path"], ()))] = False
+        keep[list(deleted.get(file.path, ()))] = False
         parts.append(rows.filter(pa.array(keep)))
     return pa.concat_tables(parts)
 

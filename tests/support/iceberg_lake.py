@@ -102,7 +102,7 @@ class Lake:
 
     @property
     def paths(self) -> list[str]:
-        paths: list[str] = self.table.snapshot().files()["path"].to_pylist()
+        paths: list[str] = self.table.snapshot().files().paths
         return paths
 
     def update(self, *updates: TableUpdate) -> None:

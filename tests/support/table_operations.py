@@ -217,8 +217,7 @@ def _committed(table: Table, change_for: Callable[[Snapshot], Change]) -> None:
 
 def _paths(snapshot: Snapshot, *, records: int = 0) -> list[str]:
     """The files of so many rows or more."""
-    files = snapshot.files().select(["path", "records"]).to_pylist()
-    return [file["path"] for file in files if file["records"] >= records]
+    return [file.path for file in snapshot.files().files() if (file.records or 0) >= records]
 
 
 def _ids(path: str) -> list[int]:

@@ -93,9 +93,9 @@ def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit)
         return None
     listing = list_files(LiveFiles.of(new_files), planned.location, planned.metadata, reads.columns)
     hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
-    if hits.num_rows and reads.matching is not None and not pc.any(pc.greater(hits["deleted"], 0)).as_py():
+    if len(hits) and reads.matching is not None and not pc.any(pc.greater(hits.deleted, 0)).as_py():
         hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, concurrent, planned, named_files(hits["path"].to_pylist())) if hits.num_rows else None
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(hits.paths)) if len(hits) else None
 
 
 def _new_files(concurrent: ConcurrentCommit, reads: Reads) -> pa.Table:

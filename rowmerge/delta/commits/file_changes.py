@@ -7,9 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from rowmerge.delta.commits.clone import cloned_files, files_by_identity
 from rowmerge.delta.commits.restore import check_files
 from rowmerge.delta.files.live_files import LiveFiles
@@ -202,9 +199,8 @@ class FileActionBuilder:
     @cached_property
     def _listed_records(self) -> dict[str, int | None]:
         assert self._base is not None
-        listing = self._base.files()
-        wanted = listing.filter(pc.is_in(listing["path"], value_set=pa.array(sorted(self._change.files.deleted), pa.string())))
-        return dict(zip(wanted["path"].to_pylist(), wanted["records"].to_pylist(), strict=True))
+        listing = self._base.files().with_paths(self._change.files.deleted)
+        return dict(zip(listing.paths, listing.records.to_pylist(), strict=True))
 
 
 def _common_fields(row: Mapping[str, Any]) -> dict[str, Any]:

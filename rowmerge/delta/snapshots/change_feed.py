@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +26,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _BATCH = 100
@@ -211,7 +210,7 @@ class _FeedReader:
         schema = file_schema(stored)
         table = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema=schema)
         listing = list_files(LiveFiles.of(table), self.storage.location, version.metadata)
-        return [self._file(version, row, None) for row in listing.select(["path", "partition"]).to_pylist()]
+        return [_changed_file(version, file) for file in listing.files()]
 
     def _files_by_path(self, version: _FeedVersion, actions: pa.Table) -> dict[str, ChangedFile]:
         """Return the files of `add` or `remove` actions that change data. `rows` of a file are those in its deletion vector."""
@@ -222,13 +221,14 @@ class _FeedReader:
             return {}
         listing = list_files(LiveFiles.of(actions), self.storage.location, version.metadata)
         files = {}
-        for row, vector in zip(listing.select(["path", "partition"]).to_pylist(), actions["deletionVector"].to_pylist(), strict=True):
+        for file, vector in zip(listing.files(), actions["deletionVector"].to_pylist(), strict=True):
             positions = Positions() if vector is None else read_vector(self.storage, vector)
-            files[row["path"]] = replace(self._file(version, row, None), rows=positions)
+            files[file.path] = replace(_changed_file(version, file), rows=positions)
         return files
 
-    def _file(self, version: _FeedVersion, row: Mapping[str, Any], change: str | None) -> ChangedFile:
-        return ChangedFile(version.number, version.timestamp, row["path"], change, row["partition"] or {})
+
+def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:
+    return ChangedFile(version.number, version.timestamp, file.path, None, file.partition or {})
 
 
 def _all_have_partition(actions: pa.Table) -> bool:

@@ -16,7 +16,7 @@ from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.schema import Field, arrow_type
-from rowmerge.table.snapshots.files import file_listing
+from rowmerge.table.snapshots.files import FileListing, file_listing
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
@@ -30,22 +30,17 @@ def has_vectors(block: Block) -> pa.ChunkedArray:
     return pc.is_valid(block.rows["deletionVector"])
 
 
-def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> pa.Table:
-    """Return files in the schema of `rowmerge.table.snapshots.files.file_listing`, with bounds of `columns`.
+def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
+    """Return the listing of files, with bounds of `columns`.
 
     Partition columns have their values in `partition`, and no bounds. Raises CorruptLog for a partition value that is not of its type.
     """
-    bounded = [
-        (field, stored)
-        for field, stored in zip(metadata.schema, metadata.stored_schema, strict=True)
-        if field.name in columns and field.name not in metadata.partition_columns
-    ]
-    fields, stored_fields = [field for field, _ in bounded], [stored for _, stored in bounded]
+    fields, stored_fields = _bounded_fields(metadata, columns)
     partition = [field for name in metadata.partition_columns if (field := metadata.schema.find(name)) is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition])
     schema = file_listing(partition_type, bounds_type(fields), nulls_type(fields))
     if not files.count:
-        return schema.empty_table()
+        return FileListing(schema.empty_table())
     statistics = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
     partition_values = [_partition_values(block, partition, metadata.stored_partition_columns, location) for block in files.blocks]
     columns_by_name = {
@@ -58,7 +53,14 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         "upper": _rename_fields([block_statistics.upper for block_statistics in statistics], schema.field("upper").type),
         "nulls": _rename_fields([block_statistics.nulls for block_statistics in statistics], schema.field("nulls").type),
     }
-    return pa.Table.from_pydict(columns_by_name, schema=schema)
+    return FileListing(pa.Table.from_pydict(columns_by_name, schema=schema))
+
+
+def _bounded_fields(metadata: Metadata, columns: Collection[str]) -> tuple[list[Field], list[Field]]:
+    """Return the fields of columns that are not partition columns, with logical names and with physical names."""
+    names = set(columns).difference(metadata.partition_columns)
+    pairs = [pair for pair in zip(metadata.schema, metadata.stored_schema, strict=True) if pair[0].name in names]
+    return [field for field, _ in pairs], [stored for _, stored in pairs]
 
 
 def _paths(block: Block, location: str) -> pa.ChunkedArray:

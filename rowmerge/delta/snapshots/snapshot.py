@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import pyarrow as pa
-
 from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
@@ -22,7 +20,7 @@ from rowmerge.delta.snapshots.file_listing import files_of, has_vectors, list_fi
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
@@ -40,7 +38,7 @@ class DeltaSnapshot:
     state: State
     timestamp: int
     commit: StoredObject | None = None
-    _listings: dict[frozenset[str], pa.Table] = field(default_factory=dict, init=False)
+    _listings: dict[frozenset[str], FileListing] = field(default_factory=dict, init=False)
 
     @property
     def history_key(self) -> str:
@@ -92,11 +90,11 @@ class DeltaSnapshot:
     def clustering_columns(self) -> tuple[str, ...]:
         return tuple(".".join(column) for column in read_clustering_columns(self.state.domains))
 
-    def files(self, columns: Collection[str] = ()) -> pa.Table:
-        wanted = frozenset(columns) & frozenset(self.schema.names)
-        if wanted not in self._listings:
-            self._listings[wanted] = list_files(self.state.files, self.storage.location, self.metadata, wanted)
-        return self._listings[wanted]
+    def files(self, columns: Collection[str] = ()) -> FileListing:
+        bounded_columns = frozenset(columns) & frozenset(self.schema.names)
+        if bounded_columns not in self._listings:
+            self._listings[bounded_columns] = list_files(self.state.files, self.storage.location, self.metadata, bounded_columns)
+        return self._listings[bounded_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:
         own_files, other_files = self.state.files, own_snapshot(other).state.files

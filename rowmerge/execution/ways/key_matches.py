@@ -14,6 +14,7 @@ from rowmerge.spark.matching.key_lookup import KeyMatches, find_key_matches
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.writing.written import Written
+from rowmerge.table.snapshots.files import FileListing
 
 INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
 UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
@@ -46,7 +47,7 @@ def requires_one_to_one(request: Request) -> bool:
 
 def find_matches(request: Request, files: TargetFiles, source: Source) -> KeyMatches | None:
     """Look up which rows of the target match, or return None if Arrow cannot tell, or if matches that must be one-to-one are not."""
-    if not files.to_read.num_rows or not source.rows:
+    if not len(files.to_read) or not source.rows:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
     with_sources = not request.inserts_every_source_row and (one_to_one or request.plan.source_rows is SourceRows.UNMATCHED)
@@ -62,12 +63,12 @@ def replace_matches(request: Request, written: Written, matches: KeyMatches) -> 
         written.inserted -= written.updated
 
 
-def files_with_matches(request: Request, source: Source, files: pa.Table) -> pa.Array:
-    """Return true for each file of concurrent commits (rows of a file listing) that holds a row which the source matches."""
+def files_with_matches(request: Request, source: Source, files: FileListing) -> pa.Array:
+    """Return true for each file of concurrent commits that holds a row which the source matches."""
     try:
         matches = find_key_matches(request.spark, request.snapshot, request.plan.table, files, source, one_to_one=False, with_sources=False)
     except (MissingDataFile, UnreadableDataFile):
         matches = None  # the next attempt reads the file, too, and reports the error
     if matches is None:
-        return pa.repeat(pa.scalar(True), files.num_rows)
-    return pa.array([spark_path(path) in matches.positions for path in files["path"].to_pylist()], pa.bool_())
+        return pa.repeat(pa.scalar(True), len(files))
+    return pa.array([spark_path(path) in matches.positions for path in files.paths], pa.bool_())

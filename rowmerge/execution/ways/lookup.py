@@ -32,7 +32,7 @@ def run(request: Request) -> WayResult | NotApplicable:
     if skips_pages_instead(request.snapshot, source, request.needed_columns):
         return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))
     files = request.files_for(source)
-    if not files.to_read.num_rows:
+    if not len(files.to_read):
         return NotApplicable(Reason("no file can hold a match"))
     rows = rows_by_keys(
         request.spark,

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
@@ -26,7 +25,7 @@ from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.few_rows import are_small, may_be_few
 from rowmerge.spark.writing.write import write_outcomes
 from rowmerge.spark.writing.written import Written, discard, discard_on_error
-from rowmerge.table.snapshots.files import FileMask, Positions
+from rowmerge.table.snapshots.files import FileListing, FileMask, Positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +58,7 @@ def write_join(request: Request, files: TargetFiles, source: Source, target: Tar
 
     Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and what Spark raises. Nothing is left behind when it raises.
     """
-    plan, has_files = request.plan, files.to_read.num_rows > 0
+    plan, has_files = request.plan, len(files.to_read) > 0
     # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
     outcomes = _join_outcomes(request, source, target)
     written = Written()
@@ -86,9 +85,9 @@ def _join_outcomes(request: Request, source: Source, target: TargetRows) -> Data
 
 
 def write_changed_rows(
-    request: Request, outcomes: DataFrame, files: pa.Table, source: Source | None = None, target: TargetRows | None = None
+    request: Request, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
 ) -> Written:
-    """Write outcome rows of these files (rows of `Snapshot.files()`). `source`, `target`: the sides of the join, if there was one."""
+    """Write outcome rows of these files. `source`, `target`: the sides of the join, if there was one."""
     gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
     file_names = {} if target is None else target.file_names
     if gather is Gather.BY_SIZE and source is not None and target is not None and target.join.looked_up:
@@ -96,7 +95,7 @@ def write_changed_rows(
     origins = None
     if request.lineage is not None:
         names = {path: name for name, path in file_names.items()}
-        by_path = request.snapshot.row_origins(files["path"].to_pylist())
+        by_path = request.snapshot.row_origins(files.paths)
         spelled = ((spark_path(path), origin) for path, origin in by_path.items())
         origins = (request.lineage, {names.get(path, path): origin for path, origin in spelled})
     written = write_outcomes(
@@ -136,7 +135,7 @@ def deciding_rows(request: Request, written: Written, files: TargetFiles) -> dic
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    spelled_paths = {path: spark_path(path) for path in files.to_read["path"].to_pylist()}
+    spelled_paths = {path: spark_path(path) for path in files.to_read.paths}
     return {path: written.reads[spelled] for path, spelled in spelled_paths.items() if spelled in written.reads}
 
 

@@ -13,7 +13,6 @@ from rowmerge.execution.ways.row_writing import scan_target, write_join
 from rowmerge.execution.ways.way import Reason, Way, WayResult
 from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
-from rowmerge.table.snapshots.files import live_rows
 
 
 def applies(request: Request) -> Reason | None:
@@ -24,14 +23,14 @@ def applies(request: Request) -> Reason | None:
         return Reason("an earlier attempt evaluated the source")
     if is_made_of_few_bytes(source.frame):
         return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
-    if source.is_broadcastable(live_rows(request.files.candidates)):
+    if source.is_broadcastable(request.files.candidates.live_rows):
         return Reason("a source of as many rows as the target can be broadcast")
     return None
 
 
 def run(request: Request) -> WayResult:
     """Join the target to the source while Spark evaluates it."""
-    source = request.source.stream(live_rows(request.files.candidates))
+    source = request.source.stream(request.files.candidates.live_rows)
     return write_join(request, request.files, source, scan_target(request, request.files, source))
 
 

@@ -14,22 +14,22 @@ from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.source.source import Source, SourceKey, fit
 from rowmerge.table.metadata.schema import Field
-from rowmerge.table.snapshots.files import FileMask
+from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 @dataclass(frozen=True)
 class TargetFiles:
-    """The data files that one statement reads. Tables are rows of `Snapshot.files()`.
+    """The data files that one statement reads.
 
     `listing`: all live files; `candidates`: those that may hold rows to change; `whole`: the candidates that leave the table by metadata
     alone; `to_read`: the other candidates. `mask` chose the candidates from the bounds of `columns`.
     """
 
-    listing: pa.Table
-    candidates: pa.Table
-    whole: pa.Table
-    to_read: pa.Table
+    listing: FileListing
+    candidates: FileListing
+    whole: FileListing
+    to_read: FileListing
     mask: FileMask
     columns: tuple[str, ...]
 
@@ -86,9 +86,9 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
     mask, bound_columns = all_of(masks), tuple(dict.fromkeys(columns))
     listing = snapshot.files(bound_columns)
     candidates = listing.filter(mask(listing))
-    whole = candidates.slice(0, 0) if plan.whole_files is None else candidates.filter(plan.whole_files(candidates))
-    if writes_change_rows and whole.num_rows < candidates.num_rows:
+    whole = candidates.without_files() if plan.whole_files is None else candidates.filter(plan.whole_files(candidates))
+    if writes_change_rows and len(whole) < len(candidates):
         # Once a commit has change rows, readers of the change feed ignore its removed files.
-        whole = candidates.slice(0, 0)
-    to_read = candidates.filter(pc.invert(pc.is_in(candidates["path"], value_set=whole["path"].combine_chunks())))
+        whole = candidates.without_files()
+    to_read = candidates.filter(pc.invert(pc.is_in(candidates.rows["path"], value_set=whole.rows["path"].combine_chunks())))
     return TargetFiles(listing, candidates, whole, to_read, mask, bound_columns)

@@ -37,7 +37,7 @@ def _write_selected_rows(request: Request) -> Written:
     cases = [("true", replace(clause, condition=None))]
     has_change_rows = request.change_data_location is not None
     outcomes = outcome_rows(rows, plan, cases, addresses=True, ordinals=False, before=has_change_rows, lineage=has_lineage)
-    return write_changed_rows(request, outcomes, files) if files.num_rows else Written()
+    return write_changed_rows(request, outcomes, files) if len(files) else Written()
 
 
 WAY = Way("target_only", applies, run)

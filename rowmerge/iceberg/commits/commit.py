@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
-import pyarrow as pa
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import (
@@ -38,7 +37,7 @@ from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import Change, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import FileListing, Positions
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +153,7 @@ class Commit:
 
         specs = {entry.file.spec_id for entry in base.live.by_path(change.files.removed).values()}
 
-        def listed(entries: Sequence[Entry]) -> pa.Table:
+        def listed(entries: Sequence[Entry]) -> FileListing:
             files = LiveFiles(self.operations.storage, data=tuple(entries))
             return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), change.reads.columns)
 

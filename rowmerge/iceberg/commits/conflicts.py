@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, ConcurrentTransaction
@@ -18,7 +17,7 @@ from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.table.commits.conflict_details import named_files, named_rows
 from rowmerge.table.commits.request import Reads
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import FileListing, Positions
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Ours:
     deleted: Mapping[str, Positions]
     data_change: bool
     serializable: bool
-    listed: Callable[[Sequence[Entry]], pa.Table]
+    listed: Callable[[Sequence[Entry]], FileListing]
     application: str | None = None
     moves_within_partitions: bool = False
     """Whether rows come to other files of the same partition spec, and nothing else happens."""
@@ -79,9 +78,9 @@ def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
         return None
     listing = ours.listed(winner.added)
     hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
-    if hits.num_rows and reads.matching is not None:
+    if len(hits) and reads.matching is not None:
         hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, winner, ours, named_files(hits["path"].to_pylist())) if hits.num_rows else None
+    return _conflict(ConcurrentAppend, winner, ours, named_files(hits.paths)) if len(hits) else None
 
 
 def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:

@@ -21,12 +21,12 @@ from rowmerge.iceberg.metadata.partition_values import key_of, value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.uuids import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, file_listing
+from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, file_listing
 
 
 def list_files(
     files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, wanted: Collection[str] = ()
-) -> pa.Table:
+) -> FileListing:
     """These entries as `rowmerge.table.snapshots.files.file_listing` says, with bounds of the top-level columns asked for.
 
     `partition` holds the values of the table's current partition fields, and is null for a file of another spec.
@@ -38,7 +38,7 @@ def list_files(
     bounds = pa.struct([(field.name, arrow_type(field.type)) for field in fields])
     shape = file_listing(partition, bounds, pa.struct([(field.name, pa.int64()) for field in fields]))
     if not entries:
-        return shape.empty_table()
+        return FileListing(shape.empty_table())
     parts = files.data_parts if entries is files.data else [ManifestFiles(tuple(entries))]
     batches = []
     for part in parts:
@@ -53,7 +53,7 @@ def list_files(
             _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, length),
         ]
         batches.append(pa.RecordBatch.from_arrays(found, schema=shape))
-    return pa.Table.from_batches(batches, schema=shape)
+    return FileListing(pa.Table.from_batches(batches, schema=shape))
 
 
 def _known(part: ManifestFiles, key: Hashable, make: Callable[[], Any]) -> Any:

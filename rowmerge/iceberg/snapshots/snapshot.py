@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-import pyarrow as pa
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
@@ -38,7 +37,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct, held_types
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
@@ -61,7 +60,7 @@ class IcebergSnapshot:
         self._before = before
         self.branch = branch
         self._storage, self.name, self.current, self.at, self.iceberg_schema = storage, name, current, at, schema
-        self._listings: dict[frozenset[str], pa.Table] = {}
+        self._listings: dict[frozenset[str], FileListing] = {}
 
     @property
     def metadata(self) -> TableMetadata:
@@ -125,7 +124,7 @@ class IcebergSnapshot:
         """The data files and delete files if they were read before, of this version or of the one before it."""
         return self.__dict__.get("live", self._before)
 
-    def files(self, columns: Collection[str] = ()) -> pa.Table:
+    def files(self, columns: Collection[str] = ()) -> FileListing:
         wanted = frozenset(columns) & frozenset(self.schema.names)
         if wanted not in self._listings:
             live = self.live

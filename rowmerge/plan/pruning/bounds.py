@@ -11,7 +11,7 @@ from rowmerge.parquet.transforms import transformed
 from rowmerge.parquet.uuids import CANONICAL, uuid_bytes
 from rowmerge.plan.pruning.literals import Point, comparison_type
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM
+from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing
 
 COLLATIONS = "__COLLATIONS"
 """The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""
@@ -50,8 +50,8 @@ class Verdict:
 class Listing:
     """A file listing (`rowmerge.table.snapshots.files.file_listing`), each column of it looked at once."""
 
-    def __init__(self, files: pa.Table) -> None:
-        self._files = files
+    def __init__(self, files: FileListing) -> None:
+        self._files = files.rows
         self._extents: dict[str, Extent] = {}
 
     def constantly(self, value: bool) -> pa.Array:

@@ -17,7 +17,7 @@ from rowmerge.plan.pruning.bounds import Extent, Listing, comparable, may_hold, 
 from rowmerge.plan.pruning.literals import comparison_type
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
 from rowmerge.table.metadata.schema import Field, Struct
-from rowmerge.table.snapshots.files import FileMask
+from rowmerge.table.snapshots.files import FileListing, FileMask
 
 
 def file_mask(
@@ -43,7 +43,7 @@ def exact_partition_mask(
     if not predicate.exact:
         return None
 
-    def mask(files: pa.Table) -> pa.Array:
+    def mask(files: FileListing) -> pa.Array:
         verdict = predicate.judge(Listing(files))
         return pc.and_(verdict.true, pc.invert(verdict.false))
 
@@ -93,12 +93,12 @@ def range_mask(
     return _column_mask(field, partition_columns, nulls_match, _range_test(op, ends[0], ends[1]))
 
 
-def everything(files: pa.Table) -> pa.Array:
+def everything(files: FileListing) -> pa.Array:
     """The mask that is true for every file."""
     return Listing(files).constantly(True)
 
 
-def nothing(files: pa.Table) -> pa.Array:
+def nothing(files: FileListing) -> pa.Array:
     """The mask that is false for every file."""
     return Listing(files).constantly(False)
 
@@ -106,7 +106,7 @@ def nothing(files: pa.Table) -> pa.Array:
 def all_of(masks: Sequence[FileMask]) -> FileMask:
     """The files that every mask is true for."""
 
-    def mask(files: pa.Table) -> pa.Array:
+    def mask(files: FileListing) -> pa.Array:
         result = everything(files)
         for part in masks:
             result = pc.and_(result, whole(part(files)))
@@ -137,7 +137,7 @@ def _column_mask(
 ) -> tuple[FileMask, tuple[str, ...]]:
     partition = field.name in partition_columns
 
-    def mask(files: pa.Table) -> pa.Array:
+    def mask(files: FileListing) -> pa.Array:
         column = Listing(files).extent(field, partition)
         held = may_hold(column, test(column))
         return pc.or_(held, column.has_nulls) if nulls_match else held

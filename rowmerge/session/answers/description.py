@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import pyarrow.compute as pc
-
 from rowmerge.catalog import Catalog, Relation
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import Rules
@@ -60,8 +58,8 @@ def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDes
 def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
     """Describe one version of a table."""
     listing = snapshot.files()
-    has_counts = listing["records"].null_count == 0
-    deleted = pc.sum(listing["deleted"]).as_py() or 0
+    has_counts = listing.records.null_count == 0
+    deleted = listing.total_deleted
     return RelationDescription(
         relation,
         snapshot.schema.fields,
@@ -73,9 +71,9 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
         snapshot.description,
         snapshot.version,
         snapshot.timestamp,
-        (pc.sum(listing["records"]).as_py() or 0) - deleted if has_counts else None,
-        pc.sum(listing["size"]).as_py() or 0,
+        listing.total_records - deleted if has_counts else None,
+        listing.total_size,
         rules=snapshot.shape.rules,
-        files=listing.num_rows,
+        files=len(listing),
         deleted=deleted,
     )

@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rowmerge.execution.compaction import CompactionStatistics, Sizes
 from rowmerge.execution.result import RowCounts
@@ -140,9 +139,9 @@ def detail_of(spark: SparkSession, description: RelationDescription, snapshot: S
         snapshot.shape.location,
         _utc_time(snapshot.timestamp),
         partition_by(snapshot.shape.partitioning),
-        listing.num_rows,
-        pc.sum(listing["size"]).as_py() or 0,
-        pc.sum(listing["deleted"]).as_py() or 0,
+        len(listing),
+        listing.total_size,
+        listing.total_deleted,
         list(snapshot.settings.properties.items()),
     )
     return of_rows(spark, columns, [row])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import pyarrow.compute as pc
-
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.names import TableName
@@ -109,4 +107,4 @@ def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | N
     if relation is None or relation.kind != "table":
         return None
     files = context.names.table(name).snapshot().files()
-    return None if files["records"].null_count else (pc.sum(files["records"]).as_py() or 0) - (pc.sum(files["deleted"]).as_py() or 0)
+    return None if files.records.null_count else files.live_rows

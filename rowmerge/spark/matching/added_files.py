@@ -14,11 +14,12 @@ from rowmerge.spark.matching.joins import BOTH, TARGET_ALONE, Join, joined_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.table.metadata.engine_columns import FILE
+from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 
-def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: pa.Table) -> pa.Array:
-    """True for each file (rows of a file listing) with a row that the plan would change, or that keeps a source row from being inserted.
+def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
+    """True for each file with a row that the plan would change, or that keeps a source row from being inserted.
 
     The files need not be of the snapshot, whose schema they have; none of their rows is deleted.
     """
@@ -27,8 +28,8 @@ def files_minded(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source:
         found = _rows_minded(plan, target, source).select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
     except (PySparkException, MissingDataFile):
         # Whatever stands in the way of looking, planning anew will meet it, and say it.
-        return pa.repeat(pa.scalar(True), files.num_rows)
-    return pa.array([spark_path(path) in found for path in files["path"].to_pylist()], pa.bool_())
+        return pa.repeat(pa.scalar(True), len(files))
+    return pa.array([spark_path(path) in found for path in files.paths], pa.bool_())
 
 
 def _rows_minded(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:

@@ -25,8 +25,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
@@ -47,7 +45,7 @@ from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 FEW_KEYS = 32
@@ -78,13 +76,13 @@ def rows_by_keys(
     spark: SparkSession,
     snapshot: Snapshot,
     table: str,
-    files: pa.Table,
+    files: FileListing,
     source: Source,
     *,
     needed_columns: frozenset[str],
     lineage: bool,
 ) -> RowsByKeys | None:
-    """Return the rows of these files (rows of `Snapshot.files()`) that have a key of the source, or None if Spark must read the files.
+    """Return the rows of these files that have a key of the source, or None if Spark must read the files.
 
     Spark must read them if no key can be looked up, if Arrow does not bring a needed column to Spark unchanged, or if too many rows have a
     key. `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile.
@@ -121,9 +119,9 @@ class KeyMatches:
 
 
 def find_key_matches(
-    spark: SparkSession, snapshot: Snapshot, table: str, files: pa.Table, source: Source, *, one_to_one: bool, with_sources: bool
+    spark: SparkSession, snapshot: Snapshot, table: str, files: FileListing, source: Source, *, one_to_one: bool, with_sources: bool
 ) -> KeyMatches | None:
-    """Return which rows of these files (rows of `Snapshot.files()`) have all keys of a source row, or None if only Spark can tell.
+    """Return which rows of these files have all keys of a source row, or None if only Spark can tell.
 
     With `one_to_one`, the result is None, too, unless each row matches at most one source row and each source row at most one row.
     `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
@@ -177,9 +175,9 @@ def _keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
     return source_keys([(key, field) for key, field in found if field is not None])
 
 
-def _is_near(spark: SparkSession, files: pa.Table) -> bool:
+def _is_near(spark: SparkSession, files: FileListing) -> bool:
     """Whether the driver may read the keys of these files: it is all of Spark, or they are not many."""
-    return int(pc.sum(files["records"]).as_py() or 0) <= LOOKED_UP_ROWS or is_all_of_spark(spark)
+    return files.total_records <= LOOKED_UP_ROWS or is_all_of_spark(spark)
 
 
 def is_all_of_spark(spark: SparkSession) -> bool:
@@ -187,11 +185,11 @@ def is_all_of_spark(spark: SparkSession) -> bool:
     return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 
-def _files(spark: SparkSession, snapshot: Snapshot, files: pa.Table, fields: Struct, *, lineage: bool) -> list[LookedUpFile] | None:
+def _files(spark: SparkSession, snapshot: Snapshot, files: FileListing, fields: Struct, *, lineage: bool) -> list[LookedUpFile] | None:
     """None where a file does not hold the columns as the table does."""
-    paths = files["path"].to_pylist()
-    deleted = deleted_rows(spark, snapshot, [path for path, count in zip(paths, files["deleted"].to_pylist(), strict=True) if count])
-    partition = dict(zip(paths, files["partition"].to_pylist(), strict=True))
+    paths = files.paths
+    deleted = deleted_rows(spark, snapshot, [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count])
+    partition = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     listed, access = [], snapshot.shape.filesystem_options
     for layout in snapshot.layouts(paths):
         named = {field.name: held for field, held in zip(snapshot.schema, layout.stored, strict=True)}

@@ -35,7 +35,7 @@ from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
 from rowmerge.table.metadata.shape import Lineage
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _KEY = "__rowmerge_key"
@@ -50,9 +50,9 @@ _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
 
 
 def read_snapshot(
-    spark: SparkSession, snapshot: Snapshot, files: pa.Table | None = None, *, addresses: bool = False, lineage: bool = False
+    spark: SparkSession, snapshot: Snapshot, files: FileListing | None = None, *, addresses: bool = False, lineage: bool = False
 ) -> DataFrame:
-    """The live rows of a snapshot, or of some of its files (rows of `snapshot.files()`), columns in the table's order.
+    """The live rows of a snapshot, or of some of its files, columns in the table's order.
 
     With `addresses`, two more columns: FILE, the file's path as Spark spells it (see `spark_path`), and POSITION, the row's index in it;
     with `lineage` the two hidden columns besides, as files hold them, where the table has any.
@@ -63,7 +63,7 @@ def read_snapshot(
     frames = [
         _read(spark, snapshot, layout, _of(layout, some), addresses, known_by, hidden)
         for some, known_by in _by_deleted_rows(files)
-        for layout in (snapshot.layouts(some["path"].to_pylist()) if some.num_rows else ())
+        for layout in (snapshot.layouts(some.paths) if len(some) else ())
     ]
     if not frames:
         nothing = empty_frame(spark, snapshot.schema)
@@ -85,47 +85,47 @@ def spark_path(path: str) -> str:
     return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
 
 
-def files_where(spark: SparkSession, snapshot: Snapshot, files: pa.Table, condition: str) -> pa.Table:
-    """Those of these files (rows of `snapshot.files()`) for whose partition values a condition over partition columns is true."""
-    partition = files["partition"].combine_chunks()
+def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, condition: str) -> FileListing:
+    """Those of these files for whose partition values a condition over partition columns is true."""
+    partition = files.partitions
     fields = snapshot.schema.select(snapshot.partition_columns)
     columns: dict[str, Any] = {f.name: pc.struct_field(partition, [f.name]) for f in fields}
-    numbered = pa.table({**columns, _KEY: pa.array(range(files.num_rows), pa.int64())})
+    numbered = pa.table({**columns, _KEY: pa.array(range(len(files)), pa.int64())})
     frame = frame_of(spark, numbered, Struct((*fields.fields, Field(_KEY, Primitive("long")))))
     chosen = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_KEY).collect()
-    return files.take(pa.array(sorted(row[0] for row in chosen), pa.int64()))
+    return FileListing(files.rows.take(pa.array(sorted(row[0] for row in chosen), pa.int64())))
 
 
-def _by_deleted_rows(files: pa.Table) -> Iterator[tuple[pa.Table, str | None]]:
+def _by_deleted_rows(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
     """The files without deleted rows, and those with some by the column that tells them apart.
 
     It is their size, wherever no two have the same: to look up a number for each row costs nothing that one can measure, to look up a path
     as long as these a third of a scan and more. Where nearly all bytes are in files with deleted rows the others are read like them: a
     second read in a plan takes longer than to look up their rows in vain.
     """
-    clean, sizes = pc.equal(files["deleted"], 0).to_numpy(), files["size"].to_numpy()
+    clean, sizes = pc.equal(files.deleted, 0).to_numpy(), files.sizes.to_numpy()
     if sizes[clean].sum() * _NEARLY_ALL < sizes.sum() and len(np.unique(sizes)) == len(sizes):
         clean = np.zeros_like(clean)
     yield files.filter(pa.array(clean)), None
     others = files.filter(pa.array(~clean))
-    first = np.zeros(others.num_rows, dtype=bool)
-    first[np.unique(others["size"].to_numpy(), return_index=True)[1]] = True
+    first = np.zeros(len(others), dtype=bool)
+    first[np.unique(others.sizes.to_numpy(), return_index=True)[1]] = True
     yield others.filter(pa.array(first)), _SIZE
     yield others.filter(pa.array(~first)), FILE
 
 
-def _of(layout: FileLayout, files: pa.Table) -> pa.Table:
+def _of(layout: FileLayout, files: FileListing) -> FileListing:
     """Those of these files that have a layout."""
-    if len(layout.paths) == files.num_rows:
+    if len(layout.paths) == len(files):
         return files
-    return files.filter(pc.is_in(files["path"], value_set=pa.array(layout.paths, pa.string())))
+    return files.with_paths(layout.paths)
 
 
 def _read(
     spark: SparkSession,
     snapshot: Snapshot,
     layout: FileLayout,
-    files: pa.Table,
+    files: FileListing,
     addresses: bool,
     known_by: str | None,
     hidden: Lineage | None,
@@ -134,7 +134,7 @@ def _read(
     hive = _follows_hive(snapshot, layout, files)
     pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if hive or pair[0].name not in layout.outside]
     pairs += lineage_columns(hidden, layout)
-    paths = files["path"].to_pylist()
+    paths = files.paths
     folders = snapshot.shape.location if hive and layout.outside else None
     told = addresses or known_by is not None or not hive
     frame = read_files(spark, snapshot, layout, paths, pairs, addresses=told, sizes=known_by == _SIZE, partition_folders=folders)
@@ -256,18 +256,18 @@ def _named(field: Field, held: Field) -> str:
     return f"{column} as {backquote(field.name)}"
 
 
-def _without_deleted(spark: SparkSession, snapshot: Snapshot, frame: DataFrame, files: pa.Table, known_by: str) -> DataFrame:
+def _without_deleted(spark: SparkSession, snapshot: Snapshot, frame: DataFrame, files: FileListing, known_by: str) -> DataFrame:
     """A left join with one bit set a file (as words of 64 bits, from the first deleted row on) and a test of the row's bit.
 
     A file that is not of the size that the table says would keep its deleted rows: it stops the query.
     """
-    deleted = deleted_rows(spark, snapshot, files["path"].to_pylist())
+    deleted = deleted_rows(spark, snapshot, files.paths)
     firsts, words = [], []
-    for path in files["path"].to_pylist():
+    for path in files.paths:
         bits, first = bit_words(deleted[path]) if path in deleted else ((), 0)
         firsts.append(first)
         words.append(bits)
-    keys = files["size"].cast(pa.int64()) if known_by == _SIZE else pa.array(map(spark_path, files["path"].to_pylist()), pa.string())
+    keys = files.sizes.cast(pa.int64()) if known_by == _SIZE else pa.array(map(spark_path, files.paths), pa.string())
     columns = [keys, pa.array(firsts, pa.int64()), pa.array(words, pa.list_(pa.int64()))]
     # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention.
     # A join keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
@@ -293,17 +293,17 @@ def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
     return np.packbits(bits, bitorder="little").view(np.int64), first
 
 
-def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> DataFrame:
+def _with_partition_values(spark: SparkSession, frame: DataFrame, snapshot: Snapshot, layout: FileLayout, files: FileListing) -> DataFrame:
     schema = bare(Struct((Field(_KEY, Primitive("string")), *snapshot.schema.select(layout.outside))))
-    partition = files["partition"].combine_chunks()
-    keys = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
+    partition = files.partitions
+    keys = pa.array([spark_path(path) for path in files.paths], pa.string())
     columns = [keys, *(pc.struct_field(partition, [name]) for name in layout.outside)]
     # The schema makes a timestamp_ntz stay one: without it PySpark would take it for an instant.
     values = frame_of(spark, pa.Table.from_arrays(columns, schema=arrow_schema(schema)), schema)
     return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
 
 
-def _follows_hive(snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> bool:
+def _follows_hive(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:
     """Whether Spark's partition discovery would give exactly the log's values for all these files.
 
     Only for types whose text has one form; otherwise the values come by a join on the path.
@@ -314,7 +314,7 @@ def _follows_hive(snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> bo
     fields = [by_name[name] for name in layout.outside]
     if any(not isinstance(f.type, Primitive) or f.type.name not in _HIVE_TYPES for f, _ in fields):
         return False
-    partition = files["partition"].combine_chunks()
+    partition = files.partitions
     folders = []
     for field, held in fields:
         values = pc.struct_field(partition, [field.name])
@@ -325,5 +325,5 @@ def _follows_hive(snapshot: Snapshot, layout: FileLayout, files: pa.Table) -> bo
         if pc.any(pc.equal(text, HIVE_NULL)).as_py():
             return False
     expected = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
-    parent = pc.replace_substring_regex(files["path"].combine_chunks(), r"/[^/]*$", "")
+    parent = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected, parent)).as_py())

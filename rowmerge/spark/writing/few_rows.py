@@ -8,13 +8,13 @@ executor. One task reads, joins and writes small files, without a shuffle.
 from __future__ import annotations
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from rowmerge.errors import StorageError
 from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
 from rowmerge.parquet.filesystems import without_secrets
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.spark.writing.written import Written, discard_paths, written_of
+from rowmerge.table.snapshots.files import FileListing
 
 FEW_ROWS = 5_000
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
@@ -22,18 +22,18 @@ _WIDE_ROW = 2_000
 """Bytes of a row in its file; wider ones may be more than a driver should hold."""
 
 
-def are_small(files: pa.Table) -> bool:
-    """Whether one task reads these files (rows of `Snapshot.files()`) sooner than several would bring together what they find."""
-    return _sum(files, "size") <= ONE_TASK_BYTES and _sum(files, "records") <= ONE_TASK_ROWS
+def are_small(files: FileListing) -> bool:
+    """Whether one task reads these files sooner than several would bring together what they find."""
+    return files.total_size <= ONE_TASK_BYTES and files.total_records <= ONE_TASK_ROWS
 
 
-def may_be_few(files: pa.Table, *, source_is_few: bool) -> bool:
+def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
     """Whether it is worth to look if the outcome rows of these files are few.
 
     It is where a source has few rows: keys mostly meet one row each, and where they meet many, the look ends soon. Without a source it is
     where files are small: whatever is found in them, to read them twice takes less than Python on an executor.
     """
-    return _sum(files, "size") <= _WIDE_ROW * _sum(files, "records") and (source_is_few or are_small(files))
+    return files.total_size <= _WIDE_ROW * files.total_records and (source_is_few or are_small(files))
 
 
 def sink_here(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
@@ -49,7 +49,3 @@ def sink_here(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, changes:
     except BaseException:
         discard_paths(task.abort(), spec.filesystem_options)
         raise
-
-
-def _sum(files: pa.Table, column: str) -> int:
-    return int(pc.sum(files[column]).as_py() or 0)

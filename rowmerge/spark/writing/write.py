@@ -38,7 +38,7 @@ from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
-from rowmerge.table.snapshots.files import Positions, RowOrigin
+from rowmerge.table.snapshots.files import FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _LEAST_ROW_GROUP = 1024 * 1024
@@ -159,12 +159,12 @@ def _run(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, changes:
     return _together(messages)
 
 
-def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: pa.Table, parts: Parts, *, target_size: int) -> Written:
-    """Write files (rows of `snapshot.files()`) again without their deleted rows, all of them in the table's order."""
+def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: FileListing, parts: Parts, *, target_size: int) -> Written:
+    """Write files again without their deleted rows, all of them in the table's order."""
     spec = replace(write_spec(snapshot.shape), attempt=str(uuid.uuid4()), target_file_size=target_size)
     hidden = snapshot.shape.row_lineage
     if hidden is not None:
-        origins = snapshot.row_origins(files["path"].to_pylist())
+        origins = snapshot.row_origins(files.paths)
         spec = _taking_along(spec, hidden, {spark_path(path): origin for path, origin in origins.items()})
     rows = read_snapshot(spark, snapshot, files, addresses=hidden is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)

@@ -15,7 +15,7 @@ from rowmerge.errors import StorageError
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.table.snapshots.files import AddedFile, Positions
+from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
 
 
 @dataclass
@@ -69,14 +69,12 @@ class Written:
         """Target rows that are deleted or replaced."""
         return sum(len(bitmap) for bitmap in self.positions.values())
 
-    def touched_files(self, files: pa.Table) -> list[dict[str, Any]]:
-        """Those of the files (rows of `Snapshot.files()`) that have such rows."""
+    def touched_files(self, files: FileListing) -> list[ListedFile]:
+        """Return those of the files that have such rows."""
         if not self.positions:
             return []
-        spelled = pa.array([spark_path(path) for path in files["path"].to_pylist()], pa.string())
-        hit = files.filter(pc.is_in(spelled, value_set=pa.array(list(self.positions), pa.string())))
-        rows: list[dict[str, Any]] = hit.select(["path", "size", "records", "deleted", "partition"]).to_pylist()
-        return rows
+        spelled = pa.array([spark_path(path) for path in files.paths], pa.string())
+        return files.filter(pc.is_in(spelled, value_set=pa.array(list(self.positions), pa.string()))).files()
 
     def discard(self, filesystem_options: Options) -> None:
         """Delete all files. A failure leaves them for VACUUM."""

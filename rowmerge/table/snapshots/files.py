@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -14,9 +15,6 @@ from rowmerge.table.metadata.schema import Struct
 
 Positions = BitMap64
 """Row indexes inside one data file, counted from 0 in the file's physical order."""
-
-FileMask = Callable[[pa.Table], pa.Array | pa.ChunkedArray]
-"""Given rows of a file listing, true for each file that may hold rows of interest."""
 
 
 SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
@@ -49,9 +47,91 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
     )
 
 
-def live_rows(listing: pa.Table) -> int:
-    """How many rows files (rows of a `file_listing`) have that are not deleted; what is unknown counts as none."""
-    return (pc.sum(listing["records"]).as_py() or 0) - (pc.sum(listing["deleted"]).as_py() or 0)
+class ListedFile(NamedTuple):
+    """One file of a listing. The fields have the meaning of the columns of `file_listing`."""
+
+    path: str
+    size: int
+    records: int | None
+    deleted: int
+    partition: Mapping[str, Any] | None
+
+    @property
+    def live_size(self) -> float:
+        """The share of the file's bytes that its live rows take."""
+        return float(self.size * (1 - self.deleted / self.records) if self.records else self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class FileListing:
+    """Live data files of a snapshot, one row a file. `rows` has the schema of `file_listing`."""
+
+    rows: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.rows.num_rows)
+
+    @cached_property
+    def paths(self) -> list[str]:
+        paths: list[str] = self.rows["path"].to_pylist()
+        return paths
+
+    @property
+    def sizes(self) -> pa.ChunkedArray:
+        return self.rows["size"]
+
+    @property
+    def records(self) -> pa.ChunkedArray:
+        return self.rows["records"]
+
+    @property
+    def deleted(self) -> pa.ChunkedArray:
+        return self.rows["deleted"]
+
+    @property
+    def partitions(self) -> pa.StructArray:
+        return self.rows["partition"].combine_chunks()
+
+    @property
+    def total_size(self) -> int:
+        """The bytes of all files."""
+        return int(pc.sum(self.sizes).as_py() or 0)
+
+    @property
+    def total_records(self) -> int:
+        """The rows in all files, deleted rows included. A file whose row count is unknown adds none."""
+        return int(pc.sum(self.records).as_py() or 0)
+
+    @property
+    def total_deleted(self) -> int:
+        """The rows that deletion vectors or delete files take away from all files."""
+        return int(pc.sum(self.deleted).as_py() or 0)
+
+    @property
+    def live_rows(self) -> int:
+        """The rows in all files that are not deleted. A file whose row count is unknown adds none."""
+        return self.total_records - self.total_deleted
+
+    def filter(self, mask: pa.Array | pa.ChunkedArray) -> FileListing:
+        """Return the files for which the mask is true."""
+        return FileListing(self.rows.filter(mask))
+
+    def with_paths(self, paths: Iterable[str]) -> FileListing:
+        """Return the files that have one of these paths."""
+        return self.filter(pc.is_in(self.rows["path"], value_set=pa.array(list(paths), pa.string())))
+
+    def without_files(self) -> FileListing:
+        """Return a listing of the same columns without files."""
+        return FileListing(self.rows.slice(0, 0))
+
+    def files(self) -> list[ListedFile]:
+        """Return a record of each file."""
+        columns = (self.rows[name].to_pylist() for name in ListedFile._fields)
+        return [ListedFile(*values) for values in zip(*columns, strict=True)]
+
+
+FileMask = Callable[[FileListing], pa.Array | pa.ChunkedArray]
+"""Returns true for each file of a listing that may hold rows of interest."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import pyarrow as pa
-
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.settings import TableSettings
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, Positions, RowOrigin
+from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Snapshot(Protocol):
     def clustering_columns(self) -> tuple[str, ...]:
         """The columns by which another engine clusters the rows of files; empty for most tables."""
 
-    def files(self, columns: Collection[str] = ()) -> pa.Table:
+    def files(self, columns: Collection[str] = ()) -> FileListing:
         """Return the live files in the schema of `file_listing`, with the known bounds of these top-level columns.
 
         Raises CorruptLog, StorageError.

@@ -53,7 +53,7 @@ def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tm
 
     for first in (0, 10, 20):
         change(added=written(table.snapshot(), range(first, first + 3)))
-    paths = table.snapshot().files()["path"].to_pylist()
+    paths = table.snapshot().files().paths
     second = change(deleted={path: Positions([1]) for path in paths})
     maintenance = table.maintenance
     assert maintenance is not None

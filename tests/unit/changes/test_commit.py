@@ -53,7 +53,7 @@ def append_to(folder: Path, failure: BaseException, *, put_first: bool) -> Path:
 def test_files_of_a_commit_that_may_stand_are_kept(tmp_path: Path, failure: BaseException) -> None:
     path = append_to(tmp_path, failure, put_first=True)
     assert path.exists()
-    assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().files()["path"].to_pylist() == [path.as_uri()]
+    assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().files().paths == [path.as_uri()]
 
 
 def test_files_of_a_commit_that_certainly_failed_are_deleted(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class Overtaken(DeltaTable):
 def test_many_files_become_one_and_no_row_changes(table: DeltaTable) -> None:
     before = rows(table)
     result, compacted = optimize(NO_SPARK, table, None)
-    assert table.snapshot().files().num_rows == 1
+    assert table.snapshot().files().rows.num_rows == 1
     assert rows(table) == before
     assert rows_of(read_with_duckdb(table.location)) == rows_of(read_with_delta_rs(table.location)) == before
     assert (len(compacted.removed.sizes), len(compacted.added.sizes), compacted.vectors, compacted.rows) == (3, 1, 1, 2)
@@ -69,11 +69,11 @@ def test_the_history_tells_of_it(table: DeltaTable) -> None:
 
 
 def test_a_purge_leaves_files_without_deleted_rows_alone(table: DeltaTable) -> None:
-    before, files = rows(table), set(table.snapshot().files()["path"].to_pylist())
+    before, files = rows(table), set(table.snapshot().files().paths)
     purge(NO_SPARK, table, None)
     after = table.snapshot().files()
-    assert sum(after["deleted"].to_pylist()) == 0
-    assert len(files & set(after["path"].to_pylist())) == 2
+    assert sum(after.deleted.to_pylist()) == 0
+    assert len(files & set(after.paths)) == 2
     assert rows(table) == before
     assert table.history(1)[0].parameters == {"predicate": "[]", "applyPurge": "true"}
 

@@ -54,7 +54,7 @@ def test_it_can_be_taken_back(table: DeltaTable) -> None:
 
 def test_counts_and_history_tell_of_it(table: DeltaTable) -> None:
     counts = to(table, 3)
-    sizes = table.snapshot().files()["size"].to_pylist()
+    sizes = table.snapshot().files().sizes.to_pylist()
     assert counts["num_of_files_after_restore"] == 3
     assert counts["table_size_after_restore"] == sum(sizes)
     assert (counts["num_removed_files"], counts["num_restored_files"]) == (1, 2)
@@ -97,10 +97,10 @@ def test_the_newest_version_and_those_that_are_not_there_are_refused(table: Delt
 
 
 def test_a_compaction_can_be_taken_back(table: DeltaTable) -> None:
-    before, files = rows(table), sorted(table.snapshot().files()["path"].to_pylist())
+    before, files = rows(table), sorted(table.snapshot().files().paths)
     optimize(NO_SPARK, table, None)
     to(table, 5)
-    assert (rows(table), sorted(table.snapshot().files()["path"].to_pylist())) == (before, files)
+    assert (rows(table), sorted(table.snapshot().files().paths)) == (before, files)
 
 
 @pytest.mark.parametrize("operation", ["append", "merge_on_read", "copy_on_write", "add_column", "optimize"])

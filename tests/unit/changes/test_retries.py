@@ -33,7 +33,7 @@ def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Cal
 
     def attempt() -> Attempt:
         snapshot = lake.table.snapshot()
-        (path,) = snapshot.files()["path"].to_pylist()
+        (path,) = snapshot.files().paths
         known = snapshot.deleted_positions([path]).get(path, Positions())
         row = next(n for n in range(20) if n not in known)
         if turns[0] < overtaken:

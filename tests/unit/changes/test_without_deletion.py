@@ -91,7 +91,7 @@ def append(table: Table, ids: Sequence[int]) -> int:
 def mark(table: Table, at: int, base: Any = None) -> Outcome:
     """Mark one row of the only file as deleted."""
     snapshot = base or table.snapshot()
-    (path,) = snapshot.files()["path"].to_pylist()
+    (path,) = snapshot.files().paths
     rows = snapshot.deleted_positions([path]).get(path, Positions()) | Positions([at])
     return table.commit(snapshot, Change("DELETE", files=FileChanges(deleted={path: rows}), reads=Reads()))
 
@@ -110,7 +110,7 @@ def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], t
 
     def attempt() -> Attempt:
         snapshot = table.snapshot()
-        old = tuple(snapshot.files()["path"].to_pylist())
+        old = tuple(snapshot.files().paths)
         made.append(written(snapshot, [1, 2, len(made)]))
         if len(made) < 4:
             # Somebody else rewrites the same file first.

@@ -35,7 +35,7 @@ from rowmerge.table.commits.request import Change, Committed, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing, Positions
 from tests.support.delta_tables import Lake, committed, live_rows
 
 LEVELS = ("WriteSerializable", "Serializable")
@@ -150,13 +150,13 @@ class Race:
         """What a command that looks for the keys of r has read: files by their bounds, and of added files the rows themselves."""
         wanted = pa.array(keys(r), pa.int64())
 
-        def may_match(listing: pa.Table) -> pa.Array:
-            low, high = (pc.struct_field(listing[side].combine_chunks(), ["id"]) for side in ("lower", "upper"))
+        def may_match(listing: FileListing) -> pa.Array:
+            low, high = (pc.struct_field(listing.rows[side].combine_chunks(), ["id"]) for side in ("lower", "upper"))
             hits = [pc.and_(pc.less_equal(low, key), pc.greater_equal(high, key)) for key in keys(r)]
             return pc.or_(*hits)
 
-        def matching(files: pa.Table) -> pa.Array:
-            read = [pq.read_table(path[len("file://") :], partitioning=None)["id"] for path in files["path"].to_pylist()]
+        def matching(files: FileListing) -> pa.Array:
+            read = [pq.read_table(path[len("file://") :], partitioning=None)["id"] for path in files.paths]
             return pa.array([pc.any(pc.is_in(ids, value_set=wanted)).as_py() for ids in read], pa.bool_())
 
         return Reads(frozenset({self.paths[file_of(r)]}), may_match, ("id",), {}, matching)
@@ -165,8 +165,8 @@ class Race:
         partition = FILES[file_of(r)]
         leaving = [path for first, path in self.paths.items() if FILES[first] == partition]
 
-        def same_partition(listing: pa.Table) -> pa.Array:
-            return pc.equal(pc.struct_field(listing["partition"].combine_chunks(), ["p"]), partition)
+        def same_partition(listing: FileListing) -> pa.Array:
+            return pc.equal(pc.struct_field(listing.partitions, ["p"]), partition)
 
         files = FileChanges((self.file(r, who, r + 100),), tuple(leaving))
         return Change("WRITE", files=files, reads=Reads(frozenset(leaving), same_partition))

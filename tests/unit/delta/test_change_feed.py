@@ -41,7 +41,7 @@ def told(files: tuple[ChangedFile, ...]) -> list[tuple[int, str | None, list[int
 
 
 def only_path(lake: Lake) -> str:
-    (path,) = lake.table.snapshot().files()["path"].to_pylist()
+    (path,) = lake.table.snapshot().files().paths
     return str(path)
 
 
@@ -99,7 +99,7 @@ def test_partition_values_are_typed(tmp_path: Path) -> None:
     lake = Lake(tmp_path / "t", schema, ("p",))
     committed(lake.create(lake.file([1], "p=7", {"p": 7}), lake.file([2], "p=x", {"p": None}), properties=FEED))
     assert sorted((file.partition["p"] for file in changes(lake, 0)), key=repr) == [7, None]
-    committed(lake.commit("DELETE", removed=tuple(lake.table.snapshot().files()["path"].to_pylist())))
+    committed(lake.commit("DELETE", removed=tuple(lake.table.snapshot().files().paths)))
     assert sorted((file.partition["p"] for file in changes(lake, 1)), key=repr) == [7, None]
 
 

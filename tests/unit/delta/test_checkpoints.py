@@ -89,12 +89,12 @@ def test_a_checkpoint_holds_the_whole_state(tmp_path: Path, properties: dict[str
     assert after.state.transactions == before.state.transactions
     assert after.state.tombstones["key"].to_pylist() == before.state.tombstones["key"].to_pylist()
     columns = SCHEMA.names if properties != LAYOUTS[3] else ()
-    expected = before.files(columns).to_pylist()
-    found = after.files(columns).to_pylist()
+    expected = before.files(columns).rows.to_pylist()
+    found = after.files(columns).rows.to_pylist()
     if properties == LAYOUTS[3]:
         expected = [{**row, "records": None} for row in expected]
     assert found == expected
-    paths = before.files()["path"].to_pylist()
+    paths = before.files().paths
     assert after.deleted_positions(paths) == before.deleted_positions(paths)
 
 
@@ -110,9 +110,9 @@ def test_other_readers_read_from_our_checkpoint_alone(tmp_path: Path, properties
 
 def test_work_goes_on_after_a_checkpoint_with_statistics_as_structs_alone(tmp_path: Path) -> None:
     lake = only_checkpoint(made(tmp_path, **LAYOUTS[2]))
-    file = lake.table.snapshot().files(["id"]).to_pylist()[0]
+    file = lake.table.snapshot().files(["id"]).rows.to_pylist()[0]
     committed(lake.commit("DELETE", deleted={file["path"]: Positions([0])}))
-    (after,) = [row for row in lake.table.snapshot().files(["id", "at"]).to_pylist() if row["path"] == file["path"]]
+    (after,) = [row for row in lake.table.snapshot().files(["id", "at"]).rows.to_pylist() if row["path"] == file["path"]]
     assert (after["lower"]["id"], after["upper"]["id"], after["records"]) == (file["lower"]["id"], file["upper"]["id"], file["records"])
     stats = [line for line in (lake.folder / commit_path(4)).read_text().splitlines() if line.startswith('{"add"')]
     assert json.loads(json.loads(stats[0])["add"]["stats"])["tightBounds"] is False
@@ -121,9 +121,9 @@ def test_work_goes_on_after_a_checkpoint_with_statistics_as_structs_alone(tmp_pa
 
 def test_a_file_without_any_statistics_can_be_marked(tmp_path: Path) -> None:
     lake = only_checkpoint(made(tmp_path, **LAYOUTS[3]))
-    marked = next(row["path"] for row in lake.table.snapshot().files().to_pylist() if row["partition"]["p"] == 2)
+    marked = next(row["path"] for row in lake.table.snapshot().files().rows.to_pylist() if row["partition"]["p"] == 2)
     committed(lake.commit("DELETE", deleted={marked: Positions([0])}))
-    after = {row["path"]: (row["records"], row["deleted"]) for row in lake.table.snapshot().files().to_pylist()}
+    after = {row["path"]: (row["records"], row["deleted"]) for row in lake.table.snapshot().files().rows.to_pylist()}
     assert after[marked] == (3, 1)
     assert len(read_with_duckdb(str(tmp_path), "id")) == 4
 

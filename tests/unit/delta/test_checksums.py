@@ -88,7 +88,7 @@ def test_a_checksum_has_the_fields_of_the_protocol(lake: Lake) -> None:
     (transaction,) = checksum.pop("setTransactions")
     assert checksum == {
         "txnId": info["txnId"],
-        "tableSizeBytes": sum(files["size"].to_pylist()),
+        "tableSizeBytes": sum(files.sizes.to_pylist()),
         "numFiles": 2,
         "numDeletedRecordsOpt": 1,
         "numDeletionVectorsOpt": 1,

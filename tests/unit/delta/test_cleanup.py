@@ -588,10 +588,10 @@ def test_a_commit_that_a_killed_writer_left_below_the_checkpoints_is_no_version(
 
 def test_vacuum_on_a_cleaned_log_keeps_what_versions_within_the_retention_need(tmp_path: Path) -> None:
     lake = made(tmp_path, 12, **{"delta.logRetentionDuration": "interval 2 days", "rowmerge.write.mode": "merge-on-read"})
-    first, second = lake.table.snapshot().files()["path"].to_pylist()[:2]
+    first, second = lake.table.snapshot().files().paths[:2]
     committed(lake.commit("DELETE", removed=(first,)))
     committed(lake.commit("UPDATE", added=(lake.file([20, 21]),)))
-    (last,) = [path for path in lake.table.snapshot().files()["path"].to_pylist() if path not in (first, second)][-1:]
+    (last,) = [path for path in lake.table.snapshot().files().paths if path not in (first, second)][-1:]
     committed(lake.commit("DELETE", deleted={last: Positions([0])}))
     write_checkpoint(Storage(str(lake.folder)), lake.table.snapshot().state)
     age(lake, range(16), 3)

@@ -49,7 +49,7 @@ def source(tmp_path: Path) -> Lake:
     lake.create(properties=ROW_IDS)
     lake.append([1, 2, 3])
     lake.append([4])
-    (path, *_) = [row["path"] for row in lake.table.snapshot().files().to_pylist() if row["records"] == 3]
+    (path, *_) = [row["path"] for row in lake.table.snapshot().files().rows.to_pylist() if row["records"] == 3]
     lake.commit("DELETE", deleted={path: Positions([1])})
     return lake
 
@@ -66,7 +66,7 @@ def test_the_log_of_a_clone_names_files_and_vectors_of_its_source_by_absolute_ur
     made = actions(target, 0)
     assert made["commitInfo"][0]["operation"] == "CLONE"
     assert made["commitInfo"][0]["operationParameters"] == {"source": "s.t", "sourceVersion": "3"}
-    size = sum(row["size"] for row in source.table.snapshot().files().to_pylist())
+    size = sum(row["size"] for row in source.table.snapshot().files().rows.to_pylist())
     metrics = {"sourceTableSize": size, "sourceNumOfFiles": 2, "numRemovedFiles": 0}
     metrics |= {"numCopiedFiles": 0, "removedFilesSize": 0, "copiedFilesSize": 0}
     assert made["commitInfo"][0]["operationMetrics"] == {name: str(value) for name, value in metrics.items()}
@@ -113,7 +113,7 @@ def test_a_clone_made_again_only_takes_what_changed_and_never_adds_and_removes_o
 
 def test_other_deleted_rows_of_a_cloned_file_are_another_file(source, target):
     clone(source, target)
-    (path, *_) = [row["path"] for row in source.table.snapshot().files().to_pylist() if row["records"] == 3]
+    (path, *_) = [row["path"] for row in source.table.snapshot().files().rows.to_pylist() if row["records"] == 3]
     source.commit("DELETE", deleted={path: Positions([0, 1])})
     clone(source, target, or_replace=True)
     made = actions(target, 1)
@@ -124,11 +124,11 @@ def test_other_deleted_rows_of_a_cloned_file_are_another_file(source, target):
 def test_rows_deleted_in_a_clone_and_its_vacuum_leave_the_source_as_it_is(source, target):
     before = files_of(source)
     clone(source, target)
-    files = {row["records"]: row["path"] for row in target.table.snapshot().files().to_pylist()}
+    files = {row["records"]: row["path"] for row in target.table.snapshot().files().rows.to_pylist()}
     target.commit("DELETE", deleted={files[3]: Positions([0, 1])}, removed=(files[1],))
     assert target.ids() == [3]
     own = target.append([11]).version
-    target.commit("DELETE", removed=tuple(row["path"] for row in target.table.snapshot().files().to_pylist()))
+    target.commit("DELETE", removed=tuple(row["path"] for row in target.table.snapshot().files().rows.to_pylist()))
     # A file is as old as the retention when it is older than now.
     time.sleep(0.05)
     target.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))

@@ -53,7 +53,7 @@ def test_only_a_commit_that_looked_at_nothing_is_a_blind_append(tmp_path: Path) 
     first = lake.file([1, 2])
     committed(lake.create(first))
     committed(lake.append([3]))
-    committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=lambda listing: listing["path"].is_valid())))
+    committed(lake.commit("MERGE", added=(lake.file([4]),), reads=Reads(may_match=lambda listing: listing.rows["path"].is_valid())))
     committed(lake.commit("DELETE", deleted={first.path: Positions([0])}))
     assert [only(lake, version, "commitInfo")["isBlindAppend"] for version in range(4)] == [True, True, False, False]
 
@@ -280,7 +280,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def mark(lake: Lake) -> Any:
-    (path,) = lake.table.snapshot().files()["path"].to_pylist()
+    (path,) = lake.table.snapshot().files().paths
     return lake.commit("DELETE", deleted={path: Positions([0])})
 
 

@@ -22,7 +22,7 @@ from rowmerge.errors import (
 )
 from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import FileChanges, FileMask, Positions
+from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask, Positions
 from tests.support.delta_tables import ID_NAME, Lake, committed
 
 
@@ -35,20 +35,20 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def paths(lake: Lake) -> tuple[str, str]:
-    rows = lake.table.snapshot().files(["id"]).to_pylist()
+    rows = lake.table.snapshot().files(["id"]).rows.to_pylist()
     low, high = sorted(rows, key=lambda row: row["lower"]["id"])[:2]
     return low["path"], high["path"]
 
 
-def everything(listing: pa.Table) -> pa.Array:
-    return pa.repeat(pa.scalar(True), listing.num_rows)
+def everything(listing: FileListing) -> pa.Array:
+    return pa.repeat(pa.scalar(True), len(listing))
 
 
 def ids_from(low: int, high: int) -> Reads:
     """A command that looks for ids in a range."""
 
-    def mask(listing: pa.Table) -> pa.ChunkedArray:
-        lower, upper = (pc.struct_field(listing[side], ["id"]) for side in ("lower", "upper"))
+    def mask(listing: FileListing) -> pa.ChunkedArray:
+        lower, upper = (pc.struct_field(listing.rows[side], ["id"]) for side in ("lower", "upper"))
         return pc.and_(pc.less_equal(lower, high), pc.greater_equal(upper, low))
 
     return Reads(may_match=mask, columns=("id",))

@@ -42,7 +42,7 @@ def zero_pages(folder: Path, kinds: Sequence[str], *, write_checksums: bool) -> 
 def with_upper_bound(lake: Lake) -> int:
     """How many files have an upper bound of the ids."""
     listing = lake.table.snapshot().files(("id",))
-    return listing.num_rows - pc.struct_field(listing["upper"], ["id"]).null_count
+    return len(listing) - pc.struct_field(listing.rows["upper"], ["id"]).null_count
 
 
 def add_line(folder: Path, version: int, stats: str) -> None:
@@ -89,8 +89,8 @@ def test_rows_of_a_file_with_damaged_statistics_are_deleted(copied_table: Path) 
     zero_pages(copied_table, ["stats", "stats_parsed"], write_checksums=True)
     lake = Lake(copied_table)
     committed(lake.append([1000, 1001, 1002]))
-    (path,) = (file["path"] for file in lake.table.snapshot().files().to_pylist() if file["records"] == 3)
-    first = sorted(set(lake.table.snapshot().files()["path"].to_pylist()) - {path})[0]
+    (path,) = (file["path"] for file in lake.table.snapshot().files().rows.to_pylist() if file["records"] == 3)
+    first = sorted(set(lake.table.snapshot().files().paths) - {path})[0]
     committed(lake.commit("DELETE", deleted={path: Positions([1])}))
     committed(lake.commit("DELETE", removed=(first,)))
     assert len(Lake(copied_table).ids()) == len(IDS) + 1
@@ -112,7 +112,7 @@ def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: 
     add_line(copied_table, 13, BAD[case])
     lake = Lake(copied_table)
     assert lake.ids() == [0, *IDS]
-    (row,) = (row for row in lake.table.snapshot().files(("id",)).to_pylist() if row["path"].endswith("copy-13.parquet"))
+    (row,) = (row for row in lake.table.snapshot().files(("id",)).rows.to_pylist() if row["path"].endswith("copy-13.parquet"))
     assert (row["records"], row["lower"]["id"], row["upper"]["id"], row["nulls"]["id"]) == (None, None, None, None)
     path = row["path"]
     for number in range(12, 19):

@@ -64,7 +64,7 @@ def test_a_golden_table_has_its_expected_rows(name: str) -> None:
 def test_bounds_of_a_golden_table_hold_for_its_rows(name: str) -> None:
     snapshot = opened(name).snapshot()
     columns = [f.name for f in snapshot.schema if f.name not in snapshot.partition_columns]
-    listing = snapshot.files(columns)
+    listing = snapshot.files(columns).rows
     for file in listing.to_pylist():
         rows = file_rows(snapshot, file["path"], arrow_schema(snapshot.schema), file["partition"])
         assert file["records"] in (None, rows.num_rows)
@@ -78,7 +78,7 @@ def test_bounds_of_a_golden_table_hold_for_its_rows(name: str) -> None:
 
 def test_bounds_are_found_in_the_table_that_has_statistics_of_all_types() -> None:
     snapshot = opened("data-skipping-basic-stats-all-types").snapshot()
-    (file,) = snapshot.files(snapshot.schema.names).to_pylist()
+    (file,) = snapshot.files(snapshot.schema.names).rows.to_pylist()
     known = {name for name, low in file["lower"].items() if low is not None}
     assert known >= {
         "as_int",

@@ -67,7 +67,7 @@ def appending_and_cleaning(lake: Lake, *ids: int) -> Act:
 
 def changing(lake: Lake, base: DeltaSnapshot, kind: str) -> Change:
     """A change on `base` that adds a file, removes one, changes the definition, or records a transaction."""
-    path = base.files()["path"].to_pylist()[0]
+    path = base.files().paths[0]
     match kind:
         case "append":
             return Change("WRITE", files=FileChanges((lake.file([99]),)), reads=Reads())

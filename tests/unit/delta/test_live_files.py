@@ -33,7 +33,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def bounds(snapshot: DeltaSnapshot) -> list[tuple[Any, ...]]:
-    files = snapshot.files(("id",)).to_pylist()
+    files = snapshot.files(("id",)).rows.to_pylist()
     return sorted((f["records"], f["deleted"], f["lower"]["id"], f["upper"]["id"], f["nulls"]["id"] or 0) for f in files)
 
 
@@ -48,7 +48,7 @@ def test_many_commits_leave_few_blocks(lake: Lake) -> None:
 def test_a_large_block_is_the_next_versions_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rowmerge.delta.files.live_files._SMALL", 2)
     before = lake.table.snapshot()
-    files = before.files(("id",))["path"].to_pylist()
+    files = before.files(("id",)).paths
     committed(lake.append([100]))
     appended = lake.table.snapshot()
     assert appended.state.files.blocks[0] is before.state.files.blocks[0]
@@ -61,7 +61,7 @@ def test_a_large_block_is_the_next_versions_too(lake: Lake, monkeypatch: pytest.
 
 
 def test_marked_rows_of_a_file_from_a_checkpoint_leave_its_bounds(lake: Lake) -> None:
-    path = lake.table.snapshot().files()["path"][0].as_py()
+    path = lake.table.snapshot().files().paths[0]
     committed(lake.commit("DELETE", deleted={path: Positions([0, 3])}))
     assert (10, 2, 0, 9, 0) in bounds(lake.table.snapshot())
     assert bounds(lake.table.snapshot()) == bounds(DeltaTable(Storage(str(lake.folder)), "s.t").snapshot())
@@ -97,7 +97,7 @@ def test_typed_statistics_of_a_checkpoint_are_enough(lake: Lake) -> None:
 
 
 def test_typed_statistics_that_do_not_say_whether_bounds_are_tight_are_not_enough_where_rows_are_deleted(lake: Lake) -> None:
-    path = lake.table.snapshot().files()["path"][0].as_py()
+    path = lake.table.snapshot().files().paths[0]
     committed(lake.commit("DELETE", deleted={path: Positions([0])}))
     write_checkpoint(Storage(str(lake.folder)), lake.table.snapshot().state)
     (lake.folder / checkpoint_path(0)).unlink()

@@ -49,7 +49,7 @@ def test_a_table_that_is_not_there_is_not_found(tmp_path: Path) -> None:
 def test_every_version_can_be_read(lake: Lake) -> None:
     for version in range(12):
         snapshot = again(lake).table.snapshot_at(version=version)
-        assert (snapshot.version, snapshot.files().num_rows) == (version, version + 1)
+        assert (snapshot.version, snapshot.files().rows.num_rows) == (version, version + 1)
 
 
 @pytest.mark.parametrize("version", [-1, 12])
@@ -177,8 +177,8 @@ def test_opening_again_reads_only_what_is_new(lake: Lake) -> None:
         commit_file(lake, version).unlink()
     (lake.folder / checkpoint_path(10)).unlink()
     second = lake.table.snapshot()
-    assert (second.version, second.files().num_rows) == (12, 13)
-    assert first.files().num_rows == 12
+    assert (second.version, second.files().rows.num_rows) == (12, 13)
+    assert first.files().rows.num_rows == 12
 
 
 def test_a_table_that_was_made_anew_is_seen(lake: Lake) -> None:
@@ -231,7 +231,7 @@ def test_history_tells_each_commit_newest_first(lake: Lake) -> None:
 def test_threads_open_one_table_together(lake: Lake) -> None:
     table = again(lake).table
     seen: list[int] = []
-    threads = [threading.Thread(target=lambda: seen.append(table.snapshot().files().num_rows)) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: seen.append(table.snapshot().files().rows.num_rows)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -84,7 +84,7 @@ def use(lake: Lake) -> None:
     committed(lake.append([999]))
     write_checkpoint(Storage(str(lake.folder)), table.snapshot().state)
     with suppress(CorruptLog):
-        snapshot.deleted_positions(files["path"].to_pylist())
+        snapshot.deleted_positions(files.paths)
 
 
 def problem_of(lake: Lake) -> Exception | None:

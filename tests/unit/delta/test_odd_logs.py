@@ -121,17 +121,17 @@ def ids(lake: Lake) -> Any:
 
 
 def files(lake: Lake) -> Any:
-    return lake.table.snapshot().files().num_rows
+    return lake.table.snapshot().files().rows.num_rows
 
 
 def bounds(lake: Lake) -> Any:
     """How many files have an upper bound of the ids."""
     listing = lake.table.snapshot().files(("id",))
-    return listing.num_rows - pc.struct_field(listing["upper"], ["id"]).null_count
+    return len(listing) - pc.struct_field(listing.rows["upper"], ["id"]).null_count
 
 
 def newest_path(lake: Lake) -> Any:
-    return lake.table.snapshot().files()["path"].to_pylist()[-1].rpartition("/")[2]
+    return lake.table.snapshot().files().paths[-1].rpartition("/")[2]
 
 
 def newest_operation(lake: Lake) -> Any:

@@ -108,7 +108,7 @@ def test_a_listing_has_typed_partition_values_and_plain_paths(tmp_path: Path) ->
     file = lake.file([1], "x=A%2FA/n=1", {"x": "A/A", "n": 1})
     empty = lake.file([2], "x=__HIVE_DEFAULT_PARTITION__/n=__HIVE_DEFAULT_PARTITION__", {"x": "", "n": None})
     committed(lake.create(file, empty))
-    rows = lake.table.snapshot().files().sort_by("path").to_pylist()
+    rows = lake.table.snapshot().files().rows.sort_by("path").to_pylist()
     assert {row["path"]: row["partition"] for row in rows} == {file.path: {"x": "A/A", "n": 1}, empty.path: {"x": None, "n": None}}
 
 

@@ -214,26 +214,26 @@ def test_a_partitioned_table_of_delta_rs_is_read(tmp_path: Path) -> None:
         deltalake.write_deltalake(str(tmp_path), rows(n, part=value), mode="append", partition_by=["part"])
     snapshot = ours(tmp_path)
     assert rows_of(live_rows(snapshot).sort_by("id")) == [(n, f"n{n}", value) for n, value in enumerate(values)]
-    assert all(Path(path[len("file://") :]).is_file() for path in snapshot.files()["path"].to_pylist())
+    assert all(Path(path[len("file://") :]).is_file() for path in snapshot.files().paths)
 
 
 def test_a_checkpoint_of_delta_rs_is_read(tmp_path: Path) -> None:
     location = str(tmp_path)
     for n in range(5):
         deltalake.write_deltalake(location, rows(n, part=str(n % 2)), mode="append", partition_by=["part"])
-    before = ours(tmp_path).files(["id", "name"]).sort_by("path").to_pylist()
+    before = ours(tmp_path).files(["id", "name"]).rows.sort_by("path").to_pylist()
     table = deltalake.DeltaTable(location)
     table.create_checkpoint()
     for version in range(5):
         (tmp_path / "_delta_log" / f"{version:020d}.json").unlink()
     snapshot = ours(tmp_path)
-    assert (snapshot.version, snapshot.files(["id", "name"]).sort_by("path").to_pylist()) == (4, before)
+    assert (snapshot.version, snapshot.files(["id", "name"]).rows.sort_by("path").to_pylist()) == (4, before)
 
 
 def test_bounds_that_delta_rs_wrote_hold(tmp_path: Path) -> None:
     table = all_types(range(100))
     deltalake.write_deltalake(str(tmp_path), table)
-    (file,) = ours(tmp_path).files(table.column_names).to_pylist()
+    (file,) = ours(tmp_path).files(table.column_names).rows.to_pylist()
     assert file["records"] == 100
     known = set()
     for name, low in file["lower"].items():
@@ -253,7 +253,7 @@ def test_we_go_on_writing_to_a_table_of_delta_rs(tmp_path: Path) -> None:
     lake = Lake(tmp_path)
     snapshot = lake.table.snapshot()
     assert not snapshot.shape.supports_merge_on_read
-    (path,) = snapshot.files()["path"].to_pylist()
+    (path,) = snapshot.files().paths
     committed(lake.commit("DELETE", removed=(path,), added=(lake.file([1, 3]),)))
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == [(1, "n1"), (3, "n3")] == rows_of(read_with_duckdb(str(tmp_path), "id"))
 
@@ -265,7 +265,7 @@ def test_a_foreign_table_gets_deletion_vectors_when_it_is_asked_for_merge_on_rea
     committed(lake.table.commit(lake.table.snapshot(), change))
     snapshot = lake.table.snapshot()
     assert snapshot.shape.supports_merge_on_read
-    (path,) = snapshot.files()["path"].to_pylist()
+    (path,) = snapshot.files().paths
     committed(lake.commit("DELETE", deleted={path: Positions([1])}))
     assert lake.ids() == [1, 3]
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == [(1, "n1"), (3, "n3")] == rows_of(read_with_duckdb(str(tmp_path), "id"))

@@ -14,7 +14,7 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead
 from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Reads
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import FileListing, Positions
 from tests.support.delta_tables import Lake, committed
 from tests.support.readers import read_with_delta_rs, read_with_duckdb, rows_of
 
@@ -217,16 +217,16 @@ def test_racing_deletes_of_different_rows_all_arrive(lake: OneFile) -> None:
 def test_added_files_are_looked_into_when_their_bounds_leave_it_open(lake: OneFile) -> None:
     base = lake.table.snapshot()
     added = lake.file([20, 60])
-    committed(lake.commit("MERGE", added=(added,), reads=Reads(may_match=lambda listing: listing["path"].is_valid())))
+    committed(lake.commit("MERGE", added=(added,), reads=Reads(may_match=lambda listing: listing.rows["path"].is_valid())))
     asked: list[list[str]] = []
 
     def update(holds: bool, may_match: bool = True) -> Outcome:
-        def matching(files: pa.Table) -> pa.Array:
-            asked.append(files["path"].to_pylist())
+        def matching(files: FileListing) -> pa.Array:
+            asked.append(files.paths)
             return pa.array([holds], pa.bool_())
 
-        def mask(files: pa.Table) -> pa.Array:
-            return pa.repeat(pa.scalar(may_match), files.num_rows)
+        def mask(files: FileListing) -> pa.Array:
+            return pa.repeat(pa.scalar(may_match), len(files))
 
         reads = Reads(may_match=mask, rows={}, matching=matching)
         return lake.commit("MERGE", added=(lake.file([40]),), reads=reads, base=base)
@@ -244,8 +244,8 @@ def test_added_files_that_have_deleted_rows_are_not_looked_into(lake: OneFile) -
     base = lake.table.snapshot()
     committed(lake.delete(1))
 
-    def matching(files: pa.Table) -> pa.Array:
+    def matching(files: FileListing) -> pa.Array:
         raise AssertionError("files with deletion vectors cannot be read here")
 
-    reads = Reads(may_match=lambda listing: listing["path"].is_valid(), rows={}, matching=matching)
+    reads = Reads(may_match=lambda listing: listing.rows["path"].is_valid(), rows={}, matching=matching)
     assert isinstance(conflict(lake.commit("MERGE", added=(lake.file([40]),), reads=reads, base=base)), ConcurrentAppend)

@@ -53,7 +53,7 @@ def test_every_added_file_gets_the_ids_after_the_highest(lake: Lake) -> None:
 
 def test_a_deletion_vector_changes_no_id_and_a_rewritten_file_gets_new_ones(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2, 3]), properties=SUPPORTED))
-    (path,) = lake.table.snapshot().files()["path"].to_pylist()
+    (path,) = lake.table.snapshot().files().paths
     committed(lake.commit("DELETE", deleted={path: Positions([1])}))
     assert ranges(lake.table.snapshot()) == [(0, 0)]
     assert [(gone["baseRowId"], gone["defaultRowCommitVersion"]) for gone in actions(lake, 1, "remove")] == [(0, 0)]
@@ -96,7 +96,7 @@ def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> 
     committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=TableDefinition(properties={**kept, **SUPPORTED}))))
     committed(lake.append([3]))
     assert ranges(lake.table.snapshot()) == [(0, 2), (None, None)]
-    (path,) = (file["path"] for file in lake.table.snapshot().files().to_pylist() if file["records"] == 2)
+    (path,) = (file["path"] for file in lake.table.snapshot().files().rows.to_pylist() if file["records"] == 2)
     committed(lake.commit("DELETE", deleted={path: Positions([0])}))
     assert ranges(lake.table.snapshot()) == [(0, 2), (1, 3)]
     assert mark(lake) == 2

@@ -74,14 +74,14 @@ class Race(delta.Race):
 
     def replace(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:  # type: ignore[override]
         definition = TableDefinition(SCHEMA, identities(("p",)), self.properties)
-        paths = base.files()["path"].to_pylist()
+        paths = base.files().paths
         files = FileChanges((self.file(r, who, r + 100),), tuple(paths))
         return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 
     def restore(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:
         wanted = self.lake.table.snapshot_at(version=self.older)
-        every = frozenset(base.files()["path"].to_pylist())
-        return Change("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * listing.num_rows)), restored=wanted)  # type: ignore[arg-type]
+        every = frozenset(base.files().paths)
+        return Change("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * len(listing))), restored=wanted)  # type: ignore[arg-type]
 
 
 def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:

@@ -6,18 +6,18 @@ import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
 from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
-from rowmerge.table.snapshots.files import FileChanges, FileMask, Positions
+from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
 from tests.support.table_operations import written
 
 
-def _none(listing: pa.Table) -> pa.Array:
-    return pa.array([False] * listing.num_rows)
+def _none(listing: FileListing) -> pa.Array:
+    return pa.array([False] * len(listing))
 
 
 def path_of(lake: Lake, snapshot: Snapshot, id_: int) -> str:
-    return next(path for path in snapshot.files()["path"].to_pylist() if id_ in lake.ids_in(path))
+    return next(path for path in snapshot.files().paths if id_ in lake.ids_in(path))
 
 
 def deleting(lake: Lake, base: Snapshot, *ids: int) -> Change:

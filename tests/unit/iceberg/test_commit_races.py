@@ -89,7 +89,7 @@ def test_a_version_that_another_writer_compressed_is_a_commit_before_ours(lake: 
     outcome = table.commit(base, Change("WRITE", files=FileChanges(written(base, range(30, 40)))))
     assert isinstance(outcome, Committed)
     assert {path.name for path in (lake.folder / "metadata").glob("v[45].*")} == {"v4.gz.metadata.json", "v5.metadata.json"}
-    assert sorted(id_ for path in table.snapshot().files()["path"].to_pylist() for id_ in lake.ids_in(path)) == list(range(40))
+    assert sorted(id_ for path in table.snapshot().files().paths for id_ in lake.ids_in(path)) == list(range(40))
 
 
 # ------------------------------------------------------------------ compactions
@@ -168,7 +168,7 @@ def test_the_last_rows_of_a_file_may_leave_by_two_commits(lake: Lake) -> None:
     lake.delete(*range(5, 10))
     assert isinstance(lake.table.commit(base, change), Committed)
     assert lake.ids() == list(range(10, 20))
-    assert lake.table.snapshot().files().num_rows == 1 and not lake.table.snapshot().live.deletes
+    assert lake.table.snapshot().files().rows.num_rows == 1 and not lake.table.snapshot().live.deletes
 
 
 def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> None:
@@ -182,7 +182,7 @@ def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> No
     commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
     assert [conflict(lake.table.commit(base, change)) for change in changes] == [ConcurrentDeleteRead] * 3
     assert isinstance(lake.table.commit(base, Change("WRITE", files=FileChanges(written(base, [3])))), Committed)
-    deletes = lake.table.snapshot().equality_deletes(lake.table.snapshot().files()["path"].to_pylist())
+    deletes = lake.table.snapshot().equality_deletes(lake.table.snapshot().files().paths)
     assert sorted(min(lake.ids_in(path)) for path in deletes[0].applies_to) == [0, 10], "the row that came later stays"
 
 
@@ -202,7 +202,7 @@ def test_equality_deletes_go_along_with_rows_that_move_unless_they_change_their_
         return
     assert isinstance(outcome, Committed)
     snapshot = lake.table.snapshot()
-    (deletes,) = snapshot.equality_deletes(snapshot.files()["path"].to_pylist())
+    (deletes,) = snapshot.equality_deletes(snapshot.files().paths)
     assert len(deletes.applies_to) == 2
 
 

@@ -44,7 +44,7 @@ def lake(server: Server) -> Lake:
 
 def restore_of(lake: Lake, snapshot_id: int) -> Callable[[], Outcome]:
     base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=snapshot_id)
-    reads = Reads(frozenset(lake.paths), lambda listing: pa.array([True] * listing.num_rows))
+    reads = Reads(frozenset(lake.paths), lambda listing: pa.array([True] * len(listing)))
     return lambda: lake.table.commit(base, Change("RESTORE", reads=reads, restored=wanted))
 
 

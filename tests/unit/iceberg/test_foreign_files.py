@@ -87,7 +87,7 @@ def registered(lake: Lake, path: Path) -> None:
     source = Lake(path)
     source.create()
     source.append([7, 8])
-    (file,) = source.table.snapshot().files().to_pylist()
+    (file,) = source.table.snapshot().files().rows.to_pylist()
     lake.change(added=(AddedFile(file["path"], file["size"], 2),))
     lake.remove(7)
 

@@ -24,7 +24,7 @@ def test_a_snapshot_has_the_manifests_of_the_one_before(lake: Lake) -> None:
     files = before.files(("id",))
     lake.append([30])
     after = lake.table.snapshot()
-    assert after.files(("id",)).num_rows == files.num_rows + 1
+    assert after.files(("id",)).rows.num_rows == len(files) + 1
     shared = before.live.read.keys() & after.live.read.keys()
     assert len(shared) == 3
     assert all(after.live.read[key] is before.live.read[key] for key in shared)
@@ -38,8 +38,8 @@ def test_snapshots_that_share_manifests_list_what_a_new_process_lists(lake: Lake
     lake.append([40, 41])
     fresh = IcebergTable(DirectoryOperations(lake.storage, "s.t"), "s.t").snapshot()
     columns = ("id", "name")
-    assert sorted(lake.table.snapshot().files(columns).to_pylist(), key=str) == sorted(fresh.files(columns).to_pylist(), key=str)
-    assert sorted(fresh.files()["deleted"].to_pylist()) == [0, 1, 1]
+    assert sorted(lake.table.snapshot().files(columns).rows.to_pylist(), key=str) == sorted(fresh.files(columns).rows.to_pylist(), key=str)
+    assert sorted(fresh.files().deleted.to_pylist()) == [0, 1, 1]
 
 
 def test_a_snapshot_that_was_not_looked_into_passes_on_what_is_known(lake: Lake) -> None:

@@ -273,9 +273,9 @@ def test_files_elsewhere_are_never_deleted(lake: Lake, tmp_path: Path) -> None:
     elsewhere = Lake(tmp_path / "elsewhere")
     elsewhere.create()
     elsewhere.append([7, 8])
-    (path,) = elsewhere.table.snapshot().files()["path"].to_pylist()
+    (path,) = elsewhere.table.snapshot().files().paths
     added = elsewhere.table.snapshot()
-    (size,) = added.files()["size"].to_pylist()
+    (size,) = added.files().sizes.to_pylist()
     lake.change(added=(AddedFile(path, size, 2),))
     lake.remove(7)
     done = vacuumed(lake)

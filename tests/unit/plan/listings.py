@@ -10,12 +10,12 @@ import pyarrow as pa
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import file_listing
+from rowmerge.table.snapshots.files import FileListing, file_listing
 
 MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
 
 
-def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> pa.Table:
+def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> FileListing:
     """Files of ten records with `lower`, `upper` and `nulls` (0 unless told) of one column."""
     type_ = arrow_type(field.type)
     rows = [
@@ -32,17 +32,17 @@ def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> pa.Table:
         for index, file in enumerate(files)
     ]
     bounds = pa.struct([(field.name, type_)])
-    return pa.Table.from_pylist(rows, file_listing(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())])))
+    return FileListing(pa.Table.from_pylist(rows, file_listing(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())]))))
 
 
-def partitions(field: Field, values: Sequence[Any]) -> pa.Table:
+def partitions(field: Field, values: Sequence[Any]) -> FileListing:
     """One file for each value of a partition column."""
     rows = [
         {"path": f"file:///t/{index}", "size": 1, "records": 1, "deleted": 0, "partition": {field.name: value}}
         for index, value in enumerate(values)
     ]
     empty = pa.struct([])
-    return pa.Table.from_pylist(rows, file_listing(pa.struct([(field.name, arrow_type(field.type))]), empty, empty))
+    return FileListing(pa.Table.from_pylist(rows, file_listing(pa.struct([(field.name, arrow_type(field.type))]), empty, empty)))
 
 
 def column(type_: Any, **metadata: Any) -> Field:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
-from rowmerge.table.snapshots.files import file_listing
+from rowmerge.table.snapshots.files import FileListing, file_listing
 
 NAN = float("nan")
 SCHEMA = Struct(
@@ -98,7 +98,7 @@ class Files:
     """Rows by file, and the listing that a format would give of them."""
 
     rows: tuple[tuple[dict[str, Any], ...], ...]
-    listing: pa.Table
+    listing: FileListing
 
     def table(self) -> pa.Table:
         """All rows, with the index of their file in `file`."""
@@ -119,7 +119,7 @@ def files(draw: st.DrawFn) -> Files:
         chosen.append(rows)
         hidden = draw(st.sets(st.sampled_from([*free, "records", "nulls"]), max_size=3))
         listed.append(listed_file(f"file:///t/{index}", rows, partition, hidden, cut=draw(st.booleans())))
-    return Files(tuple(chosen), pa.Table.from_pylist(listed, LISTING))
+    return Files(tuple(chosen), FileListing(pa.Table.from_pylist(listed, LISTING)))
 
 
 def _column_values(width: int, name: str) -> st.SearchStrategy[Any]:

@@ -7,11 +7,12 @@ from typing import Any
 import pyarrow as pa
 
 from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge, bins_to_rewrite
+from rowmerge.table.snapshots.files import FileListing
 
 MB = 1024 * 1024
 
 
-def listing(*files: tuple[str, int, int | None, int, str | None]) -> pa.Table:
+def listing(*files: tuple[str, int, int | None, int, str | None]) -> FileListing:
     """Files of (path, MB, records, deleted rows, partition)."""
     rows: list[dict[str, Any]] = [
         {"path": path, "size": size * MB, "records": records, "deleted": deleted, "partition": {"p": p}}
@@ -24,14 +25,14 @@ def listing(*files: tuple[str, int, int | None, int, str | None]) -> pa.Table:
         "deleted": pa.int64(),
         "partition": pa.struct([("p", pa.string())]),
     }
-    return pa.Table.from_pylist(rows, schema=pa.schema(list(kinds.items())))
+    return FileListing(pa.Table.from_pylist(rows, schema=pa.schema(list(kinds.items()))))
 
 
 def paths(bins: list[Bin]) -> list[tuple[str, ...]]:
     return [chosen.paths for chosen in bins]
 
 
-def compacted(files: pa.Table, target: int = 100) -> list[tuple[str, ...]]:
+def compacted(files: FileListing, target: int = 100) -> list[tuple[str, ...]]:
     return paths(bins_to_compact(files, target * MB, Wishes()))
 
 
@@ -49,10 +50,11 @@ def test_partitions_are_not_mixed() -> None:
 
 def test_files_that_were_divided_otherwise_are_written_again_whatever_their_size() -> None:
     files = listing(("a", 500, 10, 0, "x"), ("b", 400, 10, 0, "x"))
-    both = pa.concat_tables([files, listing(("c", 300, 10, 0, "x"), ("d", 20, 10, 0, "x"), ("e", 1, 10, 0, "x"))])
+    others = listing(("c", 300, 10, 0, "x"), ("d", 20, 10, 0, "x"), ("e", 1, 10, 0, "x"))
+    both = pa.concat_tables([files.rows, others.rows])
     divided = [row["path"] in ("b", "c", "e") for row in both.to_pylist()]
     unknown = pa.StructArray.from_arrays([both["partition"].combine_chunks().field(0)], names=["p"], mask=pa.array(divided))
-    assert compacted(both.set_column(4, "partition", unknown)) == [("e",), ("c",), ("b",)]
+    assert compacted(FileListing(both.set_column(4, "partition", unknown))) == [("e",), ("c",), ("b",)]
 
 
 def test_a_file_that_is_alone_or_large_stays() -> None:
@@ -78,8 +80,8 @@ def test_a_command_writes_small_files_of_a_partition_as_one_and_others_by_themse
         ("a", 4, 10, 1, "x"), ("b", 1, 10, 1, "x"), ("c", 1, 10, 1, "y"), ("d", 5, 10, 1, "x"), ("e", 4, 10, 0, "x"), ("f", 4, 10, 0, "x"),
         ("g", 4, 10, 0, "x"),
     )  # fmt: skip
-    assert paths(bins_to_rewrite(files.to_pylist(), None)) == [("d",), ("b", "a", "e", "f"), ("g",), ("c",)]
-    assert paths(bins_to_rewrite(files.to_pylist(), 5 * MB)) == [("d",), ("b", "a"), ("e",), ("f",), ("g",), ("c",)]
+    assert paths(bins_to_rewrite(files.files(), None)) == [("d",), ("b", "a", "e", "f"), ("g",), ("c",)]
+    assert paths(bins_to_rewrite(files.files(), 5 * MB)) == [("d",), ("b", "a"), ("e",), ("f",), ("g",), ("c",)]
 
 
 def test_of_nothing_comes_nothing() -> None:

@@ -15,7 +15,7 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.metadata.schema import Decimal as DecimalType
-from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, file_listing
+from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, file_listing
 
 SIDE = Side("t", ("t",), ("k",))
 TYPES: list[tuple[DataType, Any]] = [
@@ -31,7 +31,7 @@ TYPES: list[tuple[DataType, Any]] = [
 ]
 
 
-def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[bool]) -> pa.Table:
+def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[bool]) -> FileListing:
     """Files with these values of `k`, all of a file in one bucket, with bounds that tell nothing."""
     values = pa.array([file[0] for file in files], arrow_type(type_))
     field = pa.field("k_bucket", pa.int32(), metadata={SOURCE: b"k", TRANSFORM: f"bucket[{buckets}]".encode()})
@@ -42,7 +42,7 @@ def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[b
     sizes = pa.array([1] * len(files), pa.int64())
     shape = file_listing(partition.type, bounds.type, nulls.type)
     paths = pa.array([str(at) for at in range(len(files))])
-    return pa.Table.from_arrays([paths, sizes, sizes, sizes, partition, bounds, bounds, nulls], schema=shape)
+    return FileListing(pa.Table.from_arrays([paths, sizes, sizes, sizes, partition, bounds, bounds, nulls], schema=shape))
 
 
 @pytest.mark.parametrize(("type_", "value"), TYPES, ids=lambda part: str(part) if not callable(part) else "")

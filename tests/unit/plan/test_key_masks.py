@@ -11,6 +11,7 @@ import pytest
 
 from rowmerge.plan.pruning.file_pruning import all_of, everything, key_mask, nothing, range_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
+from rowmerge.table.snapshots.files import FileListing
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing
 
 
@@ -88,6 +89,8 @@ def test_a_million_keys_meet_ten_thousand_files_by_sorting() -> None:
     starts = pa.array(range(0, 1_000_000, 100), pa.int64())
     bounds = [pa.StructArray.from_arrays([pc.add(starts, plus)], ["x"]) for plus in (0, 99)]
     nulls = pa.StructArray.from_arrays([pa.array([0] * len(starts), pa.int64())], ["x"])
-    files = pa.table({"lower": bounds[0], "upper": bounds[1], "nulls": nulls, "records": pa.array([100] * len(starts), pa.int64())})
+    files = FileListing(
+        pa.table({"lower": bounds[0], "upper": bounds[1], "nulls": nulls, "records": pa.array([100] * len(starts), pa.int64())})
+    )
     mask, _ = key_mask("x", "=", pa.array(range(50, 100_000_000, 200), pa.int64()), False, Struct((field,)), ())
     assert pc.sum(mask(files)).as_py() == 5000

@@ -13,6 +13,7 @@ import pytest
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Decimal, Field, Primitive, Struct
+from rowmerge.table.snapshots.files import FileListing
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, kept, listing
 
 
@@ -318,15 +319,15 @@ def test_only_the_columns_that_are_looked_at_are_asked_for() -> None:
 
 
 def test_an_empty_listing_gives_an_empty_mask() -> None:
-    empty = listing(column("integer"), INTEGERS).schema.empty_table()
+    empty = listing(column("integer"), INTEGERS).without_files()
     for condition in ("x = 1", "x IN (1, 2)", "x IS NULL", "unknown(x)"):
         mask, _ = file_mask([condition], Side("t", (), ("x",)), Struct((column("integer"),)), ())
         assert len(mask(empty)) == 0
 
 
 def test_a_listing_in_many_chunks_is_judged_as_one() -> None:
-    files = listing(column("integer"), INTEGERS)
-    chunked = pa.concat_tables([files.slice(0, 1), files.slice(1, 2), files.slice(0, 0)])
+    rows = listing(column("integer"), INTEGERS).rows
+    chunked = FileListing(pa.concat_tables([rows.slice(0, 1), rows.slice(1, 2), rows.slice(0, 0)]))
     mask, _ = file_mask(["x >= 10"], Side("t", (), ("x",)), Struct((column("integer"),)), ())
     assert mask(chunked).to_pylist() == [False, True, True]
 

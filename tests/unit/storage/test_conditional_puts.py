@@ -61,7 +61,7 @@ def objects(s3: FaultyS3, location: str) -> list[str]:
 
 
 def count_files(s3: FaultyS3, location: str, format_: str) -> int:
-    return opened(s3, location, format_).snapshot().files().num_rows
+    return opened(s3, location, format_).snapshot().files().rows.num_rows
 
 
 def puts(s3: FaultyS3, part: str) -> list[Request]:

@@ -95,7 +95,7 @@ def created(s3: FaultyS3, format_: str) -> Table:
 
 def ids(snapshot: Snapshot) -> list[int]:
     found: list[int] = []
-    for path in snapshot.files()["path"].to_pylist():
+    for path in snapshot.files().paths:
         with open_data_file(path, snapshot.shape.filesystem_options, by_field_id=False) as file:
             found += file.read(["id"])["id"].to_pylist()
     return sorted(found)
@@ -117,7 +117,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
     columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
     assert sorted(key_lookup.look_up("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
-    first, second = snapshot.files()["path"].to_pylist()
+    first, second = snapshot.files().paths
     (again,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
     commit(table, FileChanges((added_file(vars(again)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
