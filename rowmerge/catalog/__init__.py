@@ -1,10 +1,10 @@
-"""Which schemas, tables and views a warehouse folder holds, and where each of them lives."""
+"""Catalogs of schemas, tables, views and functions: a warehouse folder, and services of Iceberg tables."""
 
 from rowmerge.catalog.by_path import TablesByPath
 from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.directory import DirectoryCatalog
 from rowmerge.catalog.functions import Function
 from rowmerge.catalog.iceberg import IcebergCatalog
-from rowmerge.catalog.relation import Relation, View
+from rowmerge.catalog.relation import Relation, View, ViewDefinition
 
-__all__ = ["Catalog", "DirectoryCatalog", "Function", "IcebergCatalog", "Relation", "TablesByPath", "View"]
+__all__ = ["Catalog", "DirectoryCatalog", "Function", "IcebergCatalog", "Relation", "TablesByPath", "View", "ViewDefinition"]

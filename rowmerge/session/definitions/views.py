@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rowmerge.catalog import Relation, View
+from rowmerge.catalog import Relation, View, ViewDefinition
 from rowmerge.commands.definitions import CommentOn, CreateView, SetProperties, UnsetProperties
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.session.definitions.column_changes import commented
@@ -63,13 +63,5 @@ class ViewDefinitions:
         self._put(view, or_replace=True)
 
     def _put(self, view: View, *, or_replace: bool) -> None:
-        self.context.catalog.put_view(
-            view.relation.schema,
-            view.relation.name,
-            view.sql,
-            default_schema=view.default_schema,
-            columns=view.columns,
-            comment=view.comment,
-            properties=view.properties,
-            or_replace=or_replace,
-        )
+        definition = ViewDefinition(view.sql, view.default_schema, view.columns, view.comment, view.properties)
+        self.context.catalog.put_view(view.relation.schema, view.relation.name, definition, or_replace=or_replace)

@@ -285,7 +285,7 @@ def test_a_live_file_that_vacuum_takes_for_an_old_one_stops_it(tmp_path: Path, m
     for path in tmp_path.glob("*.parquet"):
         os.utime(path, (0, 0))
     monkeypatch.setattr(vacuum, "referenced_paths", lambda snapshot: frozenset())
-    monkeypatch.setattr(vacuum.Vacuum, "_kept", lambda self, snapshot, before: set())
+    monkeypatch.setattr(vacuum.Vacuum, "_needed_paths", lambda self, snapshot, cut_off: set())
     with pytest.raises(LiveFileProtected, match="is a live file of the table"):
         lake.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     assert Lake(tmp_path).ids() == [1, 2, 3]
