@@ -5,6 +5,6 @@ from rowmerge.catalog.catalog import Catalog
 from rowmerge.catalog.directory import DirectoryCatalog
 from rowmerge.catalog.functions import Function
 from rowmerge.catalog.iceberg import IcebergCatalog
-from rowmerge.catalog.relation import Relation, View, ViewDefinition
+from rowmerge.catalog.relation import Relation, View
 
-__all__ = ["Catalog", "DirectoryCatalog", "Function", "IcebergCatalog", "Relation", "TablesByPath", "View", "ViewDefinition"]
+__all__ = ["Catalog", "DirectoryCatalog", "Function", "IcebergCatalog", "Relation", "TablesByPath", "View"]

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from rowmerge.catalog.functions import Functions
 from rowmerge.catalog.names import fold, quoted_name
-from rowmerge.catalog.relation import Relation, View, ViewDefinition
+from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import AlreadyExists, TableError, TableNotFound
 from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
@@ -70,8 +70,11 @@ class Catalog(Protocol):
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view. Raises TableNotFound, TableError for a table."""
 
-    def put_view(self, schema: str, name: str, definition: ViewDefinition, *, or_replace: bool = False) -> View:
-        """Create a view, or its next version. Raises AlreadyExists, SchemaNotFound, TableError in a catalog without views."""
+    def put_view(self, view: View, *, or_replace: bool = False) -> View:
+        """Create a view, or its next version. `view.version` and `view.modified` are ignored. Return the view that was put.
+
+        Raises AlreadyExists, SchemaNotFound, TableError in a catalog without views.
+        """
 
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view. Raises TableNotFound, TableError for a table."""
@@ -100,12 +103,12 @@ def wrong_kind(schema: str, name: str, kind: Literal["table", "view"], advice: s
     return TableError(f"{quoted_name(schema, name)} is a {kind}, not a {'view' if kind == 'table' else 'table'}. {advice}")
 
 
-def name_exists(schema: str, name: str) -> AlreadyExists:
+def already_exists(schema: str, name: str) -> AlreadyExists:
     """Return the error of a creation whose name has a relation."""
     return AlreadyExists(f"{quoted_name(schema, name)} exists already. Drop it first, or choose another name.")
 
 
-def schema_exists(name: str) -> AlreadyExists:
+def schema_already_exists(name: str) -> AlreadyExists:
     """Return the error of the creation of a schema that exists."""
     return AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
 

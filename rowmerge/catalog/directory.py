@@ -9,9 +9,9 @@ from uuid import uuid4
 
 from rowmerge.catalog.by_path import foreign_metadata, open_table
 from rowmerge.catalog.catalog import (
+    already_exists,
     find_relation_to_drop,
-    name_exists,
-    schema_exists,
+    schema_already_exists,
     schema_not_empty,
     table_not_found,
     wrong_kind,
@@ -31,7 +31,7 @@ from rowmerge.catalog.layout import (
     read_pointer,
 )
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, quoted_name
-from rowmerge.catalog.relation import Relation, View, ViewDefinition
+from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
 from rowmerge.catalog.view_dropping import drop_view
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, forget_versions, version_after, view_of
@@ -100,7 +100,7 @@ class DirectoryCatalog:
         marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
         if existed and not if_not_exists:
-            raise schema_exists(name)
+            raise schema_already_exists(name)
         # A schema that exists only because of its tables gets a marker, too, so that it outlives them.
         was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
         if not was_created and not if_not_exists:
@@ -128,7 +128,10 @@ class DirectoryCatalog:
             self._drop(relation)
         for function in functions:
             self.functions.drop(schema, function)
-        self._delete_schema_folder(schema)
+        for folder_name in self._storage.folders(folder_of(schema)):
+            finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
+        self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
+        self._storage.child(folder_of(schema)).remove_folders()
 
     # -------------------------------------------------------------- relations
 
@@ -186,11 +189,11 @@ class DirectoryCatalog:
         if location == folder.location:
             return
         if isinstance(inspect_folder(folder), DeltaFolder | IcebergFolder | ViewFolder):
-            raise name_exists(schema, name)
+            raise already_exists(schema, name)
         table = ExternalTable(location, format_)
         was_put = put_once(folder, POINTER, pointer_to(table), f"the name {quoted_name(schema, name)} of the table at {location}")
         if not was_put and read_pointer(folder) != table:
-            raise name_exists(schema, name)
+            raise already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a managed table with its files, and only the name of an external one. Raises TableNotFound, TableError for a view."""
@@ -208,18 +211,19 @@ class DirectoryCatalog:
         path = f"{self._folder(schema, name).location}/{file_of(content.version)}"
         return view_of(Relation.of_view(schema, name), content.content, content.version, path)
 
-    def put_view(self, schema: str, name: str, definition: ViewDefinition, *, or_replace: bool = False) -> View:
+    def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create a view, or its next version. Of two concurrent replacements, the later one stands.
 
         Raises AlreadyExists for a table of this name, and without `or_replace` for a view; SchemaNotFound.
         """
+        schema, name = view.relation.schema, view.relation.name
         folder, label = self._prepare_folder(schema, name), quoted_name(schema, name)
         for _ in range(_ATTEMPTS):
             content = inspect_folder(folder)
             if content is not None and not (or_replace and isinstance(content, ViewFolder)):
-                raise name_exists(schema, name)
+                raise already_exists(schema, name)
             previous = (content.version, content.content) if isinstance(content, ViewFolder) else None
-            version, metadata = version_after(folder, previous, definition, _now())
+            version, metadata = version_after(folder, previous, view, _now())
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
             was_put = put_once(folder, file_of(version), data, f"the view {label}")
             if was_put and not _is_hidden(folder, label):
@@ -228,7 +232,7 @@ class DirectoryCatalog:
             if was_put:
                 clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
             elif not or_replace:
-                raise name_exists(schema, name)
+                raise already_exists(schema, name)
         raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -288,14 +292,6 @@ class DirectoryCatalog:
                 drop_table(folder, str(relation), METADATA)
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
-
-    def _delete_schema_folder(self, schema: str) -> None:
-        """Delete what drops left in the folder of a schema, and then the schema's marker."""
-        schema_folder = folder_of(schema)
-        for folder_name in self._storage.folders(schema_folder):
-            finish_drops(self._storage.child(f"{schema_folder}/{folder_name}"), f"{schema}.{folder_name}")
-        self._storage.delete([f"{schema_folder}/{_MARKER}"])
-        self._storage.child(schema_folder).remove_folders()
 
 
 def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rowmerge.catalog.catalog import (
+    already_exists,
     find_relation_to_drop,
-    name_exists,
-    schema_exists,
+    schema_already_exists,
     schema_not_empty,
     table_not_found,
     wrong_kind,
@@ -17,7 +17,7 @@ from rowmerge.catalog.catalog import (
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.layout import plain_location
 from rowmerge.catalog.names import check_segment, fold, quoted_name
-from rowmerge.catalog.relation import Relation, View, ViewDefinition
+from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.views import first_metadata, view_of
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
@@ -34,12 +34,7 @@ class IcebergCatalog:
     view is dropped and created, and a concurrent reader may find none.
     """
 
-    def __init__(
-        self,
-        configuration: Mapping[str, Any],
-        warehouse: str | None,
-        open_storage: Callable[[str], Storage] = Storage,
-    ) -> None:
+    def __init__(self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage) -> None:
         """`configuration`: the arguments of pyiceberg's `load_catalog`, including the catalog's `name` (`default` without).
         `warehouse`: the folder of new tables, which are put in `<schema>/<table>`; None for the catalog's default.
         `open_storage` returns the storage of a table's location.
@@ -70,7 +65,7 @@ class IcebergCatalog:
         namespace_properties = {**(properties or {}), **comment_property}
         was_created = not self.schema_exists(name) and self._client.create_namespace(fold(name), namespace_properties)
         if not was_created and not if_not_exists:
-            raise schema_exists(name)
+            raise schema_already_exists(name)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         schema = fold(name)
@@ -78,8 +73,9 @@ class IcebergCatalog:
             if if_exists:
                 return
             raise SchemaNotFound(schema, self.schemas())
-        if cascade:
-            self._drop_relations(schema)
+        for relation in self.relations(schema) if cascade else ():
+            drop = self.drop_table if relation.kind == "table" else self.drop_view
+            drop(schema, relation.name)
         if not self._client.drop_namespace(self._namespace(schema)):
             names = [relation.name for relation in self.relations(schema)]
             raise schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
@@ -111,7 +107,8 @@ class IcebergCatalog:
                 f"{format_}. Write USING iceberg, or make iceberg the default format."
             )
         check_segment("table", name)
-        self._check_schema_exists(schema)
+        if not self.schema_exists(schema):
+            raise SchemaNotFound(fold(schema), self.schemas())
         table_location = self._new_location(schema, name) if location is None else plain_location(location)
         return self._table(schema, name, self._namespace(schema), fold(name), table_location)
 
@@ -126,7 +123,7 @@ class IcebergCatalog:
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         if self.location_of(schema, name) != plain_location(location):
-            raise name_exists(schema, name)
+            raise already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
         namespace = self._namespace(schema)
@@ -150,18 +147,20 @@ class IcebergCatalog:
             raise table_not_found(self, schema, name)
         return view_of(Relation.of_view(schema, name), content, content["current-version-id"], content["location"])
 
-    def put_view(self, schema: str, name: str, definition: ViewDefinition, *, or_replace: bool = False) -> View:
+    def put_view(self, view: View, *, or_replace: bool = False) -> View:
+        schema, name = view.relation.schema, view.relation.name
         check_segment("view", name)
-        self._check_schema_exists(schema)
+        if not self.schema_exists(schema):
+            raise SchemaNotFound(fold(schema), self.schemas())
         namespace, existing = self._namespace(schema), self.relation(schema, name)
         if not self._client.has_views:
             raise TableError(
-                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no views. "
-                f"Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
+                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
+                f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
             )
         if existing is not None and not (or_replace and existing.kind == "view"):
-            raise name_exists(schema, name)
-        metadata = first_metadata("", definition, time.time_ns() // 1_000_000)
+            raise already_exists(schema, name)
+        metadata = first_metadata("", view, time.time_ns() // 1_000_000)
         old_metadata = None if existing is None else self._view(namespace, name)
         if old_metadata is not None:
             if self._client.replace_view(namespace, fold(name), old_metadata, metadata):
@@ -180,15 +179,6 @@ class IcebergCatalog:
     def _sync(self, path: str) -> None:
         path = absolute_location(path)
         self._open_storage(path).sync([path])
-
-    def _check_schema_exists(self, schema: str) -> None:
-        if not self.schema_exists(schema):
-            raise SchemaNotFound(fold(schema), self.schemas())
-
-    def _drop_relations(self, schema: str) -> None:
-        for relation in self.relations(schema):
-            drop = self.drop_table if relation.kind == "table" else self.drop_view
-            drop(schema, relation.name)
 
     def _namespace(self, schema: str) -> str:
         """Return the catalog's name of a schema, the lower-case name if the catalog does not have it."""

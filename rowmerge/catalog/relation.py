@@ -1,4 +1,4 @@
-"""The relations of a catalog, and the definitions of views."""
+"""The relations of a catalog: tables and views."""
 
 from __future__ import annotations
 
@@ -34,19 +34,11 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class ViewDefinition:
-    """What CREATE VIEW states. `columns` carry their comments in the fields' metadata."""
-
-    sql: str
-    default_schema: str
-    columns: Struct
-    comment: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
 class View:
-    """A view's newest definition. `version` counts from 1; `modified` is in milliseconds since the epoch."""
+    """The newest definition of a view. `columns` carry their comments in the fields' metadata.
+
+    `version` counts from 1. `modified`: milliseconds since the epoch.
+    """
 
     relation: Relation
     sql: str

@@ -43,8 +43,8 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 def _finish_old_removal(folder: Storage, table: str) -> None:
     """Turn a deletion that rowmerge 0.1.0 began into a drop of this release.
 
-    The process of 0.1.0 may still run, and delete the files that it listed, by their names. A table that is created after the version of the
-    drop continues the version numbers, so it has none of these names.
+    The process of 0.1.0 may still delete the files that it listed, by their names. A table that is created after the version of the drop
+    continues the version numbers, so it has none of these names.
     """
     _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
     _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog.relation import Relation, View, ViewDefinition
+from rowmerge.catalog.relation import Relation, View
 from rowmerge.errors import CorruptLog, TableError
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import Origin, clean_up
@@ -42,14 +42,12 @@ def versions_of(folder: Storage) -> list[int]:
     return sorted(version for version in versions if version is not None and version > last_drop)
 
 
-def version_after(
-    folder: Storage, previous: tuple[int, Mapping[str, Any]] | None, definition: ViewDefinition, now: int
-) -> tuple[int, dict[str, Any]]:
+def version_after(folder: Storage, previous: tuple[int, Mapping[str, Any]] | None, view: View, now: int) -> tuple[int, dict[str, Any]]:
     """Return the next version of a view, and its metadata. `previous`: those of the version before, None for a new view."""
     if previous is None:
-        return 1 + _last_drop(folder), first_metadata(folder.location, definition, now)
+        return 1 + _last_drop(folder), first_metadata(folder.location, view, now)
     previous_version, metadata = previous
-    return previous_version + 1, next_metadata(metadata, previous_version + 1, definition, now)
+    return previous_version + 1, next_metadata(metadata, previous_version + 1, view, now)
 
 
 def _last_drop(folder: Storage) -> int:
@@ -64,29 +62,29 @@ def forget_versions(folder: Storage, last: int) -> None:
         clean_up(folder, [paths], Origin.LISTED)
 
 
-def first_metadata(location: str, definition: ViewDefinition, now: int) -> dict[str, Any]:
+def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
     """Return the metadata of a new view. `now`: milliseconds since the epoch."""
     empty = {"view-uuid": str(uuid4()), "location": location, "schemas": [], "versions": [], "version-log": []}
-    return next_metadata(empty, 1, definition, now)
+    return next_metadata(empty, 1, view, now)
 
 
-def next_metadata(previous: Mapping[str, Any], version: int, definition: ViewDefinition, now: int) -> dict[str, Any]:
+def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
     """Return the metadata of a replaced view: the previous metadata with one more version, without the oldest ones."""
-    schema = _schema_of_columns(previous["schemas"], definition.columns)
+    schema = _schema_of_columns(previous["schemas"], view.columns)
     new_version = {
         "version-id": version,
         "timestamp-ms": now,
         "schema-id": schema["schema-id"],
         "summary": {"engine-name": "rowmerge", "writer": str(uuid4())},
-        "representations": [{"type": "sql", "sql": definition.sql, "dialect": "spark"}],
-        "default-namespace": [definition.default_schema],
+        "representations": [{"type": "sql", "sql": view.sql, "dialect": "spark"}],
+        "default-namespace": [view.default_schema],
     }
     versions = [*previous["versions"], new_version][-KEPT_VERSIONS:]
     used_schema_ids = {entry["schema-id"] for entry in versions}
     schemas = previous["schemas"] if schema in previous["schemas"] else [*previous["schemas"], schema]
-    properties = {**definition.properties, _COLUMNS: json.dumps(to_json(definition.columns), separators=(",", ":"))}
-    if definition.comment is not None:
-        properties["comment"] = definition.comment
+    properties = {**view.properties, _COLUMNS: json.dumps(to_json(view.columns), separators=(",", ":"))}
+    if view.comment is not None:
+        properties["comment"] = view.comment
     return {
         "view-uuid": previous["view-uuid"],
         "format-version": 1,

@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
-from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
@@ -35,12 +33,11 @@ class Rejected:
     reason: str
 
 
-class _Inclusion(Enum):
-    """Whether a checkpoint contains a commit."""
+Verdict = Literal[Put.CREATED] | Rejected | Unknown
+"""Whether a commit that was put continues its table: CREATED if it does."""
 
-    INCLUDED = "included"
-    MISSING = "missing"
-    UNDECIDED = "undecided"
+
+_MISSING = Rejected("the log was cleaned or the table was dropped since")
 
 
 @dataclass(frozen=True)
@@ -55,34 +52,13 @@ class PutCommit:
     file_actions: Sequence[Action]
     now: int
 
-    @cached_property
-    def removed_paths(self) -> list[str]:
-        return sorted({action["remove"]["path"] for action in self.file_actions if "remove" in action})
 
-    @cached_property
-    def added_paths(self) -> list[str]:
-        """The files that only this commit adds. A file that it also removes gets another deletion vector."""
-        removed_paths = set(self.removed_paths)
-        return [action["add"]["path"] for action in self.file_actions if "add" in action and action["add"]["path"] not in removed_paths]
-
-
-def verify_put(commit: PutCommit) -> Literal[Put.CREATED] | Rejected | Unknown:
-    """Return CREATED if a commit that was put continues its table. Raises CorruptLog, StorageError, ConfigurationError."""
+def verify_put(commit: PutCommit) -> Verdict:
+    """Return whether a commit that was put continues its table. Raises CorruptLog, StorageError, ConfigurationError."""
     listing = list_log(commit.storage, since=0 if commit.base is None else commit.base.version)
     newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= commit.version]
-    if not newer_checkpoints:
-        return _verify_in_log(commit, listing)
-    match _find_in_checkpoint(commit, read_checkpoint(commit.storage, newer_checkpoints[0])):
-        case _Inclusion.INCLUDED:
-            return Put.CREATED
-        case _Inclusion.MISSING:
-            return Rejected("the log was cleaned or the table was dropped since")
-        case _Inclusion.UNDECIDED:
-            return Unknown(f"a newer checkpoint does not say whether it contains version {commit.version}")
-
-
-def _verify_in_log(commit: PutCommit, listing: LogListing) -> Literal[Put.CREATED] | Rejected | Unknown:
-    """Verify a commit that no checkpoint may contain. `listing`: the log from the base on."""
+    if newer_checkpoints:
+        return _verify_in_checkpoint(commit, read_checkpoint(commit.storage, newer_checkpoints[0]))
     if commit.version not in listing.commits:
         return Unknown(f"{commit_path(commit.version)} was put, and is gone")
     if commit.base is None or _follows_base(commit, commit.base, listing):
@@ -104,47 +80,53 @@ def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -
     return previous_state.metadata is not None and previous_state.metadata.id == base.metadata.id
 
 
-def _find_in_checkpoint(commit: PutCommit, state: State) -> _Inclusion:
+def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
     """Return whether the state of a checkpoint that is not older than a commit contains the commit.
 
     The files decide until the retention of tombstones ends, because transactions and definitions of other commits may be the same.
     """
-    if _has_file_of(commit, state):
-        return _Inclusion.INCLUDED
+    removed_paths = {action["remove"]["path"] for action in commit.file_actions if "remove" in action}
+    # A file that the commit removes, too, gets another deletion vector. Its path alone proves nothing.
+    added_paths = {action["add"]["path"] for action in commit.file_actions if "add" in action} - removed_paths
+    if _has_file(state, added_paths) or _has_tombstone(state, removed_paths, commit.now):
+        return Put.CREATED
     if state.metadata is None or state.metadata.id != commit.metadata.id:
-        return _Inclusion.MISSING
+        return _MISSING
     if commit.base is None:
-        return _Inclusion.INCLUDED
+        return Put.CREATED
     retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, state.metadata))
-    if (commit.added_paths or commit.removed_paths) and time.time_ns() // 1_000_000 - commit.now < retention:
-        return _Inclusion.MISSING
+    changes_files = bool(added_paths or removed_paths)
+    if changes_files and time.time_ns() // 1_000_000 - commit.now < retention:
+        return _MISSING
     if commit.change.transaction is not None:
-        return _find_transaction(commit, commit.change.transaction, state)
+        return _verify_transaction(commit, commit.change.transaction, state, changes_files=changes_files)
     has_new_metadata = commit.metadata != commit.base.metadata and state.metadata == commit.metadata
-    return _Inclusion.INCLUDED if has_new_metadata else _Inclusion.UNDECIDED
+    return Put.CREATED if has_new_metadata else _undecided(commit)
 
 
-def _has_file_of(commit: PutCommit, state: State) -> bool:
-    """Return whether a state has a file that a commit added, live or as a tombstone, or a tombstone that the commit left.
-
-    Names of data files are unique. The tombstone of a file that the commit removed has the time of the commit.
-    """
-    tombstones = state.tombstones
-    added_paths, removed_paths = (pa.array(paths, pa.string()) for paths in (commit.added_paths, commit.removed_paths))
-    is_added = [pc.is_in(paths, value_set=added_paths) for paths in (state.files.column("path"), tombstones["path"])]
-    deletion_times = tombstones["deletionTimestamp"].filter(pc.is_in(tombstones["path"], value_set=removed_paths))
-    return any(pc.any(mask).as_py() for mask in [*is_added, pc.equal(deletion_times, commit.now)])
-
-
-def _find_transaction(commit: PutCommit, transaction: tuple[str, int], state: State) -> _Inclusion:
-    """Return whether the `txn` of a commit shows that a state contains the commit."""
-    application, version = transaction
+def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State, *, changes_files: bool) -> Verdict:
+    """Return whether the newest `txn` of the commit's application shows that a state contains the commit."""
+    application, number = transaction
     newest = state.transactions.get(application)
     if newest is None:
-        expires = transaction_retention(commit.metadata.configuration) is not None
-        return _Inclusion.UNDECIDED if expires else _Inclusion.MISSING
-    if newest.version < version:
-        return _Inclusion.MISSING
+        return _MISSING if transaction_retention(commit.metadata.configuration) is None else _undecided(commit)
+    if newest.version < number:
+        return _MISSING
     # Another run of the same transaction leaves the same state. A later version of the application may be another process's commit.
-    is_same_state = newest.version == version and not (commit.added_paths or commit.removed_paths)
-    return _Inclusion.INCLUDED if is_same_state else _Inclusion.UNDECIDED
+    return Put.CREATED if newest.version == number and not changes_files else _undecided(commit)
+
+
+def _has_file(state: State, paths: set[str]) -> bool:
+    """Return whether a state has one of these files, live or as a tombstone. Names of data files are unique."""
+    searched = pa.array(sorted(paths), pa.string())
+    return any(pc.any(pc.is_in(column, value_set=searched)).as_py() for column in (state.files.column("path"), state.tombstones["path"]))
+
+
+def _has_tombstone(state: State, paths: set[str], deleted_at: int) -> bool:
+    """Return whether a state has the tombstone of one of these files with this time. The tombstones of a commit have the commit's time."""
+    is_removed = pc.is_in(state.tombstones["path"], value_set=pa.array(sorted(paths), pa.string()))
+    return bool(pc.any(pc.equal(state.tombstones["deletionTimestamp"].filter(is_removed), deleted_at)).as_py())
+
+
+def _undecided(commit: PutCommit) -> Unknown:
+    return Unknown(f"a newer checkpoint does not say whether it contains version {commit.version}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rowmerge.catalog import Relation, View, ViewDefinition
+from rowmerge.catalog import Relation, View
 from rowmerge.commands.definitions import CommentOn, CreateView, SetProperties, UnsetProperties
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.session.definitions.column_changes import commented
@@ -63,5 +63,4 @@ class ViewDefinitions:
         self._put(view, or_replace=True)
 
     def _put(self, view: View, *, or_replace: bool) -> None:
-        definition = ViewDefinition(view.sql, view.default_schema, view.columns, view.comment, view.properties)
-        self.context.catalog.put_view(view.relation.schema, view.relation.name, definition, or_replace=or_replace)
+        self.context.catalog.put_view(view, or_replace=or_replace)
