@@ -44,10 +44,7 @@ class Catalog(Protocol):
         """Return the table or view of this name, or None."""
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table, the same object each time, so that its snapshots are reused.
-
-        Raises TableNotFound, TableError for a view.
-        """
+        """Return an existing table, the same object each time. Raises TableNotFound, TableError for a view."""
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """Return the table of a format (`delta`, `iceberg`) for CREATE TABLE. After one at another `location`, call `register`.
@@ -62,19 +59,13 @@ class Catalog(Protocol):
         """Register the table at a location under a name. Raises AlreadyExists if the name has another relation, SchemaNotFound."""
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a table and its files, but only the name of a table with a LOCATION of its own.
-
-        Raises TableNotFound, TableError for a view.
-        """
+        """Drop a table and its files, but only the name of an external table. Raises TableNotFound, TableError for a view."""
 
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view. Raises TableNotFound, TableError for a table."""
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or its next version. `view.version` and `view.modified` are ignored. Return the view that was put.
-
-        Raises AlreadyExists, SchemaNotFound, TableError in a catalog without views.
-        """
+        """Create a view, or its next version, which is returned. Raises AlreadyExists, SchemaNotFound, TableError without views."""
 
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view. Raises TableNotFound, TableError for a table."""

@@ -33,13 +33,15 @@ from rowmerge.catalog.layout import (
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, quoted_name
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
-from rowmerge.catalog.view_dropping import drop_view
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, forget_versions, version_after, view_of
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
+from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.storage.store import Storage, local_path
+from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.commits.commit import put_once
+from rowmerge.table.commits.drop_markers import after_drop
+from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
 
@@ -53,10 +55,9 @@ _ATTEMPTS = 20
 
 
 class DirectoryCatalog:
-    """Implements `rowmerge.catalog.catalog.Catalog` below one warehouse folder.
+    """Implements `rowmerge.catalog.catalog.Catalog` below one warehouse folder. Names are stored in lower case.
 
-    Names are stored in lower case. The folder of a table shows its format. Every method raises StorageError if storage fails, and
-    TableError for a name that cannot have a folder if it would create the folder.
+    Every method raises StorageError if storage fails, and TableError for a name that cannot have a folder if it would create the folder.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -160,19 +161,14 @@ class DirectoryCatalog:
         raise table_not_found(self, schema, name)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """Return the table for CREATE TABLE. Finish a deletion that was begun in its folder. See `Catalog.table_at`.
-
-        Raises AlreadyExists for a location that holds a table of another format, too.
-        """
+        """Finish a deletion in the folder, and return the table for CREATE TABLE. Raises AlreadyExists for a table of another format."""
         folder = self._prepare_folder(schema, name)
         if location is not None:
             folder = self._storage.at(plain_location(location))
             existing_format = {DeltaFolder: "delta", IcebergFolder: "iceberg"}.get(type(inspect_folder(folder)), format_)
             if existing_format != format_:
-                raise AlreadyExists(
-                    f"{folder.location} holds a table of the format {existing_format}. Write USING {existing_format}, "
-                    f"or choose another location."
-                )
+                advice = f"Write USING {existing_format}, or choose another location."
+                raise AlreadyExists(f"{folder.location} holds a table of the format {existing_format}. {advice}")
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -180,10 +176,7 @@ class DirectoryCatalog:
         return self._folder(schema, name).location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Register the table at a location under a name, unless the location is the folder of the name.
-
-        Raises AlreadyExists if the name has another relation, SchemaNotFound, ConfigurationError.
-        """
+        """Register a table, unless its location is the folder of the name. Raises AlreadyExists, SchemaNotFound, ConfigurationError."""
         folder = self._prepare_folder(schema, name)
         location = plain_location(location)
         if location == folder.location:
@@ -212,10 +205,7 @@ class DirectoryCatalog:
         return view_of(Relation.of_view(schema, name), content.content, content.version, path)
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or its next version. Of two concurrent replacements, the later one stands.
-
-        Raises AlreadyExists for a table of this name, and without `or_replace` for a view; SchemaNotFound.
-        """
+        """Create a view, or its next version. Of concurrent replacements, the last one stands. Raises AlreadyExists, SchemaNotFound."""
         schema, name = view.relation.schema, view.relation.name
         folder, label = self._prepare_folder(schema, name), quoted_name(schema, name)
         for _ in range(_ATTEMPTS):
@@ -284,7 +274,7 @@ class DirectoryCatalog:
                 folder.delete([POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case ViewFolder() if relation.kind == "view":
-                drop_view(folder, str(relation), content)
+                _drop_view(folder, str(relation), content)
             case DeltaFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)
@@ -292,6 +282,28 @@ class DirectoryCatalog:
                 drop_table(folder, str(relation), METADATA)
                 self._tables.pop(("iceberg", folder.location, str(relation)), None)
         folder.remove_folders()
+
+
+def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
+    """Drop a view of a folder, also if it gets new versions meanwhile. If others drop it first, do not drop what replaces it.
+
+    A view has its versions in the same files as an Iceberg table, and is dropped in the same way, as `rowmerge.table.commits.drop_markers`
+    explains: a version without a view ends it, and a new relation in the folder continues the version numbers. So no waiting statement on
+    the view reaches the new relation.
+    Raises StorageError if the view is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
+    """
+    content: FolderContent | None = view
+    while isinstance(content, ViewFolder) and content.content.get("view-uuid") == view.content.get("view-uuid"):
+        put = put_drop(folder, content.version + 1)
+        if isinstance(put, Unknown):
+            raise CommitStateUnknown(
+                f"It is not known whether {name} was dropped: {put.reason}. Look whether it exists, and drop it again."
+            )
+        if put is Put.CREATED:
+            break
+        content = inspect_folder(folder)
+    with after_drop(name):
+        finish_drops(folder, name)
 
 
 def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:

@@ -48,8 +48,7 @@ class ExternalTable:
 
 @dataclass(frozen=True)
 class IcebergFolder:
-    """The folder of an Iceberg table. `versioned`: its metadata files are numbered, so the folder is the catalog. Otherwise the table
-    belongs to another catalog."""
+    """The folder of an Iceberg table. `versioned`: its metadata files are numbered. Other tables belong to another catalog."""
 
     versioned: bool = True
 
@@ -100,13 +99,11 @@ def _has_log(folder: Storage) -> bool:
 
 
 def _has_old_log(folder: Storage) -> bool:
-    """Return whether the log has any entry. List it only if the usual files are missing, because a log may be long."""
+    # The first entries of a long log are cleaned up. Then the log is listed, which takes longer than two look-ups.
     return any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
 
 
-def _inspect_metadata(
-    folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None
-) -> ViewFolder | IcebergFolder | None:
+def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None) -> FolderContent | None:
     """Return the view or the Iceberg table whose metadata files are listed, None if it was dropped."""
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
     newest = max((version for path in metadata_files if (version := version_of(path)) is not None), default=None)
@@ -122,7 +119,7 @@ def _inspect_metadata(
     return content
 
 
-def _read_metadata(folder: Storage, version: int) -> ViewFolder | IcebergFolder | None:
+def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
     """Return the view or the Iceberg table of a metadata file, None for a dropped one."""
     try:
         content = parse_object(folder.get(file_of(version)), f"{folder.location}/{file_of(version)}")

@@ -20,7 +20,6 @@ def fold(name: str) -> str:
 
 
 def quoted_name(schema: str, name: str) -> str:
-    """Return the quoted name of a relation or a function, for messages."""
     return f"{quote(fold(schema))}.{quote(fold(name))}"
 
 

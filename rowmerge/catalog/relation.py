@@ -24,12 +24,10 @@ class Relation:
 
     @staticmethod
     def of_table(schema: str, name: str, format_: str) -> Relation:
-        """Return a table, with its names in lower case."""
         return Relation(fold(schema), fold(name), "table", format_)
 
     @staticmethod
     def of_view(schema: str, name: str) -> Relation:
-        """Return a view, with its names in lower case."""
         return Relation(fold(schema), fold(name), "view", None)
 
 

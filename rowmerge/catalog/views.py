@@ -70,7 +70,11 @@ def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
 
 def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
     """Return the metadata of a replaced view: the previous metadata with one more version, without the oldest ones."""
-    schema = _schema_of_columns(previous["schemas"], view.columns)
+    schemas = list(previous["schemas"])
+    new_schema = iceberg_schema(view.columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
+    schema = next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), None)
+    if schema is None:
+        schemas.append(schema := new_schema)
     new_version = {
         "version-id": version,
         "timestamp-ms": now,
@@ -81,7 +85,6 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
     }
     versions = [*previous["versions"], new_version][-KEPT_VERSIONS:]
     used_schema_ids = {entry["schema-id"] for entry in versions}
-    schemas = previous["schemas"] if schema in previous["schemas"] else [*previous["schemas"], schema]
     properties = {**view.properties, _COLUMNS: json.dumps(to_json(view.columns), separators=(",", ":"))}
     if view.comment is not None:
         properties["comment"] = view.comment
@@ -97,28 +100,20 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
     }
 
 
-def _schema_of_columns(schemas: Sequence[Mapping[str, Any]], columns: Struct) -> Mapping[str, Any]:
-    """Return the Iceberg schema of columns: one of `schemas` if the fields are equal, else a new one with the next id."""
-    new_schema = iceberg_schema(columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
-    return next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
-
-
 def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:
-    """Return the newest definition in a view's metadata. `path`: the metadata file, for messages.
-
-    Raises CorruptLog, TableError for a view in another SQL dialect.
-    """
+    """Return the newest definition in a view's metadata file. Raises CorruptLog, TableError for a view in another SQL dialect."""
     try:
         if content["format-version"] != 1:
             raise CorruptLog(path, f"view format version {content['format-version']} is not known, only 1")
-        current = _find_by_id(content["versions"], "version-id", content["current-version-id"])
+        current = {version["version-id"]: version for version in content["versions"]}[content["current-version-id"]]
         properties = {str(name): str(value) for name, value in content.get("properties", {}).items()}
         comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
+        schema = {schema["schema-id"]: schema for schema in content["schemas"]}[current["schema-id"]]
         return View(
             relation=relation,
             sql=_spark_sql(relation, current["representations"]),
             default_schema=".".join(current["default-namespace"]),
-            columns=_columns(_find_by_id(content["schemas"], "schema-id", current["schema-id"]), spark_columns),
+            columns=_columns(schema, spark_columns),
             comment=comment,
             properties=properties,
             version=file_version,
@@ -126,10 +121,6 @@ def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, p
         )
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptLog(path, f"it is no view metadata ({type(error).__name__}: {error})") from error
-
-
-def _find_by_id(objects: Sequence[Mapping[str, Any]], key: str, id_: int) -> Mapping[str, Any]:
-    return {entry[key]: entry for entry in objects}[id_]
 
 
 def _columns(iceberg: Mapping[str, Any], spark_json: str | None) -> Struct:

@@ -16,10 +16,7 @@ FileIdentity = tuple[str, str, int | None]
 
 
 def cloned_files(source: DeltaSnapshot) -> dict[FileIdentity, dict[str, Any]]:
-    """Return the live files of the source as rows for another table's log. Their rows get new row ids (Delta's CloneTableBase).
-
-    Raises CorruptLog for a deletion vector that names no file.
-    """
+    """Return the source's files as rows for another table's log, without row ids (Delta's CloneTableBase). Raises CorruptLog."""
     rows = files_by_identity(source.shape.location, source.state.files)
     return {identity: _with_uris(identity, row) for identity, row in rows.items()}
 
@@ -32,7 +29,6 @@ def files_by_identity(location: str, files: LiveFiles) -> dict[FileIdentity, dic
 
 
 def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tuple[str, int | None]:
-    """Return the file, or the inline content, of a deletion vector, and its offset."""
     if descriptor is None:
         return "", None
     is_inline = descriptor["storageType"] == "i"
@@ -40,7 +36,6 @@ def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tup
 
 
 def _with_uris(identity: FileIdentity, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a file with absolute URIs, without row ids."""
     path, vector_file, _ = identity
     descriptor = row["deletionVector"]
     if descriptor is not None:

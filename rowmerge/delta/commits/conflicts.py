@@ -29,13 +29,12 @@ from rowmerge.table.commits.conflict_details import named_files, named_rows
 from rowmerge.table.commits.request import Reads
 from rowmerge.table.snapshots.files import Positions
 
+_DELETED_ROWS = "deleted or updated rows that this statement"
+
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """What the rules compare of the commit that is not put yet.
-
-    `removed`: the files that it removes. `deleted`: the rows that it deletes in files that stay.
-    """
+    """What the rules compare of the commit that is not put yet: the files that it removes, the rows that it deletes in other files, …"""
 
     table: str
     location: str
@@ -99,10 +98,8 @@ def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit)
 
 
 def _new_files(concurrent: ConcurrentCommit, reads: Reads) -> pa.Table:
-    """Return the files that a concurrent commit added with a change of data.
-
-    A file that was read and gets another deletion vector is not among them: `nothing_read_was_removed` compares its rows.
-    """
+    """Return the files that a concurrent commit added with a change of data."""
+    # A file that was read and gets another deletion vector is not new: `nothing_read_was_removed` compares its rows.
     read_paths = pa.array(sorted(reads.paths & concurrent.removed_paths), pa.string())
     is_read = pc.is_in(concurrent.added_paths, value_set=read_paths)
     return concurrent.added.filter(pc.and_(pc.fill_null(concurrent.added["dataChange"], True), pc.invert(is_read)))
@@ -121,8 +118,7 @@ def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommi
             continue
         common_rows = deleted_rows if deciding_rows is None else deleted_rows & deciding_rows
         if common_rows:
-            rule = "deleted or updated rows that this statement read"
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(common_rows, path), rule)
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} read")
     return None
 
 
@@ -133,8 +129,7 @@ def nothing_was_removed_twice(concurrent: ConcurrentCommit, planned: PlannedComm
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
         if common_rows := deleted_rows & planned.deleted[path]:
-            rule = "deleted or updated rows that this statement changes"
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(common_rows, path), rule)
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} changes")
     return None
 
 

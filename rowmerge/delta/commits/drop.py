@@ -104,24 +104,17 @@ class Drop:
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
         """Verify that the commit that was put drops the table. Delete it if a cleanup had freed its name (see `verification`)."""
         try:
-            newest_id = self._read_newer_id()
+            listing = list_log(self.storage, since=self.version)
+            newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
+            metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-        if newest_id is None or newest_id == self.id:
+        if metadata is None or metadata.id == self.id:
             return Put.CREATED
         # The number of the version had been freed, so its file lies below a checkpoint, and its marker says nothing.
         clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
         delete_marker(self.storage, FORMAT, self.version)
-        return Put.EXISTED if newest_id == self.dropped_id else self._dropped_by_others()
-
-    def _read_newer_id(self) -> str | None:
-        """Return the table id in the newest checkpoint at or above the commit, None without such a checkpoint."""
-        listing = list_log(self.storage, since=self.version)
-        newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
-        if not newer_checkpoints:
-            return None
-        metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata
-        return None if metadata is None else metadata.id
+        return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 
     def _build_actions(self) -> list[Action]:
         """Return the actions of a version without files, with another table id, and with the removals of all files that could be read."""

@@ -49,8 +49,8 @@ class FileActionBuilder:
     def build_actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
         """Write the deletion vectors, and return the actions of the version after `state`, without those of `replace_files`.
 
-        `deleted`: all positions that are now deleted in the files that stay, including those that `state` has.
-        Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the state does not have.
+        `deleted`: all deleted positions of the files that stay. Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path
+        that the state does not have.
         """
         if self._change.restored is not None:
             return self._restore_files(state, own_snapshot(self._change.restored))
@@ -63,12 +63,10 @@ class FileActionBuilder:
         return actions
 
     def replace_files(self, state: State) -> list[Action]:
-        """Return the actions by which a replacement or a clone exchanges the files of `state`, none for another change.
-
-        A clone keeps the files that both tables have, because a version must not add and remove the same file.
-        """
+        """Return the actions by which a replacement or a clone exchanges the files of `state`, none for another change."""
         if self._change.cloned is None:
             return self._remove_all(state.files) if self._change.replace else []
+        # A file of both tables stays, because a version must not add and remove the same file.
         current_rows = files_by_identity(self._storage.location, state.files)
         cloned_rows = cloned_files(own_snapshot(self._change.cloned))
         added = [self._readd(row, row["deletionVector"], _statistics(row)) for key, row in cloned_rows.items() if key not in current_rows]
@@ -103,24 +101,15 @@ class FileActionBuilder:
         return texts
 
     def _add_change_rows(self, file: AddedFile) -> Action:
-        fields = {
-            "path": log_path(self._storage.location, file.path),
-            "partitionValues": self._partition_texts(file),
-            "size": file.size,
-            "dataChange": False,
-        }
-        return {"cdc": fields}
+        return {"cdc": {**self._written_fields(file), "dataChange": False}}
 
     def _add(self, file: AddedFile) -> Action:
-        fields = {
-            "path": log_path(self._storage.location, file.path),
-            "partitionValues": self._partition_texts(file),
-            "size": file.size,
-            "modificationTime": self._now,
-            "dataChange": self._change.data_change,
-            "stats": statistics_json(self._rename_statistics(file), self._indexed),
-        }
-        return {"add": fields}
+        fields = {**self._written_fields(file), "modificationTime": self._now, "dataChange": self._change.data_change}
+        return {"add": {**fields, "stats": statistics_json(self._rename_statistics(file), self._indexed)}}
+
+    def _written_fields(self, file: AddedFile) -> dict[str, Any]:
+        path = log_path(self._storage.location, file.path)
+        return {"path": path, "partitionValues": self._partition_texts(file), "size": file.size}
 
     def _rename_statistics(self, file: AddedFile) -> AddedFile:
         """Return the file with statistics by the physical column names."""

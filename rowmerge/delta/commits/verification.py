@@ -117,13 +117,12 @@ def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: 
 
 
 def _has_file(state: State, paths: set[str]) -> bool:
-    """Return whether a state has one of these files, live or as a tombstone. Names of data files are unique."""
+    # Names of data files are unique, so another commit has not added the file.
     searched = pa.array(sorted(paths), pa.string())
     return any(pc.any(pc.is_in(column, value_set=searched)).as_py() for column in (state.files.column("path"), state.tombstones["path"]))
 
 
 def _has_tombstone(state: State, paths: set[str], deleted_at: int) -> bool:
-    """Return whether a state has the tombstone of one of these files with this time. The tombstones of a commit have the commit's time."""
     is_removed = pc.is_in(state.tombstones["path"], value_set=pa.array(sorted(paths), pa.string()))
     return bool(pc.any(pc.equal(state.tombstones["deletionTimestamp"].filter(is_removed), deleted_at)).as_py())
 
