@@ -112,17 +112,11 @@ class DeltaTable:
         return outcome
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
-        """Commit a change that was planned on `base`, one of this table's snapshots.
-
-        Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, and StorageError when nothing was committed.
-        """
+        """Commit a change. See `Table.commit`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, StorageError."""
         return self._run(next_commit(self._storage, self._name, own_snapshot(base), change))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the newest version whose commit has a `txn` of the application with this or an older version.
-
-        Raises CorruptLog, StorageError.
-        """
+        """Return the newest version with a `txn` of the application that is not newer. Raises CorruptLog, StorageError."""
         return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
@@ -136,10 +130,7 @@ class DeltaTable:
         return read_listed(self._storage, read)
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
-        """Delete the files that no version within the retention needs.
-
-        Raises UnsupportedTableFeature, PlanError for a retention that is not safe, StorageError, CommitStateUnknown.
-        """
+        """Delete the files that no version within the retention needs. See `Vacuum.run`."""
         return Vacuum(self._storage, self._name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
 
     # ------------------------------------------------------------------ inside

@@ -57,22 +57,18 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
     document = read_documents(storage, [commit_path(version)])[0]
     if not is_drop(document):
         return
-    has_checkpoint = any(checkpoint.version >= version for checkpoint in listing.checkpoints)
-    if has_checkpoint or _try_checkpoint_of_drop(storage, document, version):
-        delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)
-
-
-def _try_checkpoint_of_drop(storage: Storage, document: Document, version: int) -> bool:
-    """Write a checkpoint without tombstones and transactions, so that no state of the dropped table is part of the next table."""
-    state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
-    return try_checkpoint(storage, state)
+    if all(checkpoint.version < version for checkpoint in listing.checkpoints):
+        # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
+        state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
+        if not try_checkpoint(storage, state):
+            return
+    delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)
 
 
 def _paths_before_drop(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
     """Return the files of the folder that are older than the drop or that its commit removes, and the log before the drop.
 
-    Tables in folders below stay. If the folder has a table of another format, its files may be older than the drop. Then only removed
-    files are returned.
+    Tables in folders below stay. If the folder has a table of another format, its files may be older. Then only removed files are returned.
     """
     removes = file_actions([document], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])

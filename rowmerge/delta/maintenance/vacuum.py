@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.delta.files.columns import VECTOR
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.log.log_files import LOG, LogListing, commit_path, read_documents, read_listed
 from rowmerge.delta.log.ndjson import Document, cdc_actions, file_actions, other_actions
@@ -175,18 +176,14 @@ def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedAr
 
     Add the paths as the log spells them, because other writers may not percent-encode them.
     """
-    return _relative_paths(location, _absolute_paths_of(location, paths, descriptors)) | set(paths.to_pylist())
+    relative_paths = {_relative_path(location, path) for path in _absolute_paths_of(location, paths, descriptors)}
+    return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
 
 
 def _absolute_paths_of(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
-    """Return the absolute paths of files and deletion vectors of the log."""
     descriptors = descriptors.drop_null().to_pylist()
     vectors = [vector_path(location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
     return [*absolute_paths(location, paths).to_pylist(), *vectors]
-
-
-def _relative_paths(location: str, paths: Sequence[str]) -> set[str]:
-    return {relative for path in paths if (relative := _relative_path(location, path)) is not None}
 
 
 def _relative_path(location: str, path: str) -> str | None:
@@ -211,11 +208,8 @@ def _read_commits_since(storage: Storage, listing: LogListing, cut_off: int) -> 
 
 
 def _change_data_paths(location: str, document: Document) -> set[str]:
-    """Return the paths of a commit's change data files, relative to the table and as the log spells them."""
-    paths = [action["cdc"]["path"] for action in cdc_actions(document)]
-    if not paths:
-        return set()
-    return _relative_paths(location, absolute_paths(location, pa.chunked_array([pa.array(paths, pa.string())])).to_pylist()) | set(paths)
+    paths = pa.chunked_array([pa.array([action["cdc"]["path"] for action in cdc_actions(document)], pa.string())])
+    return paths_below(location, paths, pa.chunked_array([], VECTOR))
 
 
 def _select_deletable(
@@ -247,8 +241,6 @@ def _is_hidden(path: str, visible_prefixes: tuple[str, ...]) -> bool:
 
 def _partition_prefixes(snapshot: DeltaSnapshot) -> tuple[str, ...]:
     """Return the prefixes of partition folders. The name of a column may begin with a character that hides other folders."""
-    names = set(snapshot.partition_columns)
-    for field in snapshot.schema:
-        if field.name in snapshot.partition_columns:
-            names.add(str(field.metadata.get("delta.columnMapping.physicalName", field.name)))
-    return tuple(f"{name}=" for name in names)
+    fields = [field for field in snapshot.schema if field.name in snapshot.partition_columns]
+    stored_names = (str(field.metadata.get("delta.columnMapping.physicalName", field.name)) for field in fields)
+    return tuple(f"{name}=" for name in {*snapshot.partition_columns, *stored_names})

@@ -35,10 +35,7 @@ _ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsD
 
 @dataclass(frozen=True)
 class _FeedVersion:
-    """One version of the range. `other_actions`: those that are not about files. `protocol` and `metadata` are valid after the version.
-
-    `replaced_metadata`: the metadata before a version with a `metaData` action. None for another version, and if it is unknown.
-    """
+    """One version of the range. `protocol` and `metadata` are valid after it. `replaced_metadata`: the one before its `metaData`, if known."""
 
     number: int
     timestamp: int
@@ -82,10 +79,8 @@ class _FeedReader:
             # Both times lie between two versions. Nothing happened there.
             return TableChanges(self.newest, start, end)
         if end < start:
-            raise PlanError(
-                f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. Give an end that is not "
-                f"before the start."
-            )
+            advice = "Give an end that is not before the start."
+            raise PlanError(f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. {advice}")
         self._check_not_cleaned(start)
         start_snapshot = self.snapshot_at(start)
         read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
@@ -110,10 +105,8 @@ class _FeedReader:
             previous = self._version_at(bound.timestamp - 1)
             start, start_text = self._oldest_version() if previous is None else previous + 1, _time_text(bound.timestamp)
         if start > self.newest.version:
-            raise VersionNotFound(
-                f"table_changes on {self.newest.name} would begin at {start_text}, after the newest version, {self.newest.version}. "
-                f"Begin earlier."
-            )
+            reason = f"after the newest version, {self.newest.version}. Begin earlier."
+            raise VersionNotFound(f"table_changes on {self.newest.name} would begin at {start_text}, {reason}")
         return start
 
     def _find_end(self, bound: Bound | None) -> int:
@@ -125,9 +118,8 @@ class _FeedReader:
         assert bound.timestamp is not None
         end = self._version_at(bound.timestamp)
         if end is None:
-            raise VersionNotFound(
-                f"table_changes on {self.newest.name} would end at {_time_text(bound.timestamp)}, before its first version. End later."
-            )
+            reason = f"would end at {_time_text(bound.timestamp)}, before its first version. End later."
+            raise VersionNotFound(f"table_changes on {self.newest.name} {reason}")
         return min(end, self.newest.version)
 
     def _version_at(self, timestamp: int) -> int | None:
@@ -200,15 +192,14 @@ class _FeedReader:
         return _derive_changes(added, removed)
 
     def _recorded_files(self, version: _FeedVersion, actions: Sequence[Action]) -> list[ChangedFile]:
-        """Return the files of `cdc` actions. Each of their rows holds its change type."""
         stored = version.metadata.stored_partition_columns
-        rows = []
+        schema, rows = file_schema(stored), []
         for action in actions:
             fields = action["cdc"]
             values = fields.get("partitionValues") or {}
-            rows.append({"path": fields["path"], "size": fields.get("size"), "partition": {name: values.get(name) for name in stored}})
-        schema = file_schema(stored)
-        table = pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema=schema)
+            partition = {name: values.get(name) for name in stored}
+            rows.append({**dict.fromkeys(schema.names), "path": fields["path"], "size": fields.get("size"), "partition": partition})
+        table = pa.Table.from_pylist(rows, schema=schema)
         listing = list_files(LiveFiles.of(table), self.storage.location, version.metadata)
         return [_changed_file(version, file) for file in listing.files()]
 
@@ -265,7 +256,6 @@ def _time_text(timestamp: int) -> str:
 
 
 def _are_ordered_times(first: Bound, last: Bound | None) -> bool:
-    """Return whether both ends are times, and `last` is not before `first`."""
     if last is None or first.timestamp is None or last.timestamp is None:
         return False
     return first.timestamp <= last.timestamp

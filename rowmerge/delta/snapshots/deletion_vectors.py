@@ -51,19 +51,20 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
 
 def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
     try:
-        data = z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]]
-        return deserialize(data, log, descriptor["cardinality"])
+        return deserialize(z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]], log, descriptor["cardinality"])
     except ValueError as error:
         raise CorruptLog(log, f"an inline deletion vector is no Z85 text ({error})") from error
 
 
 def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
     """Read a vector of `size` bytes at an offset of a file, without its frame. Raises CorruptLog, StorageError."""
-    table_prefix = f"{storage.location}/"
     folder, _, name = path.rpartition("/")
-    file_storage, file_name = (storage, path[len(table_prefix) :]) if path.startswith(table_prefix) else (storage.at(folder), name)
+    if path.startswith(f"{storage.location}/"):
+        file_storage, name = storage, path[len(storage.location) + 1 :]
+    else:
+        file_storage = storage.at(folder)
     try:
-        return unframed(file_storage.get_range(file_name, offset, size + FRAME), size, path, offset)
+        return unframed(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
     except FileNotFoundError as error:
         raise CorruptLog(path, "the deletion vector's file is missing") from error
 
@@ -105,7 +106,6 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
 
 
 def _batch_payloads(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
-    """Yield the serialized vectors of one file after the other, by data file."""
     payloads: dict[str, bytes] = {}
     size = 0
     for path, positions in deleted.items():
@@ -139,7 +139,6 @@ def z85_decode(text: str) -> bytes:
 
 
 def _decode_word(text: str) -> bytes:
-    """Decode five characters to four bytes."""
     word = 0
     for character in text:
         if character not in _DIGITS:

@@ -24,10 +24,7 @@ _MOST_COMMIT_BYTES = 16 * 1024 * 1024
 
 
 class SnapshotReader:
-    """Opens the versions of one table. Keeps the newest version, so that opening it again reads only new commits.
-
-    May be used by several threads.
-    """
+    """Opens the versions of one table, in any thread. Keeps the newest version, so that opening it again reads only new commits."""
 
     def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool]) -> None:
         """`is_mismatch_fatal` is called for a version that does not match its checksum: whether that is an error, not a warning."""
@@ -49,7 +46,15 @@ class SnapshotReader:
 
     def open_at(self, timestamp: int) -> DeltaSnapshot:
         """Return the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound, and as `open_newest`."""
-        return read_listed(self._storage, lambda listing: self.open(listing, self._version_at(listing, timestamp)))
+
+        def read(listing: LogListing) -> DeltaSnapshot:
+            newest = self.open_newest()
+            version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
+            if version is None:
+                raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
+            return self.open(listing, version)
+
+        return read_listed(self._storage, read)
 
     def open(self, listing: LogListing, version: int) -> DeltaSnapshot:
         """Return a version of a listed log. Raises VersionNotFound, and what `open_newest` raises."""
@@ -69,13 +74,6 @@ class SnapshotReader:
             if _has_commit_of(listing, cached):
                 return listing, cached
         return list_newest(self._storage), None
-
-    def _version_at(self, listing: LogListing, timestamp: int) -> int:
-        newest = self.open_newest()
-        version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
-        if version is None:
-            raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
-        return version
 
     def _open(self, listing: LogListing, requested_version: int | None, cached: DeltaSnapshot | None) -> DeltaSnapshot:
         """Open a version of a listed log, the newest for None. Apply commits to the cached version if it is older."""
