@@ -25,8 +25,7 @@ class TablesByPath:
     def open(self, path: str, format_: str, label: str) -> Table:
         """Return the table of a format in the folder at a path. `label` names it in messages.
 
-        Raises FilesNotFound if the folder has no such table, UnsupportedTableFeature for Iceberg metadata of another catalog,
-        ConfigurationError for a location with credentials, StorageError.
+        Raises FilesNotFound, UnsupportedTableFeature for Iceberg metadata of another catalog, ConfigurationError, StorageError.
         """
         folder = self._open_storage(plain_location(path))
         key = (format_, folder.location)

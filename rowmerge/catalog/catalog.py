@@ -15,10 +15,7 @@ from rowmerge.table.table import Table
 
 
 class Catalog(Protocol):
-    """Schemas, tables, views and functions. Names are not case-sensitive, and returned in lower case.
-
-    Every method raises StorageError if the storage or the service behind it fails.
-    """
+    """Schemas, tables, views and functions, with lower-case names. Every method raises StorageError if the storage or service fails."""
 
     @property
     def functions(self) -> Functions:

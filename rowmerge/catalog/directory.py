@@ -108,10 +108,7 @@ class DirectoryCatalog:
             raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a schema, with `cascade` all of its content: its relations first, its marker last.
-
-        Raises SchemaNotFound without `if_exists`, TableError for a schema that is not empty without `cascade`, and for `default`.
-        """
+        """Drop a schema, with `cascade` all of its content: its relations first, its marker last. Raises SchemaNotFound, TableError."""
         schema = fold(name)
         if schema == DEFAULT_SCHEMA:
             raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")

@@ -23,10 +23,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a schema; names in lower case. `default_schema` resolves unqualified names in its body.
-
-    `modified`: milliseconds since the epoch.
-    """
+    """A function, with names in lower case. `default_schema` resolves unqualified names in its body; `modified`: ms since the epoch."""
 
     schema: str
     name: str

@@ -28,18 +28,14 @@ from rowmerge.table.table import Table
 class IcebergCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's namespaces of one level.
 
-    A name is one segment of a path. Methods that would pass another name to the catalog raise TableError.
-
-    Names that the catalog stores in other cases are found, too. A view is replaced in one step. If the server does not support that, the
-    view is dropped and created, and a concurrent reader may find none.
+    A name is one segment of a path. Methods that would pass another name to the catalog raise TableError. Names that the catalog stores in
+    other cases are found, too.
     """
 
     def __init__(self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage) -> None:
         """`configuration`: the arguments of pyiceberg's `load_catalog`, including the catalog's `name` (`default` without).
         `warehouse`: the folder of new tables, which are put in `<schema>/<table>`; None for the catalog's default.
-        `open_storage` returns the storage of a table's location.
-
-        Raises ConfigurationError, CatalogFailed.
+        `open_storage` returns the storage of a table's location. Raises ConfigurationError, CatalogFailed.
         """
         self._warehouse = None if warehouse is None else plain_location(warehouse)
         self._open_storage = open_storage
@@ -163,6 +159,7 @@ class IcebergCatalog:
         metadata = first_metadata("", view, time.time_ns() // 1_000_000)
         old_metadata = None if existing is None else self._view(namespace, name)
         if old_metadata is not None:
+            # A server that cannot replace a view gets a drop and a creation. A concurrent reader may find no view between them.
             if self._client.replace_view(namespace, fold(name), old_metadata, metadata):
                 return self.view(schema, name)
             self._client.drop_view(namespace, fold(name))

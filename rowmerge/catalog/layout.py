@@ -70,10 +70,9 @@ FolderContent = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Lefto
 
 
 def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -> FolderContent | None:
-    """Return what a folder holds, None for nothing. All listings and look-ups that decide this run at the same time.
+    """Return what a folder holds, None for nothing. Raises CorruptLog for an invalid pointer or metadata of a view, StorageError.
 
     `table_metadata` remembers metadata files of tables. While such a file exists, the folder holds the same table, not a view.
-    Raises CorruptLog for a pointer or a view's metadata that cannot be read, StorageError.
     """
     calls: list[Callable[[], Any]] = [
         folder.folders,

@@ -51,8 +51,7 @@ def folder_of(name: str) -> str:
 def check_segment(kind: str, name: str) -> None:
     """Raise TableError unless a name is one segment of a path, however often a catalog, a URL or a store percent-decodes it.
 
-    Iceberg catalogs use names unchanged: in the location of a new table, and in the URLs of requests.
-    `kind`: what has the name, for the message.
+    Iceberg catalogs use names unchanged, in locations and in the URLs of requests. `kind`: what has the name, for the message.
     """
     decoded_names = [name]
     while (decoded := unquote(decoded_names[-1])) != decoded_names[-1]:

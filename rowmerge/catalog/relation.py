@@ -33,10 +33,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class View:
-    """The newest definition of a view. `columns` carry their comments in the fields' metadata.
-
-    `version` counts from 1. `modified`: milliseconds since the epoch.
-    """
+    """A view's newest definition. The metadata of `columns` has their comments. `version` counts from 1; `modified`: ms since the epoch."""
 
     relation: Relation
     sql: str

@@ -45,8 +45,7 @@ _CLUSTERING = "delta.clustering"
 class Commit:
     """One commit of a change to a table's log. Implements `rowmerge.table.commits.commit.CommitSteps`.
 
-    `base` is None for the commit that creates the table. `expected` is then what the creation expects of the folder.
-    `now`: milliseconds since the epoch.
+    `base` is None for the commit that creates the table, which expects `expected` of the folder. `now`: milliseconds since the epoch.
     """
 
     storage: Storage
@@ -71,10 +70,7 @@ class Commit:
         self._concurrent_document: Document | None = None
 
     def run(self) -> Outcome:
-        """Write the deletion vectors and put the commit after concurrent commits that do not conflict with it.
-
-        Raises what `FileActionBuilder` raises, CorruptLog, StorageError when it is certain that nothing was committed.
-        """
+        """Commit the change. Raises CorruptLog, StorageError and what `FileActionBuilder` raises if certainly nothing was committed."""
         return commit(self, self.storage, self.change.files)
 
     def checksum(self) -> bytes:
@@ -250,10 +246,7 @@ class Commit:
 
 
 def creation(storage: Storage, table: str, definition: TableDefinition, change: Change, version: CreationVersion) -> Commit:
-    """Return the first commit of a table, as `version`.
-
-    Raises PlanError, ConfigurationError, UnsupportedTableFeature.
-    """
+    """Return the first commit of a table, as `version`. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
     now = _now()
     if change.cloned is None:
         protocol, metadata = new_table(table, definition, now)
@@ -267,18 +260,14 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
-    """Return the commit of a change that was planned on `base`.
-
-    Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly.
-    """
+    """Return the commit of a change on `base`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
     now = _now()
     protocol, metadata = _change_definition(table, base, change, now)
     if change.data_change and _removes_rows(change) and protocol.supports("appendOnly") and is_on(base.metadata, "delta.appendOnly"):
         raise AppendOnly(table, change.operation)
     if change.files.deleted and not (protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS)):
-        advice = (
-            f"Switch them on with ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read'), or rewrite the files."
-        )
+        statement = f"ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')"
+        advice = f"Switch them on with {statement}, or rewrite the files."
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
     return Commit(storage, table, base, change, protocol, metadata, now)
 

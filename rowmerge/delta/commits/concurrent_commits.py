@@ -87,17 +87,16 @@ def read_concurrent_commit(document: Document, version: int, storage: Storage, p
         added=files.adds,
         added_paths=added_paths,
         removed_paths=frozenset(removed_paths.to_pylist()),
-        vector_changes=_vector_changes(_vectors(added_paths, files.adds), _vectors(removed_paths, files.removes)),
+        vector_changes=_vector_changes(
+            pa.table({"path": added_paths, "vector": files.adds["deletionVector"]}),
+            pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]}),
+        ),
         storage=storage,
     )
 
 
-def _vectors(paths: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
-    return pa.table({"path": paths, "vector": rows["deletionVector"]})
-
-
 def _vector_changes(added: pa.Table, removed: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
-    """Return the vectors before and after of each file that is in both tables of `_vectors`."""
+    """Return the vectors before and after of each file that is in both tables, which have the columns `path` and `vector`."""
     readded = added.filter(pc.is_in(added["path"], value_set=removed["path"].combine_chunks()))
     replaced = removed.filter(pc.is_in(removed["path"], value_set=readded["path"].combine_chunks()))
     old_vectors = dict(zip(replaced["path"].to_pylist(), replaced["vector"].to_pylist(), strict=True))

@@ -80,11 +80,9 @@ def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentAppend if a new file may have rows that the planned commit would have read.
-
-    A blind append counts only under Serializable, because it can as well come after the planned commit.
-    """
+    """Return ConcurrentAppend if a new file may have rows that the planned commit would have read."""
     reads = planned.reads
+    # A blind append counts only under Serializable, because it can as well come after the planned commit.
     if reads.may_match is None or not planned.data_change or (concurrent.is_blind_append and not planned.serializable):
         return None
     new_files = _new_files(concurrent, reads)

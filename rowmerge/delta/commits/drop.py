@@ -27,10 +27,8 @@ _COLUMN = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullab
 
 
 def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | None:
-    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
-
-    Its first version alone cannot be deleted, because others may have committed after it.
-    """
+    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay."""
+    # The first version alone cannot be deleted, because others may have committed after it.
     try:
         drop = Drop(storage, table)
         outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == table_id else None

@@ -81,10 +81,7 @@ def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -
 
 
 def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
-    """Return whether the state of a checkpoint that is not older than a commit contains the commit.
-
-    The files decide until the retention of tombstones ends, because transactions and definitions of other commits may be the same.
-    """
+    """Return whether the state of a checkpoint that is not older than a commit contains the commit."""
     removed_paths = {action["remove"]["path"] for action in commit.file_actions if "remove" in action}
     # A file that the commit removes, too, gets another deletion vector. Its path alone proves nothing.
     added_paths = {action["add"]["path"] for action in commit.file_actions if "add" in action} - removed_paths
@@ -94,6 +91,7 @@ def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
         return _MISSING
     if commit.base is None:
         return Put.CREATED
+    # The files decide until the retention of tombstones ends, because transactions and definitions of other commits may be the same.
     retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, state.metadata))
     changes_files = bool(added_paths or removed_paths)
     if changes_files and time.time_ns() // 1_000_000 - commit.now < retention:

@@ -1,7 +1,4 @@
-"""Drop a Delta table: commit a version without files, and delete the files and the log before it.
-
-See `rowmerge.table.commits.drop_markers` for why the log stays.
-"""
+"""Drop a Delta table: commit a version without files, and delete older files. `drop_markers` explains why the log stays."""
 
 from __future__ import annotations
 
@@ -44,9 +41,8 @@ def drop_table(storage: Storage, table: str) -> None:
 def finish_drop(storage: Storage, delete: Deletion) -> None:
     """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
 
-    Others may create a table meanwhile. All of its files are younger than the commit of the drop, as `Table.create` verifies, so none of
-    them is deleted.
-    Raises CorruptLog, StorageError.
+    Others may create a table meanwhile. None of its files is deleted, because they are younger than the commit of the drop, as
+    `Table.create` verifies. Raises CorruptLog, StorageError.
     """
     if not marked_versions(storage, FORMAT):
         return
@@ -66,14 +62,12 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
 
 
 def _paths_before_drop(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
-    """Return the files of the folder that are older than the drop or that its commit removes, and the log before the drop.
-
-    Tables in folders below stay. If the folder has a table of another format, its files may be older. Then only removed files are returned.
-    """
+    """Return the files of the folder that are older than the drop or that its commit removes, and the log before the drop."""
     removes = file_actions([document], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     objects = storage.list()
     other_folders = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
+    # The files of a table of another format may be older than the drop. Then only the removed files are the dropped table's.
     cut_off = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
     table_files = [file for file in objects if not file.path.startswith(other_folders)]
     old_files = [file for file in table_files if file.modified < cut_off or file.path in removed_paths]

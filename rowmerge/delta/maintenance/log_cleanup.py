@@ -61,10 +61,7 @@ def _cut_off_time(now: int, retention: int) -> int:
 
 
 def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_off: int) -> list[StoredObject]:
-    """Return the entries before the cut-off checkpoint, in the order of their deletion.
-
-    The cut-off checkpoint is the newest readable one that is not newer than the newest expired commit.
-    """
+    """Return the entries before the newest readable checkpoint up to the newest expired commit, in the order of their deletion."""
     newest = _newest_stamped_commit(storage, listing, state, cut_off)
     for checkpoint in _expired_checkpoints(listing, state, cut_off):
         if checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
@@ -86,13 +83,11 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
 
 
 def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
-    """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion.
-
-    A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
-    """
+    """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion."""
     files_by_rank: dict[tuple[int, bool, str], StoredObject] = {}
     for file in listing.files:
         match = _ENTRY.fullmatch(file.path)
+        # A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
         if match is None or file.modified > cut_off:
             continue
         version, kind = int(match[1]), match[2]
@@ -128,8 +123,8 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
     """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint.
 
-    Protected checkpoints may be deleted only together with all versions that they protect. These versions may have features that rowmerge
-    does not implement, but a cleanup of all of them need not know the features (requirements a and c).
+    Protected checkpoints may be deleted only together with all versions that they protect. A cleanup of all of them need not know the
+    features of these versions (requirements a and c).
     """
     assert state.metadata is not None
     return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
@@ -141,12 +136,10 @@ def _protects_checkpoints(state: State) -> bool:
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
-    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC).
-
-    A younger sidecar may belong to a checkpoint that is being written. Without an expired checkpoint, no sidecar is unused.
-    """
+    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC)."""
     expired_paths = {file.path for file in expired_entries}
     last_midnight = now - now % _DAY
+    # A younger sidecar may belong to a checkpoint that is being written.
     old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
     if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
         return []

@@ -5,8 +5,7 @@ commits since then removed or recorded as changes. VACUUM never deletes a file t
 statement may be about to commit it.
 
 Files with hidden names stay, except change data and leftovers of puts. Files outside the table's own folder are never deleted. Files of
-killed statements are deleted once they are older than the retention. The folder is listed before the newest version is opened. The newest
-version is read once more before the first deletion.
+killed statements are deleted once they are older than the retention.
 """
 
 from __future__ import annotations
@@ -116,7 +115,8 @@ class Vacuum:
             other_actions(document)
             removes = file_actions([document], snapshot.partition_columns).removes
             paths |= paths_below(self.storage.location, removes["path"], removes["deletionVector"])
-            paths |= _change_data_paths(self.storage.location, document)
+            change_data = pa.chunked_array([pa.array([action["cdc"]["path"] for action in cdc_actions(document)], pa.string())])
+            paths |= paths_below(self.storage.location, change_data, pa.chunked_array([], VECTOR))
         return paths
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
@@ -172,11 +172,9 @@ def live_paths(snapshot: DeltaSnapshot) -> list[str]:
 
 
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
-    """Return the paths of files and deletion vectors of the log that lie below the table, relative to it.
-
-    Add the paths as the log spells them, because other writers may not percent-encode them.
-    """
+    """Return the paths of files and deletion vectors of the log that lie below the table, relative to it."""
     relative_paths = {_relative_path(location, path) for path in _absolute_paths_of(location, paths, descriptors)}
+    # Other writers may not percent-encode paths, so the paths as the log spells them count, too.
     return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
 
 
@@ -205,11 +203,6 @@ def _read_commits_since(storage: Storage, listing: LogListing, cut_off: int) -> 
     versions = [version for version in sorted(listing.commits) if listing.commits[version].modified >= cut_off]
     for start in range(0, len(versions), _BATCH):
         yield from read_documents(storage, [commit_path(version) for version in versions[start : start + _BATCH]])
-
-
-def _change_data_paths(location: str, document: Document) -> set[str]:
-    paths = pa.chunked_array([pa.array([action["cdc"]["path"] for action in cdc_actions(document)], pa.string())])
-    return paths_below(location, paths, pa.chunked_array([], VECTOR))
 
 
 def _select_deletable(

@@ -35,7 +35,7 @@ _ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsD
 
 @dataclass(frozen=True)
 class _FeedVersion:
-    """One version of the range. `protocol` and `metadata` are valid after it. `replaced_metadata`: the one before its `metaData`, if known."""
+    """One version of the range. `protocol` and `metadata` are valid after it. `replaced_metadata`: the metadata before, if known."""
 
     number: int
     timestamp: int

@@ -31,10 +31,7 @@ def has_vectors(block: Block) -> pa.ChunkedArray:
 
 
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
-    """Return the listing of files, with bounds of `columns`.
-
-    Partition columns have their values in `partition`, and no bounds. Raises CorruptLog for a partition value that is not of its type.
-    """
+    """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
     fields, stored_fields = _bounded_fields(metadata, columns)
     partition = [field for name in metadata.partition_columns if (field := metadata.schema.find(name)) is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition])

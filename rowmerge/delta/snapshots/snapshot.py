@@ -26,12 +26,7 @@ from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeltaSnapshot:
-    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`.
-
-    `files` parses the statistics of a set of columns once.
-
-    `commit`: the version's commit file as the log listed it, None if only a checkpoint holds the version.
-    """
+    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. `commit`: the commit file in the log, None if only a checkpoint is left."""
 
     storage: Storage
     name: str
