@@ -19,7 +19,7 @@ class Catalog(Protocol):
 
     @property
     def functions(self) -> Functions:
-        """The functions in SQL and Python that the schemas hold."""
+        """Return the functions in SQL and Python of the schemas."""
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, sorted."""

@@ -284,9 +284,8 @@ class DirectoryCatalog:
 def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
     """Drop a view of a folder, also if it gets new versions meanwhile. If others drop it first, do not drop what replaces it.
 
-    A view has its versions in the same files as an Iceberg table, and is dropped in the same way, as `rowmerge.table.commits.drop_markers`
-    explains: a version without a view ends it, and a new relation in the folder continues the version numbers. So no waiting statement on
-    the view reaches the new relation.
+    A version without a view ends the view, as `rowmerge.table.commits.drop_markers` explains for tables. A new relation in the folder
+    continues the version numbers, so no waiting statement on the view reaches it.
     Raises StorageError if the view is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     content: FolderContent | None = view

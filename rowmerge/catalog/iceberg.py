@@ -64,6 +64,7 @@ class IcebergCatalog:
             raise schema_already_exists(name)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a namespace. See `Catalog.drop_schema`."""
         schema = fold(name)
         if not self.schema_exists(schema):
             if if_exists:
@@ -144,6 +145,7 @@ class IcebergCatalog:
         return view_of(Relation.of_view(schema, name), content, content["current-version-id"], content["location"])
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
+        """Create or replace a view. See `Catalog.put_view`."""
         schema, name = view.relation.schema, view.relation.name
         check_segment("view", name)
         if not self.schema_exists(schema):

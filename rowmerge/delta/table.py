@@ -55,7 +55,7 @@ class DeltaTable:
 
     @property
     def branches(self) -> None:
-        """None: a Delta table has no branches and tags."""
+        """Return None: a Delta table has no branches and tags."""
 
     @property
     def change_feed(self) -> DeltaChangeFeed:
@@ -63,7 +63,7 @@ class DeltaTable:
 
     @property
     def maintenance(self) -> None:
-        """None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
+        """Return None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
 
     def exists(self) -> bool:
         return self._first_version() is None

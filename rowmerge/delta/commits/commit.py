@@ -157,7 +157,7 @@ class Commit:
 
     @cached_property
     def _planned(self) -> PlannedCommit:
-        """What the conflict rules compare with concurrent commits."""
+        """Return what the conflict rules compare with concurrent commits."""
         assert self.base is not None
         files, transaction = self.change.files, self.change.transaction
         base_deletions = self.base.deleted_positions(list(files.deleted)) if files.deleted else {}
@@ -216,6 +216,7 @@ class Commit:
         return DeltaSettings(self.metadata.configuration).isolation_level(self.change.operation)
 
     def _commit_info(self) -> dict[str, Any]:
+        """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
         change, in_commit_timestamp = self.change, self._in_commit_timestamp()
         info: dict[str, Any] = {} if in_commit_timestamp is None else {"inCommitTimestamp": in_commit_timestamp}
         info |= {

@@ -23,8 +23,7 @@ VectorDescriptor = Mapping[str, Any] | None
 class ConcurrentCommit:
     """What another writer's commit did to the table. Paths are absolute and percent-decoded.
 
-    `added`: rows of `rowmerge.delta.files.columns`. `vector_changes`: of the files that the commit removed and added again, the vectors
-    before and after.
+    `added`: rows of `rowmerge.delta.files.columns`. `vector_changes`: old and new vectors of files that it removed and added again.
     """
 
     version: int

@@ -49,8 +49,7 @@ class FileActionBuilder:
     def build_actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
         """Write the deletion vectors, and return the actions of the version after `state`, without those of `replace_files`.
 
-        `deleted`: all deleted positions of the files that stay. Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path
-        that the state does not have.
+        `deleted`: all deleted positions of files that stay. Raises StorageError, TypeMismatch, MissingDataFile, ValueError for other paths.
         """
         if self._change.restored is not None:
             return self._restore_files(state, own_snapshot(self._change.restored))

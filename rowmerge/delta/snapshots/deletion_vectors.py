@@ -106,6 +106,7 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
 
 
 def _batch_payloads(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
+    """Yield the serialized vectors of one file after the other, by the path of the data file."""
     payloads: dict[str, bytes] = {}
     size = 0
     for path, positions in deleted.items():
