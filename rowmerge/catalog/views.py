@@ -70,11 +70,10 @@ def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
 
 def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
     """Return the metadata of a replaced view: the previous metadata with one more version, without the oldest ones."""
-    schemas = list(previous["schemas"])
+    schemas = previous["schemas"]
     new_schema = iceberg_schema(view.columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
-    schema = next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), None)
-    if schema is None:
-        schemas.append(schema := new_schema)
+    # If the columns are those of an older version, its schema is used, and the new one is left out.
+    schema = next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
     new_version = {
         "version-id": version,
         "timestamp-ms": now,
@@ -92,7 +91,7 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
         "view-uuid": previous["view-uuid"],
         "format-version": 1,
         "location": previous["location"],
-        "schemas": [entry for entry in schemas if entry["schema-id"] in used_schema_ids],
+        "schemas": [entry for entry in (*schemas, new_schema) if entry["schema-id"] in used_schema_ids],
         "current-version-id": version,
         "versions": versions,
         "version-log": [*previous["version-log"], {"timestamp-ms": now, "version-id": version}][-KEPT_VERSIONS:],

@@ -97,7 +97,6 @@ class DeltaTable:
         Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError.
         """
         expected = version or self.creation_version() or FIRST_VERSION
-        newest: int | None
         calls: list[Callable[[], Any]] = [
             lambda: list_log(self._storage).newest,
             partial(conflict_with_other, self._storage, self._name, FORMAT, expected),

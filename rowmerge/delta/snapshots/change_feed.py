@@ -83,6 +83,7 @@ class _FeedReader:
             raise PlanError(f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. {advice}")
         self._check_not_cleaned(start)
         start_snapshot = self.snapshot_at(start)
+        # A table with column mapping is read in the columns of the last version of the range.
         read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
         files: list[ChangedFile] = []
         checked_definition: tuple[Protocol, Metadata] | None = None
@@ -103,7 +104,8 @@ class _FeedReader:
         else:
             assert bound.timestamp is not None
             previous = self._version_at(bound.timestamp - 1)
-            start, start_text = self._oldest_version() if previous is None else previous + 1, _time_text(bound.timestamp)
+            start = self._oldest_version() if previous is None else previous + 1
+            start_text = _time_text(bound.timestamp)
         if start > self.newest.version:
             reason = f"after the newest version, {self.newest.version}. Begin earlier."
             raise VersionNotFound(f"table_changes on {self.newest.name} would begin at {start_text}, {reason}")
