@@ -1,4 +1,4 @@
-"""Which schemas, tables and views a warehouse folder holds, and where each of them lives."""
+"""Catalogs of schemas, tables, views and functions: a warehouse folder, and services of Iceberg tables."""
 
 from rowmerge.catalog.by_path import TablesByPath
 from rowmerge.catalog.catalog import Catalog

@@ -1,94 +1,106 @@
-"""What a session asks of a catalog."""
+"""The interface of a catalog, and the errors that every catalog raises."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rowmerge.catalog.functions import Functions
-from rowmerge.catalog.names import fold
+from rowmerge.catalog.names import fold, quoted_name
 from rowmerge.catalog.relation import Relation, View
-from rowmerge.errors import TableNotFound
-from rowmerge.table.metadata.schema import Struct, quote
+from rowmerge.errors import AlreadyExists, TableError, TableNotFound
+from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
 
 
 class Catalog(Protocol):
-    """Schemas, tables, views and functions. Names are not case-sensitive, and told in lower case. Every method raises StorageError when
-    the storage or the service behind it fails."""
+    """Schemas, tables, views and functions, with lower-case names. Every method raises StorageError if the storage or service fails."""
 
     @property
     def functions(self) -> Functions:
-        """The functions in SQL and Python that the schemas hold."""
+        """Return the functions in SQL and Python of the schemas."""
 
     def schemas(self) -> list[str]:
-        """The names of all schemas, sorted."""
+        """Return the names of all schemas, sorted."""
 
     def schema_exists(self, name: str) -> bool: ...
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Make an empty schema. Raises AlreadyExists without `if_not_exists`."""
+        """Create an empty schema. Raises AlreadyExists without `if_not_exists`."""
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Remove a schema, with `cascade` all that is in it. Raises SchemaNotFound without `if_exists`, TableError when it is not empty."""
+        """Drop a schema, with `cascade` all of its content. Raises SchemaNotFound without `if_exists`, TableError if it is not empty."""
 
     def relations(self, schema: str) -> list[Relation]:
-        """The tables and views of a schema, sorted by name; none when there is no such schema."""
+        """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """The table or view of this name, or None."""
+        """Return the table or view of this name, or None."""
 
     def open(self, schema: str, name: str) -> Table:
-        """A table that exists. The same object each time, so that its snapshots are used again.
-
-        Raises TableNotFound, TableError for a view.
-        """
+        """Return an existing table, the same object each time. Raises TableNotFound, TableError for a view."""
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """The table of a format (`delta`, `iceberg`) that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
+        """Return the table of a format (`delta`, `iceberg`) for CREATE TABLE. After one at another `location`, call `register`.
 
-        Raises SchemaNotFound, ConfigurationError for a location that carries credentials and for a format that the catalog does not have.
+        Raises SchemaNotFound, ConfigurationError for a location with credentials and for a format that the catalog does not have.
         """
 
     def location_of(self, schema: str, name: str) -> str:
-        """Where a managed table or a view of this name lies, or would."""
+        """Return the location of a managed table or a view of this name, whether or not it exists."""
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Make the table at a location known under a name. Raises AlreadyExists when the name stands for something else, SchemaNotFound."""
+        """Register the table at a location under a name. Raises AlreadyExists if the name has another relation, SchemaNotFound."""
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Delete a table and its files; of one that was made at a LOCATION of its own, only the name.
-
-        Raises TableNotFound, TableError for a view.
-        """
+        """Drop a table and its files, but only the name of an external table. Raises TableNotFound, TableError for a view."""
 
     def view(self, schema: str, name: str) -> View:
-        """A view's newest definition. Raises TableNotFound, TableError for a table."""
+        """Return the newest definition of a view. Raises TableNotFound, TableError for a table."""
 
-    def put_view(
-        self,
-        schema: str,
-        name: str,
-        sql: str,
-        *,
-        default_schema: str,
-        columns: Struct,
-        comment: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        or_replace: bool = False,
-    ) -> View:
-        """Create a view, or make its next version. Raises AlreadyExists, SchemaNotFound, TableError where there are no views."""
+    def put_view(self, view: View, *, or_replace: bool = False) -> View:
+        """Create a view, or its next version, which is returned. Raises AlreadyExists, SchemaNotFound, TableError without views."""
 
     def drop_view(self, schema: str, name: str) -> None:
-        """Delete a view. Raises TableNotFound, TableError for a table."""
+        """Drop a view. Raises TableNotFound, TableError for a table."""
 
 
 def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
     """Return the error of a table or view that a catalog does not have. It names relations of the schema, or of similar schemas."""
     schema, schemas = fold(schema), catalog.schemas()
     similar_schemas = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
-    candidates = [str(relation) for each in similar_schemas for relation in catalog.relations(each)]
-    return TableNotFound(f"{quote(schema)}.{quote(fold(name))}", candidates)
+    candidates = [str(relation) for similar_schema in similar_schemas for relation in catalog.relations(similar_schema)]
+    return TableNotFound(quoted_name(schema, name), candidates)
+
+
+def find_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Literal["table", "view"]) -> Relation:
+    """Return the relation that DROP TABLE or DROP VIEW names. Raises TableNotFound, TableError for a relation of the other kind."""
+    relation = catalog.relation(schema, name)
+    if relation is None:
+        raise table_not_found(catalog, schema, name)
+    if relation.kind != kind:
+        raise wrong_kind(schema, name, relation.kind, f"Drop it with DROP {relation.kind.upper()}.")
+    return relation
+
+
+def wrong_kind(schema: str, name: str, kind: Literal["table", "view"], advice: str) -> TableError:
+    """Return the error of a name that stands for a relation of this kind instead of the other one."""
+    return TableError(f"{quoted_name(schema, name)} is a {kind}, not a {'view' if kind == 'table' else 'table'}. {advice}")
+
+
+def already_exists(schema: str, name: str) -> AlreadyExists:
+    """Return the error of a creation whose name has a relation."""
+    return AlreadyExists(f"{quoted_name(schema, name)} exists already. Drop it first, or choose another name.")
+
+
+def schema_already_exists(name: str) -> AlreadyExists:
+    """Return the error of the creation of a schema that exists."""
+    return AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
+
+
+def schema_not_empty(name: str, content: str) -> TableError:
+    """Return the error of the drop of a schema with content."""
+    return TableError(f"The schema {quote(fold(name))} is not empty: it holds {content}. Drop these first, or add CASCADE.")

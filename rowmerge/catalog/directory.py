@@ -1,92 +1,91 @@
-"""The catalog that is a folder: `<warehouse>/<schema>/<table or view>/`, on a disk or an object store, without any service."""
+"""A catalog in a folder, `<warehouse>/<schema>/<table or view>/`, on a disk or an object store, without a service."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from uuid import uuid4
 
-from rowmerge.catalog.catalog import table_not_found
+from rowmerge.catalog.by_path import foreign_metadata, open_table
+from rowmerge.catalog.catalog import (
+    already_exists,
+    find_relation_to_drop,
+    schema_already_exists,
+    schema_not_empty,
+    table_not_found,
+    wrong_kind,
+)
 from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import (
     POINTER,
     DeltaFolder,
     ExternalTable,
-    Found,
+    FolderContent,
     IcebergFolder,
     Leftovers,
     ViewFolder,
-    look,
+    inspect_folder,
     plain_location,
     pointer_to,
     read_pointer,
 )
-from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
+from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, quoted_name
 from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
-from rowmerge.catalog.view_dropping import drop_view
-from rowmerge.catalog.views import KEPT_VERSIONS, ViewText, file_of, forget_versions, version_after, view_of
-from rowmerge.delta import DeltaTable
-from rowmerge.errors import (
-    AlreadyExists,
-    CommitStateUnknown,
-    SchemaNotFound,
-    StorageError,
-    TableError,
-    UnsupportedTableFeature,
-)
-from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.catalog.views import KEPT_VERSIONS, file_of, forget_versions, version_after, view_of
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
+from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.storage.store import Storage, local_path
+from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.commits.commit import put_once
-from rowmerge.table.metadata.schema import Struct, quote
+from rowmerge.table.commits.drop_markers import after_drop
+from rowmerge.table.commits.request import Unknown
+from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
 
 DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""
 
 _MARKER = ".schema.json"
-_REMEMBERED = 10_000
-"""Tables whose metadata file is known to be no view's."""
-_RACES = 20
+_MOST_KNOWN_TABLES = 10_000
+"""The most tables for which the catalog remembers that their metadata file is no view's."""
+_ATTEMPTS = 20
 
 
 class DirectoryCatalog:
-    """Schemas, tables, views and functions below one warehouse folder.
+    """Implements `rowmerge.catalog.catalog.Catalog` below one warehouse folder. Names are stored in lower case.
 
-    Names are not case-sensitive and kept in lower case. A table's format is seen in its folder. Every method raises StorageError
-    when storage fails, and TableError for a name that cannot have a folder where something is to be made.
+    Every method raises StorageError if storage fails, and TableError for a name that cannot have a folder if it would create the folder.
     """
 
     def __init__(self, storage: Storage) -> None:
-        """Make the warehouse folder when it is not there. Raises StorageError when it is no folder, or cannot be written."""
+        """Create the warehouse folder if it does not exist. Raises StorageError if it is no folder, or cannot be written."""
         plain_location(storage.location)
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
-        self._metadata_of_tables: Cache[bool] = Cache(_REMEMBERED)
+        self._table_metadata: Cache[bool] = Cache(_MOST_KNOWN_TABLES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
-        """As `DeltaTable` says."""
+        """See `DeltaTable`."""
         _check_warehouse(storage)
 
     # -------------------------------------------------------------- schemas
 
     def schemas(self) -> list[str]:
-        """The names of all schemas, sorted; `default` is always one of them."""
+        """Return the names of all schemas, sorted. `default` is always one of them."""
         names = {name for folder in self._storage.folders() if (name := name_of(folder)) is not None and self.schema_exists(name)}
         return sorted(names | {DEFAULT_SCHEMA})
 
     def schema_exists(self, name: str) -> bool:
-        """Whether the schema was created, or holds a relation or a function."""
+        """Return whether the schema was created, or holds a relation or a function."""
         if fold(name) == DEFAULT_SCHEMA:
             return True
         if not has_folder(name):
             return False
-        marked = self._storage.exists(f"{folder_of(name)}/{_MARKER}")
-        return marked or any(True for _ in self._look_all(name)) or bool(self.functions.names(name))
+        has_marker = self._storage.exists(f"{folder_of(name)}/{_MARKER}")
+        return has_marker or any(True for _ in self._inspect_schema(name)) or bool(self.functions.names(name))
 
     def check_schema_exists(self, name: str) -> None:
         """Raise SchemaNotFound if a schema does not exist, TableError if no schema can have the name."""
@@ -97,22 +96,19 @@ class DirectoryCatalog:
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Make an empty schema. Raises AlreadyExists without `if_not_exists`."""
+        """Create an empty schema. Raises AlreadyExists without `if_not_exists`."""
         existed = self.schema_exists(name)
         marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
         if existed and not if_not_exists:
-            raise AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
-        # A schema that is there only because of its tables gets its marker too: it then outlives them.
-        created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
-        if not created and not if_not_exists:
+            raise schema_already_exists(name)
+        # A schema that exists only because of its tables gets a marker, too, so that it outlives them.
+        was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
+        if not was_created and not if_not_exists:
             raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Remove a schema, with `cascade` all that is in it: its relations first, its marker last.
-
-        Raises SchemaNotFound without `if_exists`, TableError when it is not empty and `cascade` is not given, and for `default`.
-        """
+        """Drop a schema, with `cascade` all of its content: its relations first, its marker last. Raises SchemaNotFound, TableError."""
         schema = fold(name)
         if schema == DEFAULT_SCHEMA:
             raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")
@@ -121,12 +117,11 @@ class DirectoryCatalog:
                 return
             raise SchemaNotFound(schema, self.schemas())
         relations, functions = self.relations(schema), self.functions.names(schema)
-        held = [*(r.name for r in relations), *(f"{name}()" for name in functions)]
-        if held and not cascade:
-            listed = ", ".join(held[:5]) + (", …" if len(held) > 5 else "")
-            raise TableError(f"The schema {quote(schema)} is not empty: it holds {listed}. Drop these first, or add CASCADE.")
+        content = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
+        if content and not cascade:
+            raise schema_not_empty(schema, ", ".join(content[:5]) + (", …" if len(content) > 5 else ""))
         for relation in relations:
-            _check_is_versioned(self._look(relation.schema, relation.name), relation, "drop")
+            _check_is_versioned(self._inspect(relation.schema, relation.name), relation)
         for relation in relations:
             self._drop(relation)
         for function in functions:
@@ -139,177 +134,144 @@ class DirectoryCatalog:
     # -------------------------------------------------------------- relations
 
     def relations(self, schema: str) -> list[Relation]:
-        """The tables and views of a schema, sorted by name; none when there is no such schema."""
-        return [_relation(schema, name, found) for name, found in self._look_all(schema)]
+        """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
+        return [_relation(schema, name, content) for name, content in self._inspect_schema(schema)]
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """The table or view of this name, or None."""
-        found = self._look(schema, name)
-        return None if found is None else _relation(schema, name, found)
+        """Return the table or view of this name, or None."""
+        content = self._inspect(schema, name)
+        return None if content is None else _relation(schema, name, content)
 
     def open(self, schema: str, name: str) -> Table:
-        """A table that exists. The same object each time, so that its snapshots are used again.
-
-        Raises TableNotFound, TableError for a view.
-        """
-        match self._look(schema, name):
+        """Return an existing table. See `Catalog.open`."""
+        match self._inspect(schema, name):
             case DeltaFolder():
                 return self._table(self._folder(schema, name), schema, name, "delta")
-            case IcebergFolder(versioned):
-                if not versioned:
-                    raise _of_another_catalog(schema, name, "open")
+            case IcebergFolder(versioned=True):
                 return self._table(self._folder(schema, name), schema, name, "iceberg")
+            case IcebergFolder():
+                raise foreign_metadata(quoted_name(schema, name), "open")
             case ExternalTable(location, format_):
                 return self._table(self._storage.at(location), schema, name, format_)
             case ViewFolder():
-                raise TableError(f"{_shown(schema, name)} is a view, not a table. Name a table, or read the view in a query.")
+                raise wrong_kind(schema, name, "view", "Name a table, or read the view in a query.")
         raise table_not_found(self, schema, name)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """The table of a format (`delta`, `iceberg`) that CREATE TABLE is about to make, with LOCATION elsewhere (then `register` it).
-
-        A deletion that was begun in its folder is finished first. Raises SchemaNotFound, ConfigurationError for a location that
-        carries credentials, AlreadyExists for one that holds a table of another format.
-        """
-        folder = self._prepare(schema, name)
+        """Finish a deletion in the folder, and return the table for CREATE TABLE. Raises AlreadyExists for a table of another format."""
+        folder = self._prepare_folder(schema, name)
         if location is not None:
             folder = self._storage.at(plain_location(location))
-            there = {DeltaFolder: "delta", IcebergFolder: "iceberg"}.get(type(look(folder)), format_)
-            if there != format_:
-                raise AlreadyExists(
-                    f"{folder.location} holds a table of the format {there}. Write USING {there}, or choose another location."
-                )
+            existing_format = {DeltaFolder: "delta", IcebergFolder: "iceberg"}.get(type(inspect_folder(folder)), format_)
+            if existing_format != format_:
+                advice = f"Write USING {existing_format}, or choose another location."
+                raise AlreadyExists(f"{folder.location} holds a table of the format {existing_format}. {advice}")
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
-        """Where a managed table or a view of this name lies, or would."""
+        """Return the location of a managed table or a view of this name, whether or not it exists."""
         return self._folder(schema, name).location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Make the table at a location known under a name. Does nothing when it is the folder that the name has anyway.
-
-        Raises AlreadyExists when the name stands for something else, SchemaNotFound, ConfigurationError.
-        """
-        folder = self._prepare(schema, name)
+        """Register a table, unless its location is the folder of the name. Raises AlreadyExists, SchemaNotFound, ConfigurationError."""
+        folder = self._prepare_folder(schema, name)
         location = plain_location(location)
         if location == folder.location:
             return
-        if isinstance(look(folder), DeltaFolder | IcebergFolder | ViewFolder):
-            raise _exists(schema, name)
+        if isinstance(inspect_folder(folder), DeltaFolder | IcebergFolder | ViewFolder):
+            raise already_exists(schema, name)
         table = ExternalTable(location, format_)
-        created = put_once(folder, POINTER, pointer_to(table), f"the name {_shown(schema, name)} of the table at {location}")
-        if not created and read_pointer(folder) != table:
-            raise _exists(schema, name)
+        was_put = put_once(folder, POINTER, pointer_to(table), f"the name {quoted_name(schema, name)} of the table at {location}")
+        if not was_put and read_pointer(folder) != table:
+            raise already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Delete a managed table, files and all; of an external one only the name. Raises TableNotFound, TableError for a view."""
-        relation = self.relation(schema, name)
-        if relation is None:
-            raise table_not_found(self, schema, name)
-        if relation.kind != "table":
-            raise TableError(f"{_shown(schema, name)} is a view, not a table. Drop it with DROP VIEW.")
-        self._drop(relation)
+        """Drop a managed table with its files, and only the name of an external one. Raises TableNotFound, TableError for a view."""
+        self._drop(find_relation_to_drop(self, schema, name, "table"))
 
     # -------------------------------------------------------------- views
 
     def view(self, schema: str, name: str) -> View:
-        """A view's newest definition. Raises TableNotFound, TableError for a table, CorruptLog."""
-        found = self._look(schema, name)
-        if found is None:
+        """Return the newest definition of a view. Raises TableNotFound, TableError for a table, CorruptLog."""
+        content = self._inspect(schema, name)
+        if content is None:
             raise table_not_found(self, schema, name)
-        if not isinstance(found, ViewFolder):
-            raise TableError(f"{_shown(schema, name)} is a table, not a view. Name a view.")
-        path = f"{self._folder(schema, name).location}/{file_of(found.version)}"
-        return view_of(_relation(schema, name, found), found.content, found.version, path)
+        if not isinstance(content, ViewFolder):
+            raise wrong_kind(schema, name, "table", "Name a view.")
+        path = f"{self._folder(schema, name).location}/{file_of(content.version)}"
+        return view_of(Relation.of_view(schema, name), content.content, content.version, path)
 
-    def put_view(
-        self,
-        schema: str,
-        name: str,
-        sql: str,
-        *,
-        default_schema: str,
-        columns: Struct,
-        comment: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        or_replace: bool = False,
-    ) -> View:
-        """Create a view, or make its next version. Of two that replace it at once, the later one stands.
-
-        Raises AlreadyExists for a table of this name, and without `or_replace` for a view; SchemaNotFound.
-        """
-        folder = self._prepare(schema, name)
-        text = ViewText(sql, default_schema, columns, comment, properties or {})
-        for _ in range(_RACES):
-            found = look(folder)
-            if found is not None and not (or_replace and isinstance(found, ViewFolder)):
-                raise _exists(schema, name)
-            before = (found.version, found.content) if isinstance(found, ViewFolder) else None
-            version, content = version_after(folder, before, text, _now())
-            data = json.dumps(content, ensure_ascii=False, indent=2).encode()
-            if put_once(folder, file_of(version), data, f"the view {_shown(schema, name)}"):
-                if _is_hidden(folder, _shown(schema, name)):
-                    clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
-                    continue
+    def put_view(self, view: View, *, or_replace: bool = False) -> View:
+        """Create a view, or its next version. Of concurrent replacements, the last one stands. Raises AlreadyExists, SchemaNotFound."""
+        schema, name = view.relation.schema, view.relation.name
+        folder, label = self._prepare_folder(schema, name), quoted_name(schema, name)
+        for _ in range(_ATTEMPTS):
+            content = inspect_folder(folder)
+            if content is not None and not (or_replace and isinstance(content, ViewFolder)):
+                raise already_exists(schema, name)
+            previous = (content.version, content.content) if isinstance(content, ViewFolder) else None
+            version, metadata = version_after(folder, previous, view, _now())
+            data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
+            was_put = put_once(folder, file_of(version), data, f"the view {label}")
+            if was_put and not _is_hidden(folder, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
-                return view_of(Relation(fold(schema), fold(name), "view", None), content, version, f"{folder.location}/{file_of(version)}")
-            if not or_replace:
-                raise _exists(schema, name)
-        raise AlreadyExists(f"Others replaced the view {_shown(schema, name)} {_RACES} times meanwhile. Run the statement again.")
+                return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
+            if was_put:
+                clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
+            elif not or_replace:
+                raise already_exists(schema, name)
+        raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
-        """Delete a view. Raises TableNotFound, TableError for a table."""
-        relation = self.relation(schema, name)
-        if relation is None:
-            raise table_not_found(self, schema, name)
-        if relation.kind != "view":
-            raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
-        self._drop(relation)
+        """Drop a view. Raises TableNotFound, TableError for a table."""
+        self._drop(find_relation_to_drop(self, schema, name, "view"))
 
     # -------------------------------------------------------------- inside
 
     def _folder(self, schema: str, name: str) -> Storage:
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
 
-    def _look(self, schema: str, name: str) -> Found | None:
-        """What stands behind a name; leftovers of a deletion are nothing."""
+    def _inspect(self, schema: str, name: str) -> FolderContent | None:
+        """Return what the folder of a name holds, None for nothing and for leftovers of a deletion."""
         if not (has_folder(schema) and has_folder(name)):
             return None
-        found = look(self._folder(schema, name), self._metadata_of_tables)
-        return None if isinstance(found, Leftovers) else found
+        content = inspect_folder(self._folder(schema, name), self._table_metadata)
+        return None if isinstance(content, Leftovers) else content
 
-    def _look_all(self, schema: str) -> list[tuple[str, Found]]:
+    def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
+        """Return the names of a schema's relations with what their folders hold, sorted by name."""
         if not has_folder(schema):
             return []
         names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
-        return [(name, found) for name in sorted(names) if (found := self._look(schema, name)) is not None]
+        return [(name, content) for name in sorted(names) if (content := self._inspect(schema, name)) is not None]
 
-    def _table(self, storage: Storage, schema: str, name: str, format_: str) -> Table:
-        shown = f"{fold(schema)}.{fold(name)}"
-        key = (format_, storage.location, shown)
+    def _table(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
+        """Return the table in a folder, the same object each time."""
+        table_name = f"{fold(schema)}.{fold(name)}"
+        key = (format_, folder.location, table_name)
         if key not in self._tables:
-            delta = partial(DeltaTable, is_mismatch_fatal=lambda: self.is_mismatch_fatal())
-            made: Table = delta(storage, shown) if format_ == "delta" else IcebergTable(DirectoryOperations(storage, shown), shown)
-            self._tables.setdefault(key, made)
+            # Of two threads that open a table, both get the object of the first one.
+            self._tables.setdefault(key, open_table(folder, table_name, format_, lambda: self.is_mismatch_fatal()))
         return self._tables[key]
 
-    def _prepare(self, schema: str, name: str) -> Storage:
-        """The folder of something that is to be made."""
+    def _prepare_folder(self, schema: str, name: str) -> Storage:
+        """Return the folder of a relation that will be created, after a deletion that was begun there is finished."""
         self.check_schema_exists(schema)
         folder = self._folder(schema, name)
-        finish_drops(folder, _shown(schema, name), clean_up)
+        finish_drops(folder, quoted_name(schema, name), clean_up)
         return folder
 
     def _drop(self, relation: Relation) -> None:
+        """Drop a relation, unless others have put one of another kind in its place."""
         folder = self._folder(relation.schema, relation.name)
-        found = look(folder)
-        _check_is_versioned(found, relation, "drop")
-        match found:
+        content = inspect_folder(folder)
+        _check_is_versioned(content, relation)
+        match content:
             case ExternalTable(location, format_) if relation.kind == "table":
                 folder.delete([POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case ViewFolder() if relation.kind == "view":
-                drop_view(folder, str(relation), found)
+                _drop_view(folder, str(relation), content)
             case DeltaFolder() if relation.kind == "table":
                 drop_table(folder, str(relation), LOG)
                 self._tables.pop(("delta", folder.location, str(relation)), None)
@@ -319,18 +281,35 @@ class DirectoryCatalog:
         folder.remove_folders()
 
 
-def _check_is_versioned(found: Found | None, relation: Relation, action: str) -> None:
-    """Raise UnsupportedTableFeature for an Iceberg table whose metadata another catalog keeps."""
-    if found == IcebergFolder(versioned=False):
-        raise _of_another_catalog(relation.schema, relation.name, action)
+def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
+    """Drop a view of a folder, also if it gets new versions meanwhile. If others drop it first, do not drop what replaces it.
+
+    A version without a view ends the view, as `rowmerge.table.commits.drop_markers` explains for tables. A new relation in the folder
+    continues the version numbers, so no waiting statement on the view reaches it.
+    Raises StorageError if the view is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
+    """
+    content: FolderContent | None = view
+    while isinstance(content, ViewFolder) and content.content.get("view-uuid") == view.content.get("view-uuid"):
+        put = put_drop(folder, content.version + 1)
+        if isinstance(put, Unknown):
+            raise CommitStateUnknown(
+                f"It is not known whether {name} was dropped: {put.reason}. Look whether it exists, and drop it again."
+            )
+        if put is Put.CREATED:
+            break
+        content = inspect_folder(folder)
+    with after_drop(name):
+        finish_drops(folder, name)
 
 
-def _of_another_catalog(schema: str, name: str, action: str) -> UnsupportedTableFeature:
-    advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
-    return UnsupportedTableFeature(_shown(schema, name), "iceberg of another catalog", action=action, advice=advice)
+def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:
+    """Raise UnsupportedTableFeature before the drop of an Iceberg table whose metadata belongs to another catalog."""
+    if content == IcebergFolder(versioned=False):
+        raise foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
 
 
 def _check_warehouse(storage: Storage) -> None:
+    """Raise StorageError unless the warehouse is a folder that can be written."""
     path = local_path(storage.location)
     if path is not None and path.exists() and not path.is_dir():
         raise StorageError(storage.location, "it is a file", "Give a folder for the warehouse.")
@@ -343,32 +322,24 @@ def _check_warehouse(storage: Storage) -> None:
         raise StorageError(storage.location, error.reason, advice) from error
 
 
-def _relation(schema: str, name: str, found: Found) -> Relation:
-    match found:
+def _relation(schema: str, name: str, content: FolderContent) -> Relation:
+    match content:
         case ViewFolder():
-            return Relation(fold(schema), fold(name), "view", None)
+            return Relation.of_view(schema, name)
         case IcebergFolder():
-            return Relation(fold(schema), fold(name), "table", "iceberg")
+            return Relation.of_table(schema, name, "iceberg")
         case ExternalTable(_, format_):
-            return Relation(fold(schema), fold(name), "table", format_)
+            return Relation.of_table(schema, name, format_)
         case _:
-            return Relation(fold(schema), fold(name), "table", "delta")
+            return Relation.of_table(schema, name, "delta")
 
 
 def _is_hidden(folder: Storage, view: str) -> bool:
-    """Whether a view that was put is not what the catalog opens, because others created or dropped a table. Raises CommitStateUnknown."""
+    """Return whether the catalog opens no view after its put, because others created or dropped a table. Raises CommitStateUnknown."""
     try:
-        return not isinstance(look(folder), ViewFolder)
+        return not isinstance(inspect_folder(folder), ViewFolder)
     except StorageError as failure:
         raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
-
-
-def _shown(schema: str, name: str) -> str:
-    return f"{quote(fold(schema))}.{quote(fold(name))}"
-
-
-def _exists(schema: str, name: str) -> AlreadyExists:
-    return AlreadyExists(f"{_shown(schema, name)} exists already. Drop it first, or choose another name.")
 
 
 def _now() -> int:

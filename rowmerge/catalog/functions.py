@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 from uuid import uuid4
 
-from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, name_of
+from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, name_of, quoted_name
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata.json_objects import decode_json
-from rowmerge.table.metadata.schema import quote
 
 _FOLDER = ".functions"
 _SUFFIX = ".json"
@@ -24,8 +23,7 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class Function:
-    """A function of a schema; names in lower case. `default_schema` is where unqualified names in its body are looked up; `modified` in
-    milliseconds since the epoch."""
+    """A function, with names in lower case. `default_schema` resolves unqualified names in its body; `modified`: ms since the epoch."""
 
     schema: str
     name: str
@@ -34,7 +32,7 @@ class Function:
     modified: int = 0
 
     def __str__(self) -> str:
-        return f"{quote(self.schema)}.{quote(self.name)}"
+        return quoted_name(self.schema, self.name)
 
 
 class Functions(Protocol):
@@ -63,9 +61,9 @@ class FunctionFiles:
     def names(self, schema: str) -> list[str]:
         if not has_folder(schema):
             return []
-        paths = [o.path.rpartition("/")[2] for o in self._storage.list(f"{folder_of(schema)}/{_FOLDER}")]
-        found = (name_of(path.removesuffix(_SUFFIX)) for path in paths if path.endswith(_SUFFIX))
-        return sorted(name for name in found if name is not None)
+        files = [file.path.rpartition("/")[2] for file in self._storage.list(f"{folder_of(schema)}/{_FOLDER}")]
+        names = (name_of(file.removesuffix(_SUFFIX)) for file in files if file.endswith(_SUFFIX))
+        return sorted(name for name in names if name is not None)
 
     def get(self, schema: str, name: str) -> Function | None:
         if not (has_folder(schema) and has_folder(name)):
@@ -74,12 +72,11 @@ class FunctionFiles:
             data = self._storage.get(_path(schema, name))
         except FileNotFoundError:
             return None
-        return _parsed(fold(schema), fold(name), data)
+        return _parse_function(schema, name, data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Create a function, as `Functions` says. Raises CommitStateUnknown, too."""
+        """Create a function as described in `Functions.put`. Raises CommitStateUnknown, too."""
         self._check_schema_exists(schema)
-        shown = f"{quote(fold(schema))}.{quote(fold(name))}"
         content = {
             "format-version": _VERSION,
             "writer": str(uuid4()),
@@ -90,12 +87,12 @@ class FunctionFiles:
         data = json.dumps(content, ensure_ascii=False, indent=2).encode()
         if or_replace:
             self._storage.put(_path(schema, name), data)
-        elif not put_once(self._storage, _path(schema, name), data, f"the function {shown}"):
-            raise AlreadyExists(f"The function {shown} exists already. Add OR REPLACE or IF NOT EXISTS.")
+        elif not put_once(self._storage, _path(schema, name), data, f"the function {quoted_name(schema, name)}"):
+            raise AlreadyExists(f"The function {quoted_name(schema, name)} exists already. Add OR REPLACE or IF NOT EXISTS.")
 
     def drop(self, schema: str, name: str) -> None:
         if not (has_folder(schema) and has_folder(name) and self._storage.exists(_path(schema, name))):
-            raise FunctionNotFound(f"{quote(fold(schema))}.{quote(fold(name))}", self.names(schema))
+            raise FunctionNotFound(quoted_name(schema, name), self.names(schema))
         self._storage.delete([_path(schema, name)])
 
 
@@ -116,27 +113,28 @@ class NoFunctions:
         check_segment("schema", schema)
         check_segment("function", name)
         raise TableError(
-            f"The function {quote(fold(schema))}.{quote(fold(name))} cannot be made: the catalog {self._catalog} keeps none. "
+            f"The function {quoted_name(schema, name)} cannot be made: the catalog {self._catalog} keeps none. "
             f"Write its expression where it is called, or use a warehouse folder without a catalog."
         )
 
     def drop(self, schema: str, name: str) -> None:
-        raise FunctionNotFound(f"{quote(fold(schema))}.{quote(fold(name))}")
+        raise FunctionNotFound(quoted_name(schema, name))
 
 
 def _path(schema: str, name: str) -> str:
     return f"{folder_of(schema)}/{_FOLDER}/{folder_of(name)}{_SUFFIX}"
 
 
-def _parsed(schema: str, name: str, data: bytes) -> Function:
-    shown = f"{quote(schema)}.{quote(name)}"
+def _parse_function(schema: str, name: str, data: bytes) -> Function:
+    """Parse the content of a function's file. Raises TableError for a content that is no function."""
     try:
         content: dict[str, Any] = decode_json(data)
         if content["format-version"] != _VERSION:
             raise ValueError(f"format version {content['format-version']} is not known, only {_VERSION}")
-        told = dict(content["definition"])
-        parameters = tuple(Parameter(**each) for each in told.pop("parameters"))
-        definition = FunctionDefinition(parameters, packages=tuple(told.pop("packages")), **told)
-        return Function(schema, name, definition, str(content["default-schema"]), int(content["modified-ms"]))
+        fields = dict(content["definition"])
+        parameters = tuple(Parameter(**parameter) for parameter in fields.pop("parameters"))
+        definition = FunctionDefinition(parameters, packages=tuple(fields.pop("packages")), **fields)
+        return Function(fold(schema), fold(name), definition, str(content["default-schema"]), int(content["modified-ms"]))
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise TableError(f"The function {shown} cannot be read ({error}). Make it again with CREATE OR REPLACE FUNCTION.") from error
+        advice = "Make it again with CREATE OR REPLACE FUNCTION."
+        raise TableError(f"The function {quoted_name(schema, name)} cannot be read ({error}). {advice}") from error

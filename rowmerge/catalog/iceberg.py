@@ -1,4 +1,4 @@
-"""A catalog of Iceberg tables that a service or a database keeps, spoken to by pyiceberg."""
+"""A catalog of Iceberg tables in a service or a database, with pyiceberg as its client."""
 
 from __future__ import annotations
 
@@ -6,52 +6,49 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rowmerge.catalog.catalog import table_not_found
+from rowmerge.catalog.catalog import (
+    already_exists,
+    find_relation_to_drop,
+    schema_already_exists,
+    schema_not_empty,
+    table_not_found,
+    wrong_kind,
+)
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.layout import plain_location
-from rowmerge.catalog.names import check_segment, fold
+from rowmerge.catalog.names import check_segment, fold, quoted_name
 from rowmerge.catalog.relation import Relation, View
-from rowmerge.catalog.views import ViewText, first_metadata, view_of
+from rowmerge.catalog.views import first_metadata, view_of
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
 from rowmerge.storage.store import Storage, absolute_location
-from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.table import Table
 
 
 class IcebergCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's namespaces of one level.
 
-    A name is one segment of a path. Methods that would pass another name to the catalog raise TableError.
-
-    Names that the catalog spells in other cases are found too. A view is replaced in one step; where the server has none for it, by
-    dropping it and making it anew, and whoever reads it in between finds none.
+    A name is one segment of a path. Methods that would pass another name to the catalog raise TableError. Names that the catalog stores in
+    other cases are found, too.
     """
 
-    def __init__(
-        self,
-        configuration: Mapping[str, Any],
-        warehouse: str | None,
-        open_storage: Callable[[str], Storage] = Storage,
-    ) -> None:
-        """`configuration`: what pyiceberg's `load_catalog` takes, with the catalog's `name` among it (`default` without).
-        `warehouse`: the folder below which new tables are put, as `<schema>/<table>`; None: where the catalog says.
-        `open_storage` makes the storage of a table's location.
-
-        Raises ConfigurationError, CatalogFailed.
+    def __init__(self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage) -> None:
+        """`configuration`: the arguments of pyiceberg's `load_catalog`, including the catalog's `name` (`default` without).
+        `warehouse`: the folder of new tables, which are put in `<schema>/<table>`; None for the catalog's default.
+        `open_storage` returns the storage of a table's location. Raises ConfigurationError, CatalogFailed.
         """
         self._warehouse = None if warehouse is None else plain_location(warehouse)
         self._open_storage = open_storage
         self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), self._sync)
         self.functions = NoFunctions(f"{self._client.name} ({self._client.kind})")
-        self._spelled: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
         self._tables: dict[tuple[str, str], IcebergTable] = {}
 
     # -------------------------------------------------------------- schemas
 
     def schemas(self) -> list[str]:
-        self._spelled = {fold(namespace): namespace for namespace in self._client.namespaces()}
-        return sorted(self._spelled)
+        self._namespaces = {fold(namespace): namespace for namespace in self._client.namespaces()}
+        return sorted(self._namespaces)
 
     def schema_exists(self, name: str) -> bool:
         return fold(name) in self.schemas()
@@ -60,87 +57,80 @@ class IcebergCatalog:
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
         check_segment("schema", name)
-        described = {**(properties or {}), **({"comment": comment} if comment is not None else {})}
-        made = not self.schema_exists(name) and self._client.create_namespace(fold(name), described)
-        if not made and not if_not_exists:
-            raise AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
+        comment_property = {} if comment is None else {"comment": comment}
+        namespace_properties = {**(properties or {}), **comment_property}
+        was_created = not self.schema_exists(name) and self._client.create_namespace(fold(name), namespace_properties)
+        if not was_created and not if_not_exists:
+            raise schema_already_exists(name)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
+        """Drop a namespace. See `Catalog.drop_schema`."""
         schema = fold(name)
         if not self.schema_exists(schema):
             if if_exists:
                 return
             raise SchemaNotFound(schema, self.schemas())
         for relation in self.relations(schema) if cascade else ():
-            (self.drop_table if relation.kind == "table" else self.drop_view)(schema, relation.name)
+            drop = self.drop_table if relation.kind == "table" else self.drop_view
+            drop(schema, relation.name)
         if not self._client.drop_namespace(self._namespace(schema)):
-            listed = ", ".join(r.name for r in self.relations(schema)[:5]) or "what is not seen here"
-            raise TableError(f"The schema {quote(schema)} is not empty: it holds {listed}. Drop these first, or add CASCADE.")
-        self._spelled.pop(schema, None)
+            names = [relation.name for relation in self.relations(schema)]
+            raise schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
+        self._namespaces.pop(schema, None)
 
     # -------------------------------------------------------------- relations
 
     def relations(self, schema: str) -> list[Relation]:
         namespace = self._namespace(schema)
-        tables = [Relation(fold(schema), fold(name), "table", "iceberg") for name in self._client.tables(namespace)]
-        views = [Relation(fold(schema), fold(name), "view", None) for name in self._client.views(namespace)]
+        tables = [Relation.of_table(schema, name, "iceberg") for name in self._client.tables(namespace)]
+        views = [Relation.of_view(schema, name) for name in self._client.views(namespace)]
         return sorted(tables + views, key=lambda relation: relation.name)
 
     def relation(self, schema: str, name: str) -> Relation | None:
         namespace = self._namespace(schema)
-        if self._spelling(namespace, name) is not None:
-            return Relation(fold(schema), fold(name), "table", "iceberg")
-        if self._view(namespace, name) is not None:
-            return Relation(fold(schema), fold(name), "view", None)
-        return None
+        if self._find_table(namespace, name) is not None:
+            return Relation.of_table(schema, name, "iceberg")
+        return None if self._view(namespace, name) is None else Relation.of_view(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
         namespace = self._namespace(schema)
-        found = self._spelling(namespace, name)
-        if found is None:
-            if self._view(namespace, name) is not None:
-                raise TableError(f"{_shown(schema, name)} is a view, not a table. Name a table, or read the view in a query.")
-            raise table_not_found(self, schema, name)
-        return self._table(schema, name, namespace, *found)
+        catalog_name, location = self._require_table(namespace, schema, name, "Name a table, or read the view in a query.")
+        return self._table(schema, name, namespace, catalog_name, location)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         if format_ != "iceberg":
             raise ConfigurationError(
-                f"The catalog {self._client.name} holds Iceberg tables alone, and {_shown(schema, name)} is to have the format {format_}. "
-                f"Write USING iceberg, or make iceberg the default format."
+                f"The catalog {self._client.name} holds Iceberg tables alone, and {quoted_name(schema, name)} is to have the format "
+                f"{format_}. Write USING iceberg, or make iceberg the default format."
             )
         check_segment("table", name)
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
-        place = self._new_location(schema, name) if location is None else plain_location(location)
-        return self._table(schema, name, self._namespace(schema), fold(name), place)
+        table_location = self._new_location(schema, name) if location is None else plain_location(location)
+        return self._table(schema, name, self._namespace(schema), fold(name), table_location)
 
     def location_of(self, schema: str, name: str) -> str:
         namespace = self._namespace(schema)
-        found = self._spelling(namespace, name)
-        if found is not None:
-            return found[1]
+        table = self._find_table(namespace, name)
+        if table is not None:
+            _, location = table
+            return location
         view = self._view(namespace, name)
         return self._new_location(schema, name) if view is None else str(view["location"])
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         if self.location_of(schema, name) != plain_location(location):
-            raise _exists(schema, name)
+            raise already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
         namespace = self._namespace(schema)
-        found = self._spelling(namespace, name)
-        if found is None:
-            if self._view(namespace, name) is not None:
-                raise TableError(f"{_shown(schema, name)} is a view, not a table. Drop it with DROP VIEW.")
-            raise table_not_found(self, schema, name)
-        spelled, location = found
-        operations = CatalogOperations(self._client, namespace, spelled, self._open_storage(location))
+        catalog_name, location = self._require_table(namespace, schema, name, "Drop it with DROP VIEW.")
+        operations = CatalogOperations(self._client, namespace, catalog_name, self._open_storage(location))
         newest = operations.current()
         self._tables.pop((fold(schema), fold(name)), None)
-        # The name first: a deletion of files that stops in the middle leaves no table without some of its files.
-        dropped = self._client.drop_table(namespace, spelled)
-        if dropped and newest is not None and location == self._new_location(schema, spelled):
+        # The name is dropped first, so that no table exists without some of its files if their deletion stops.
+        was_dropped = self._client.drop_table(namespace, catalog_name)
+        if was_dropped and newest is not None and location == self._new_location(schema, catalog_name):
             delete_dropped_files(operations.storage, newest)
 
     # -------------------------------------------------------------- views
@@ -149,51 +139,38 @@ class IcebergCatalog:
         namespace = self._namespace(schema)
         content = self._view(namespace, name)
         if content is None:
-            if self._spelling(namespace, name) is not None:
-                raise TableError(f"{_shown(schema, name)} is a table, not a view. Name a view.")
+            if self._find_table(namespace, name) is not None:
+                raise wrong_kind(schema, name, "table", "Name a view.")
             raise table_not_found(self, schema, name)
-        return view_of(Relation(fold(schema), fold(name), "view", None), content, content["current-version-id"], content["location"])
+        return view_of(Relation.of_view(schema, name), content, content["current-version-id"], content["location"])
 
-    def put_view(
-        self,
-        schema: str,
-        name: str,
-        sql: str,
-        *,
-        default_schema: str,
-        columns: Struct,
-        comment: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        or_replace: bool = False,
-    ) -> View:
+    def put_view(self, view: View, *, or_replace: bool = False) -> View:
+        """Create or replace a view. See `Catalog.put_view`."""
+        schema, name = view.relation.schema, view.relation.name
         check_segment("view", name)
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
-        namespace, there = self._namespace(schema), self.relation(schema, name)
+        namespace, existing = self._namespace(schema), self.relation(schema, name)
         if not self._client.has_views:
             raise TableError(
-                f"The view {_shown(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no views. "
-                f"Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
+                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
+                f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
             )
-        if there is not None and not (or_replace and there.kind == "view"):
-            raise _exists(schema, name)
-        text = ViewText(sql, default_schema, columns, comment, properties or {})
-        content = first_metadata("", text, time.time_ns() // 1_000_000)
-        old = None if there is None else self._view(namespace, name)
-        if old is not None and self._client.replace_view(namespace, fold(name), old, content):
-            return self.view(schema, name)
-        if old is not None:
+        if existing is not None and not (or_replace and existing.kind == "view"):
+            raise already_exists(schema, name)
+        metadata = first_metadata("", view, time.time_ns() // 1_000_000)
+        old_metadata = None if existing is None else self._view(namespace, name)
+        if old_metadata is not None:
+            # A server that cannot replace a view gets a drop and a creation. A concurrent reader may find no view between them.
+            if self._client.replace_view(namespace, fold(name), old_metadata, metadata):
+                return self.view(schema, name)
             self._client.drop_view(namespace, fold(name))
-        if not self._client.create_view(namespace, fold(name), content):
-            raise AlreadyExists(f"Somebody else made the view {_shown(schema, name)} just now. Run the statement again to replace it.")
+        if not self._client.create_view(namespace, fold(name), metadata):
+            raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
         return self.view(schema, name)
 
     def drop_view(self, schema: str, name: str) -> None:
-        relation = self.relation(schema, name)
-        if relation is None:
-            raise table_not_found(self, schema, name)
-        if relation.kind != "view":
-            raise TableError(f"{_shown(schema, name)} is a table, not a view. Drop it with DROP TABLE.")
+        find_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), fold(name))
 
     # -------------------------------------------------------------- inside
@@ -203,34 +180,44 @@ class IcebergCatalog:
         self._open_storage(path).sync([path])
 
     def _namespace(self, schema: str) -> str:
-        """As the catalog spells it; in lower case when it has no such namespace."""
+        """Return the catalog's name of a schema, the lower-case name if the catalog does not have it."""
         check_segment("schema", schema)
-        if fold(schema) not in self._spelled:
+        if fold(schema) not in self._namespaces:
             self.schemas()
-        return self._spelled.get(fold(schema), fold(schema))
+        return self._namespaces.get(fold(schema), fold(schema))
 
-    def _spelling(self, namespace: str, name: str) -> tuple[str, str] | None:
-        """A table's name as the catalog spells it, and where the table is."""
+    def _find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
+        """Return a table's name in the catalog, which may have other cases, and its location, or None."""
         check_segment("table", name)
         location = self._client.location(namespace, fold(name))
         if location is not None:
             return fold(name), location
-        for spelled in self._client.tables(namespace):
-            if fold(spelled) == fold(name) and (location := self._client.location(namespace, spelled)) is not None:
-                return spelled, location
+        for catalog_name in self._client.tables(namespace):
+            if fold(catalog_name) == fold(name) and (location := self._client.location(namespace, catalog_name)) is not None:
+                return catalog_name, location
         return None
+
+    def _require_table(self, namespace: str, schema: str, name: str, advice: str) -> tuple[str, str]:
+        """Return what `_find_table` does. Raise TableNotFound, and TableError with this advice for a view."""
+        table = self._find_table(namespace, name)
+        if table is not None:
+            return table
+        if self._view(namespace, name) is not None:
+            raise wrong_kind(schema, name, "view", advice)
+        raise table_not_found(self, schema, name)
 
     def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
         check_segment("view", name)
         return self._client.view(namespace, fold(name))
 
-    def _table(self, schema: str, name: str, namespace: str, spelled: str, location: str) -> IcebergTable:
-        key, shown = (fold(schema), fold(name)), f"{fold(schema)}.{fold(name)}"
-        kept = self._tables.get(key)
-        if kept is None or kept.location != location:
-            operations = CatalogOperations(self._client, namespace, spelled, self._open_storage(location))
-            kept = self._tables[key] = IcebergTable(operations, shown)
-        return kept
+    def _table(self, schema: str, name: str, namespace: str, catalog_name: str, location: str) -> IcebergTable:
+        """Return the table at a location, the same object each time."""
+        key = (fold(schema), fold(name))
+        table = self._tables.get(key)
+        if table is None or table.location != location:
+            operations = CatalogOperations(self._client, namespace, catalog_name, self._open_storage(location))
+            table = self._tables[key] = IcebergTable(operations, f"{fold(schema)}.{fold(name)}")
+        return table
 
     def _new_location(self, schema: str, name: str) -> str:
         check_segment("schema", schema)
@@ -241,15 +228,7 @@ class IcebergCatalog:
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:
-    """Catalogs that are no service write metadata files themselves, and want to know below which folder."""
-    service = str(configuration.get("type", "")).lower() == "rest"
-    known = {} if warehouse is None or service else {"warehouse": warehouse}
-    return {**known, **configuration}
-
-
-def _shown(schema: str, name: str) -> str:
-    return f"{quote(fold(schema))}.{quote(fold(name))}"
-
-
-def _exists(schema: str, name: str) -> AlreadyExists:
-    return AlreadyExists(f"{_shown(schema, name)} exists already. Drop it first, or choose another name.")
+    """Add the warehouse to the configuration of a catalog without a service, which writes metadata files itself."""
+    is_service = str(configuration.get("type", "")).lower() == "rest"
+    defaults = {} if warehouse is None or is_service else {"warehouse": warehouse}
+    return {**defaults, **configuration}

@@ -1,4 +1,4 @@
-"""What lies in a relation's folder: a Delta table, an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing.
+"""Find out what a relation's folder holds: a Delta table, an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing.
 
 The folder of a relation is `<warehouse>/<schema>/<name>/`. It holds `_delta_log/` (a Delta table), `metadata/v<N>.metadata.json` (an
 Iceberg table, or a view after the Iceberg view spec), or a pointer to a table elsewhere. Each name has one folder name, and each folder
@@ -28,20 +28,19 @@ from rowmerge.table.commits.drop_markers import MARKERS
 from rowmerge.table.metadata.json_objects import parse_object
 
 POINTER = ".rowmerge-location.json"
-"""File in the folder of an external table that says where the table is."""
-
+"""File in the folder of an external table, with the location of the table."""
 
 _NUMBERED = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
 
 
 @dataclass(frozen=True)
 class DeltaFolder:
-    """A Delta table that lives here."""
+    """The folder of a Delta table."""
 
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """A table that lives at `location`; `format` is `delta` or `iceberg`."""
+    """The folder of a table at another `location`. `format` is `delta` or `iceberg`."""
 
     location: str
     format: str
@@ -49,15 +48,14 @@ class ExternalTable:
 
 @dataclass(frozen=True)
 class IcebergFolder:
-    """An Iceberg table that lives here. `versioned`: its metadata files are numbered, so that the folder is the catalog; a table whose
-    files are not is another catalog's."""
+    """The folder of an Iceberg table. `versioned`: its metadata files are numbered. Other tables belong to another catalog."""
 
     versioned: bool = True
 
 
 @dataclass(frozen=True)
 class ViewFolder:
-    """A view: its newest version, and the metadata of it."""
+    """The folder of a view, with its newest version, and the metadata of this version."""
 
     version: int
     content: Mapping[str, Any]
@@ -65,32 +63,33 @@ class ViewFolder:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """A table whose deletion rowmerge 0.1.0 began and did not finish."""
+    """The folder of a table whose deletion rowmerge 0.1.0 began and did not finish."""
 
 
-Found = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Leftovers
+FolderContent = DeltaFolder | ExternalTable | IcebergFolder | ViewFolder | Leftovers
 
 
-def look(folder: Storage, tables: Cache[bool] | None = None) -> Found | None:
-    """What is here. Raises CorruptLog for a pointer or a view's metadata that cannot be read, StorageError.
+def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -> FolderContent | None:
+    """Return what a folder holds, None for nothing. Raises CorruptLog for an invalid pointer or metadata of a view, StorageError.
 
-    Everything that tells a table from what else may be here is asked for at once. `tables` remembers metadata files that are those of
-    tables, not of views: while one of them is there, it is the same table.
+    `table_metadata` remembers metadata files of tables. While such a file exists, the folder holds the same table, not a view.
     """
-    asked: list[Callable[[], Any]] = [
+    calls: list[Callable[[], Any]] = [
         folder.folders,
         partial(is_dropped, folder),
         partial(_has_log, folder),
         partial(folder.list, METADATA),
     ]
-    inside, dropped, log, metadata = run_concurrently(asked)
-    if (LOG in inside or METADATA in inside) and dropped:
+    subfolders, is_drop_unfinished, has_log, metadata_files = run_concurrently(calls)
+    if is_drop_unfinished and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
-    has_drops = MARKERS in inside
-    if LOG in inside and (log or _has_old_log(folder)) and not (has_drops and has_dropped_table(folder)):
+    has_drops = MARKERS in subfolders
+    if LOG in subfolders and (has_log or _has_old_log(folder)) and not (has_drops and has_dropped_table(folder)):
         return DeltaFolder()
-    if METADATA in inside and (found := _look_at_metadata(folder, metadata, None if has_drops else tables)) is not None:
-        return found
+    if METADATA in subfolders:
+        content = _inspect_metadata(folder, metadata_files, None if has_drops else table_metadata)
+        if content is not None:
+            return content
     return read_pointer(folder)
 
 
@@ -99,33 +98,40 @@ def _has_log(folder: Storage) -> bool:
 
 
 def _has_old_log(folder: Storage) -> bool:
-    """Old log entries are cleaned up once a checkpoint holds them; listing a long log is the last resort."""
-    return any(o.path.endswith((".json", ".parquet")) for o in folder.list(LOG))
+    # The first entries of a long log are cleaned up. Then the log is listed, which takes longer than two look-ups.
+    return any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
 
 
-def _look_at_metadata(folder: Storage, inside: Sequence[StoredObject], tables: Cache[bool] | None) -> ViewFolder | IcebergFolder | None:
-    objects = {o.path: o for o in inside if o.path.endswith((".metadata.json", ".metadata.json.gz"))}
-    newest = max((version for path in objects if (version := version_of(path)) is not None), default=None)
+def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None) -> FolderContent | None:
+    """Return the view or the Iceberg table whose metadata files are listed, None if it was dropped."""
+    metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
+    newest = max((version for path in metadata_files if (version := version_of(path)) is not None), default=None)
     if newest is None:
-        return IcebergFolder(any(_NUMBERED.fullmatch(path) for path in objects)) if objects else None
-    path, keys = f"{folder.location}/{file_of(newest)}", [(folder.location, found) for found in objects.values()]
-    if tables is not None and any(tables.get(key) for key in keys):
+        return IcebergFolder(any(_NUMBERED.fullmatch(path) for path in metadata_files)) if metadata_files else None
+    if table_metadata is None:
+        return _read_metadata(folder, newest)
+    if any(table_metadata.get((folder.location, file)) for file in metadata_files.values()):
         return IcebergFolder()
+    content = _read_metadata(folder, newest)
+    if isinstance(content, IcebergFolder):
+        table_metadata.put((folder.location, metadata_files[file_of(newest)]), True, 1)
+    return content
+
+
+def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
+    """Return the view or the Iceberg table of a metadata file, None for a dropped one."""
     try:
-        content = parse_object(folder.get(file_of(newest)), path)
-    except FileNotFoundError:  # dropped between the listing and the read
+        content = parse_object(folder.get(file_of(version)), f"{folder.location}/{file_of(version)}")
+    except FileNotFoundError:
+        # The view or table was dropped between the listing and the read.
         return None
     if "view-uuid" in content:
-        return ViewFolder(newest, content)
-    if (content.get("properties") or {}).get(DROPPED_TABLE) == "true":
-        return None
-    if tables is not None:
-        tables.put((folder.location, objects[file_of(newest)]), True, 1)
-    return IcebergFolder()
+        return ViewFolder(version, content)
+    return None if (content.get("properties") or {}).get(DROPPED_TABLE) == "true" else IcebergFolder()
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:
-    """The external table of this folder, or None. Raises CorruptLog."""
+    """Return the external table of a folder, None without a pointer file. Raises CorruptLog."""
     try:
         data = folder.get(POINTER)
     except FileNotFoundError:
@@ -139,21 +145,22 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
 
 
 def pointer_to(table: ExternalTable) -> bytes:
-    """The content of a new pointer file. It names its writer."""
+    """Return the content of a new pointer file, which names its writer."""
     return json.dumps({"location": table.location, "format": table.format, "writer": str(uuid4())}, ensure_ascii=False).encode()
 
 
 def plain_location(location: str) -> str:
-    """The absolute form of a location. Raises ConfigurationError when it carries credentials, which it does not repeat."""
+    """Return the absolute form of a location. Raises ConfigurationError for an empty one, and for credentials, which the error omits."""
     if not location.strip():
         raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")
     location = absolute_location(location)
     if not location.startswith("file://"):
-        parts = urlsplit(location)
-        account_before_host = parts.scheme.startswith("abfs")  # abfss://container@account.…
-        if parts.query or ("@" in parts.netloc and not account_before_host) or ":" in parts.netloc.rpartition("@")[0]:
+        url = urlsplit(location)
+        # abfss://container@account.… has a container, not a user, before the host.
+        has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
+        has_password = ":" in url.netloc.rpartition("@")[0]
+        if url.query or has_user or has_password:
             raise ConfigurationError(
-                f"The {parts.scheme} location carries credentials or a query. "
-                f"Give the bare location, and the credentials in storage_options."
+                f"The {url.scheme} location carries credentials or a query. Give the bare location, and the credentials in storage_options."
             )
     return location

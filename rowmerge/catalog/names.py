@@ -6,6 +6,7 @@ import re
 from urllib.parse import unquote, unquote_to_bytes
 
 from rowmerge.errors import TableError
+from rowmerge.table.metadata.schema import quote
 
 LONGEST = 200
 """Bytes of a folder name: file systems end at 255, and files beside the folder add suffixes of their own."""
@@ -14,25 +15,29 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 def fold(name: str) -> str:
-    """The form in which a name is kept and compared: lower case."""
+    """Return the lower-case form in which a name is stored and compared."""
     return name.lower()
 
 
-def folder_of(name: str) -> str:
-    """The folder of a schema, a table or a view.
+def quoted_name(schema: str, name: str) -> str:
+    return f"{quote(fold(schema))}.{quote(fold(name))}"
 
-    Lower-case letters, digits, `_` and `-` stand for themselves; every other byte of the UTF-8 form becomes `~` and two hexadecimal
-    digits, and so does a leading `_`: Spark and Delta's readers skip folders that begin with it. Nothing that a path, a glob or a URL
-    gives a meaning to is left; percent signs would be decoded by readers that take a path for a URL (delta-rs does).
+
+def folder_of(name: str) -> str:
+    """Return the name of the folder of a schema, a table or a view.
+
+    Lower-case letters, digits, `_` and `-` stand for themselves. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits,
+    because paths, globs and URLs give many of them a meaning. Percent signs would not do: readers that take a path for a URL decode them
+    (delta-rs does). A leading `_` is encoded, too, because Spark and Delta's readers skip folders that begin with it.
     Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
     """
     if not name:
         raise TableError("An empty name cannot be the name of a schema, a table or a view. Give it at least one character.")
     try:
-        raw = fold(name).encode("utf-8")
+        name_bytes = fold(name).encode("utf-8")
     except UnicodeEncodeError:
         raise TableError(f"The name {name!r} is not valid Unicode. Use a name without lone surrogates.") from None
-    folder = "".join(chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in raw)
+    folder = "".join(chr(byte) if byte in _PLAIN else f"~{byte:02X}" for byte in name_bytes)
     if folder.startswith("_"):
         folder = "~5F" + folder[1:]
     if len(folder) > LONGEST:
@@ -44,16 +49,15 @@ def folder_of(name: str) -> str:
 
 
 def check_segment(kind: str, name: str) -> None:
-    """Raise TableError unless a name is one segment of a path, however a catalog, a URL or a store reads it.
+    """Raise TableError unless a name is one segment of a path, however often a catalog, a URL or a store percent-decodes it.
 
-    Iceberg catalogs use names as they are: in the location of a new table, and in the URLs of requests.
-    `kind`: what has the name, for the message.
+    Iceberg catalogs use names unchanged, in locations and in the URLs of requests. `kind`: what has the name, for the message.
     """
-    readings = [name]
-    while (decoded := unquote(readings[-1])) != readings[-1]:
-        readings.append(decoded)
-    for reading in readings:
-        if reading.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", reading):
+    decoded_names = [name]
+    while (decoded := unquote(decoded_names[-1])) != decoded_names[-1]:
+        decoded_names.append(decoded)
+    for decoded in decoded_names:
+        if decoded.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", decoded):
             raise TableError(
                 f"The {kind} name {name!r} cannot be used in an Iceberg catalog: a name must be one segment of a path. "
                 f"Choose a name that is not empty, is not . or .., and has no slash, backslash or control character, "
@@ -62,7 +66,7 @@ def check_segment(kind: str, name: str) -> None:
 
 
 def name_of(folder: str) -> str | None:
-    """The name whose folder this is, or None when it is nobody's (it was not made by a catalog)."""
+    """Return the name that has this folder, None for a folder that no catalog made."""
     if "%" in folder or re.search(r"~(?![0-9A-F]{2})", folder):
         return None
     try:
@@ -73,7 +77,7 @@ def name_of(folder: str) -> str | None:
 
 
 def has_folder(name: str) -> bool:
-    """Whether anything can have this name."""
+    """Return whether a schema, a table or a view can have this name."""
     try:
         folder_of(name)
     except TableError:

@@ -1,4 +1,4 @@
-"""What a catalog knows of a name: a relation, and a view's definition."""
+"""The relations of a catalog: tables and views."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from rowmerge.catalog.names import fold
 from rowmerge.table.metadata.schema import Struct
 
 
@@ -21,13 +22,18 @@ class Relation:
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
 
+    @staticmethod
+    def of_table(schema: str, name: str, format_: str) -> Relation:
+        return Relation(fold(schema), fold(name), "table", format_)
+
+    @staticmethod
+    def of_view(schema: str, name: str) -> Relation:
+        return Relation(fold(schema), fold(name), "view", None)
+
 
 @dataclass(frozen=True)
 class View:
-    """A view's newest definition.
-
-    `columns` carry their comments in the fields' metadata; `version` counts from 1; `modified` is in milliseconds since the epoch.
-    """
+    """A view's newest definition. The metadata of `columns` has their comments. `version` counts from 1; `modified`: ms since the epoch."""
 
     relation: Relation
     sql: str

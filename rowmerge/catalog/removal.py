@@ -24,7 +24,7 @@ rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the t
 
 
 def is_dropped(folder: Storage) -> bool:
-    """Whether rowmerge 0.1.0 began to delete a table here, and has not finished."""
+    """Return whether rowmerge 0.1.0 began to delete a table here, and has not finished."""
     return any(run_concurrently([partial(folder.exists, f"{log}/{DROPPED}") for log in (LOG, METADATA)]))
 
 
@@ -43,28 +43,28 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 def _finish_old_removal(folder: Storage, table: str) -> None:
     """Turn a deletion that rowmerge 0.1.0 began into a drop of this release.
 
-    The process of 0.1.0 may not be dead. Then it goes on to delete the files that it listed, by their names. A table that is created after
-    the version of the drop continues the version numbers, so it has none of these names.
+    The process of 0.1.0 may still delete the files that it listed, by their names. A table that is created after the version of the drop
+    continues the version numbers, so it has none of these names.
     """
-    drops: dict[str, Callable[[], CommitSteps]] = {
-        LOG: partial(DeltaDrop, folder, table),
-        METADATA: partial(IcebergDrop, DirectoryOperations(folder, table), table),
-    }
-    for log, read_table in drops.items():
-        marker = f"{log}/{DROPPED}"
-        while (content := _content(folder, marker)) is not None:
-            drop = read_table()
-            # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
-            if _content(folder, marker) != content:
-                continue
-            put = drop.put()
-            if isinstance(put, Unknown):
-                raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
-            if put is not Put.EXISTED and _content(folder, marker) == content:
-                delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
+    _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
+    _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))
 
 
-def _content(folder: Storage, path: str) -> bytes | None:
+def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
+    """Put the version of a drop, and delete the marker of 0.1.0, until there is no marker. `read_drop` reads the table that it drops."""
+    while (content := _get(folder, marker)) is not None:
+        drop = read_drop()
+        # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
+        if _get(folder, marker) != content:
+            continue
+        put = drop.put()
+        if isinstance(put, Unknown):
+            raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
+        if put is not Put.EXISTED and _get(folder, marker) == content:
+            delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
+
+
+def _get(folder: Storage, path: str) -> bytes | None:
     try:
         return folder.get(path)
     except FileNotFoundError:

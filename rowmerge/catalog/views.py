@@ -1,11 +1,10 @@
-"""A view's metadata file after the Iceberg view spec (format version 1): its text, and what it says."""
+"""Read and write the metadata files of views (Iceberg view spec, format version 1)."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -19,45 +18,36 @@ from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10
-"""How many versions of a view stay, in its metadata and as files (the spec's `version.history.num-entries`)."""
+"""The number of versions that a view keeps, in its metadata and as files (the spec's `version.history.num-entries`)."""
 
 _COLUMNS = "rowmerge.columns"
 """Property with the columns in Spark's own JSON: Iceberg's types cannot tell tinyint, smallint, char and varchar apart."""
 
 
-@dataclass(frozen=True)
-class ViewText:
-    """What CREATE VIEW says of a view."""
-
-    sql: str
-    default_schema: str
-    columns: Struct
-    comment: str | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-
-
 def file_of(version: int) -> str:
-    """The path of a version's metadata below the view's folder."""
+    """Return the path of a version's metadata below the view's folder."""
     return f"metadata/v{version}.metadata.json"
 
 
 def version_of(path: str) -> int | None:
-    """The version whose metadata file this is, or None."""
+    """Return the version whose metadata file has this path, None for another file."""
     match = re.fullmatch(r"(?:.*/)?metadata/v([1-9][0-9]*)\.metadata\.json", path)
     return int(match[1]) if match else None
 
 
 def versions_of(folder: Storage) -> list[int]:
-    """Return the versions of a view in ascending order. A version at which an Iceberg table was dropped is no view's."""
+    """Return the versions of a view in ascending order, without the version of an older drop and those before it."""
     last_drop = _last_drop(folder)
-    return sorted(version for o in folder.list("metadata") if (version := version_of(o.path)) is not None and version > last_drop)
+    versions = (version_of(file.path) for file in folder.list("metadata"))
+    return sorted(version for version in versions if version is not None and version > last_drop)
 
 
-def version_after(folder: Storage, before: tuple[int, Mapping[str, Any]] | None, text: ViewText, now: int) -> tuple[int, dict[str, Any]]:
-    """Return the next version of a view, and its metadata. `before`: those of the version before, None for a new view."""
-    if before is not None:
-        return before[0] + 1, next_metadata(before[1], before[0] + 1, text, now)
-    return 1 + _last_drop(folder), first_metadata(folder.location, text, now)
+def version_after(folder: Storage, previous: tuple[int, Mapping[str, Any]] | None, view: View, now: int) -> tuple[int, dict[str, Any]]:
+    """Return the next version of a view, and its metadata. `previous`: those of the version before, None for a new view."""
+    if previous is None:
+        return 1 + _last_drop(folder), first_metadata(folder.location, view, now)
+    previous_version, metadata = previous
+    return previous_version + 1, next_metadata(metadata, previous_version + 1, view, now)
 
 
 def _last_drop(folder: Storage) -> int:
@@ -68,63 +58,61 @@ def _last_drop(folder: Storage) -> int:
 def forget_versions(folder: Storage, last: int) -> None:
     """Delete a view's metadata files up to and including a version."""
     if last > 0:
-        clean_up(folder, [[f"{folder.location}/{file_of(version)}" for version in versions_of(folder) if version <= last]], Origin.LISTED)
+        paths = [f"{folder.location}/{file_of(version)}" for version in versions_of(folder) if version <= last]
+        clean_up(folder, [paths], Origin.LISTED)
 
 
-def first_metadata(location: str, text: ViewText, now: int) -> dict[str, Any]:
-    """The metadata of a new view; `now` in milliseconds since the epoch."""
+def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
+    """Return the metadata of a new view. `now`: milliseconds since the epoch."""
     empty = {"view-uuid": str(uuid4()), "location": location, "schemas": [], "versions": [], "version-log": []}
-    return next_metadata(empty, 1, text, now)
+    return next_metadata(empty, 1, view, now)
 
 
-def next_metadata(old: Mapping[str, Any], version: int, text: ViewText, now: int) -> dict[str, Any]:
-    """The metadata of a view that is replaced: `old` with one more version, the oldest ones left out."""
-    schemas = list(old["schemas"])
-    columns = iceberg_schema(text.columns, max((s["schema-id"] for s in schemas), default=-1) + 1)
-    same = [s for s in schemas if s["fields"] == columns["fields"]]
-    schema_id = same[0]["schema-id"] if same else columns["schema-id"]
-    if not same:
-        schemas.append(columns)
-    added = {
+def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
+    """Return the metadata of a replaced view: the previous metadata with one more version, without the oldest ones."""
+    schemas = previous["schemas"]
+    new_schema = iceberg_schema(view.columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
+    # If the columns are those of an older version, its schema is used, and the new one is left out.
+    schema = next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
+    new_version = {
         "version-id": version,
         "timestamp-ms": now,
-        "schema-id": schema_id,
+        "schema-id": schema["schema-id"],
         "summary": {"engine-name": "rowmerge", "writer": str(uuid4())},
-        "representations": [{"type": "sql", "sql": text.sql, "dialect": "spark"}],
-        "default-namespace": [text.default_schema],
+        "representations": [{"type": "sql", "sql": view.sql, "dialect": "spark"}],
+        "default-namespace": [view.default_schema],
     }
-    versions = [*old["versions"], added][-KEPT_VERSIONS:]
-    log = [*old["version-log"], {"timestamp-ms": now, "version-id": version}][-KEPT_VERSIONS:]
-    properties = {**text.properties, _COLUMNS: json.dumps(to_json(text.columns), separators=(",", ":"))}
-    if text.comment is not None:
-        properties["comment"] = text.comment
-    used = {v["schema-id"] for v in versions}
+    versions = [*previous["versions"], new_version][-KEPT_VERSIONS:]
+    used_schema_ids = {entry["schema-id"] for entry in versions}
+    properties = {**view.properties, _COLUMNS: json.dumps(to_json(view.columns), separators=(",", ":"))}
+    if view.comment is not None:
+        properties["comment"] = view.comment
     return {
-        "view-uuid": old["view-uuid"],
+        "view-uuid": previous["view-uuid"],
         "format-version": 1,
-        "location": old["location"],
-        "schemas": [s for s in schemas if s["schema-id"] in used],
+        "location": previous["location"],
+        "schemas": [entry for entry in (*schemas, new_schema) if entry["schema-id"] in used_schema_ids],
         "current-version-id": version,
         "versions": versions,
-        "version-log": log,
+        "version-log": [*previous["version-log"], {"timestamp-ms": now, "version-id": version}][-KEPT_VERSIONS:],
         "properties": properties,
     }
 
 
 def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:
-    """The newest definition in a view's metadata. Raises CorruptLog, and TableError when the view is in another SQL dialect."""
+    """Return the newest definition in a view's metadata file. Raises CorruptLog, TableError for a view in another SQL dialect."""
     try:
         if content["format-version"] != 1:
             raise CorruptLog(path, f"view format version {content['format-version']} is not known, only 1")
-        current = {v["version-id"]: v for v in content["versions"]}[content["current-version-id"]]
-        properties = {str(k): str(v) for k, v in content.get("properties", {}).items()}
+        current = {version["version-id"]: version for version in content["versions"]}[content["current-version-id"]]
+        properties = {str(name): str(value) for name, value in content.get("properties", {}).items()}
         comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
-        iceberg = {s["schema-id"]: s for s in content["schemas"]}[current["schema-id"]]
+        schema = {schema["schema-id"]: schema for schema in content["schemas"]}[current["schema-id"]]
         return View(
             relation=relation,
             sql=_spark_sql(relation, current["representations"]),
             default_schema=".".join(current["default-namespace"]),
-            columns=_columns(iceberg, spark_columns),
+            columns=_columns(schema, spark_columns),
             comment=comment,
             properties=properties,
             version=file_version,
@@ -134,16 +122,17 @@ def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, p
         raise CorruptLog(path, f"it is no view metadata ({type(error).__name__}: {error})") from error
 
 
-def _columns(iceberg: Mapping[str, Any], spark: str | None) -> Struct:
-    """Spark's own form when it is about the same columns; another engine that replaced the view leaves it as it was."""
+def _columns(iceberg: Mapping[str, Any], spark_json: str | None) -> Struct:
+    """Return the columns of a view: from Spark's JSON, unless another engine has replaced the view and left the JSON of old columns."""
     columns = columns_of(iceberg)
-    kept = schema_from_json(decode_json(spark)) if spark else columns
-    return kept if kept.names == columns.names else columns
+    spark_columns = schema_from_json(decode_json(spark_json)) if spark_json else columns
+    return spark_columns if spark_columns.names == columns.names else columns
 
 
-def _spark_sql(relation: Relation, representations: list[Mapping[str, Any]]) -> str:
+def _spark_sql(relation: Relation, representations: Sequence[Mapping[str, Any]]) -> str:
+    """Return a view's SQL for Spark. Raises TableError if the view has SQL in other dialects alone."""
     for representation in representations:
         if representation["type"] == "sql" and representation["dialect"].lower() == "spark":
             return str(representation["sql"])
-    dialects = ", ".join(sorted(str(r.get("dialect")) for r in representations)) or "none"
+    dialects = ", ".join(sorted(str(representation.get("dialect")) for representation in representations)) or "none"
     raise TableError(f"The view {relation} has no SQL for Spark (dialects: {dialects}). Create it again with CREATE OR REPLACE VIEW.")

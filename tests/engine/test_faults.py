@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.maintenance.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced_paths
 from rowmerge.errors import CommitStateUnknown, RowmergeError
 from rowmerge.storage.store import Storage
 from tests.support import suites
@@ -107,7 +107,7 @@ def check_that_it_goes_on(folder: Path) -> None:
     table = opened_any(str(folder))
     table.vacuum(NOW)
     on_disk = {o.path for o in Storage(str(folder)).list() if not o.path.startswith("_delta_log/")}
-    assert on_disk == (referenced(table.snapshot()) if isinstance(table, DeltaTable) else needed(folder))
+    assert on_disk == (referenced_paths(table.snapshot()) if isinstance(table, DeltaTable) else needed(folder))
     assert len(rows(opened_any(str(folder)))) == len(before) + 2
 
 

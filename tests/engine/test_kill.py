@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.maintenance.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced_paths
 from rowmerge.storage.store import Storage
 from tests.support.iceberg_lake import needed
 
@@ -125,7 +125,7 @@ def _check_that_vacuum_leaves_what_is_needed(session: rowmerge.Session) -> None:
     storage = Storage(str(folder))
     on_disk = {o.path for o in storage.list() if not o.path.startswith("_delta_log/")}
     delta = (folder / "_delta_log").is_dir()
-    assert on_disk == (referenced(DeltaTable(storage, "ledger").snapshot()) if delta else needed(folder))
+    assert on_disk == (referenced_paths(DeltaTable(storage, "ledger").snapshot()) if delta else needed(folder))
     assert session.table("ledger").toArrow().sort_by("id").equals(before.sort_by("id"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.maintenance.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced_paths
 from rowmerge.storage.store import Storage
 from tests.support.iceberg_lake import needed
 
@@ -67,7 +67,7 @@ def named_files(folder: Path) -> set[Path]:
     """The files that the newest version of a table names, in the log and outside it, and the change rows of all versions."""
     if (folder / "_delta_log").exists():
         snapshot = DeltaTable(Storage(str(folder)), "s.t").snapshot()
-        return {folder / path for path in referenced(snapshot)} | set(folder.glob("_change_data/**/*.parquet"))
+        return {folder / path for path in referenced_paths(snapshot)} | set(folder.glob("_change_data/**/*.parquet"))
     return {folder / path for path in needed(folder) if path != "metadata/version-hint.text"} - {newest_commit(folder)}
 
 

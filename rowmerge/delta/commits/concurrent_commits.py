@@ -15,86 +15,89 @@ from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
 
-Vector = Mapping[str, Any] | None
+VectorDescriptor = Mapping[str, Any] | None
 """The descriptor of a file's deletion vector; None for a file without one."""
 
 
 @dataclass(frozen=True)
-class Winner:
-    """Paths are absolute and plain; `added` and `removed` are rows of `rowmerge.delta.files.columns`.
+class ConcurrentCommit:
+    """What another writer's commit did to the table. Paths are absolute and percent-decoded.
 
-    `kept` are the files that were removed and added again, with their vectors before and after.
+    `added`: rows of `rowmerge.delta.files.columns`. `vector_changes`: old and new vectors of files that it removed and added again.
     """
 
     version: int
     info: Mapping[str, Any]
-    protocol: bool
-    metadata: bool
+    has_protocol: bool
+    has_metadata: bool
     domains: frozenset[str]
     applications: frozenset[str]
     added: pa.Table
     added_paths: pa.ChunkedArray
     removed_paths: frozenset[str]
-    kept: Mapping[str, tuple[Vector, Vector]]
+    vector_changes: Mapping[str, tuple[VectorDescriptor, VectorDescriptor]]
     storage: Storage
-    _deleted: dict[str, Positions | None] = field(default_factory=dict)
+    _newly_deleted: dict[str, Positions | None] = field(default_factory=dict)
 
     @property
     def operation(self) -> str:
         return str(self.info.get("operation", "a commit"))
 
     @property
-    def blind_append(self) -> bool:
-        """Whether it only added files, without looking at the table."""
+    def is_blind_append(self) -> bool:
+        """Return whether the commit only added files, without reading the table."""
         return bool(self.info.get("isBlindAppend")) and not self.removed_paths
 
-    def added_again(self, paths: Collection[str]) -> list[str]:
-        """Those of these paths of live files that it added: files with another deletion vector now, or other statistics."""
-        known: list[str] = self.added_paths.filter(pc.is_in(self.added_paths, value_set=pa.array(sorted(paths), pa.string()))).to_pylist()
-        return known
+    def select_added(self, paths: Collection[str]) -> list[str]:
+        """Return those of these live files that the commit added, with another deletion vector or other statistics."""
+        is_selected = pc.is_in(self.added_paths, value_set=pa.array(sorted(paths), pa.string()))
+        selected_paths: list[str] = self.added_paths.filter(is_selected).to_pylist()
+        return selected_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
-        """The rows that it deleted in a file that it removed and added again; None when the file did not stay, or rows came back to it.
+        """Return the rows that the commit deleted in a file that it removed and added again.
 
-        Raises CorruptLog, StorageError.
+        Return None if the commit did not add the file again, or restored rows of the file. Raises CorruptLog, StorageError.
         """
-        if path not in self._deleted:
-            self._deleted[path] = self._difference(path)
-        return self._deleted[path]
+        if path not in self._newly_deleted:
+            self._newly_deleted[path] = self._read_newly_deleted(path)
+        return self._newly_deleted[path]
 
-    def _difference(self, path: str) -> Positions | None:
-        if path not in self.kept:
+    def _read_newly_deleted(self, path: str) -> Positions | None:
+        if path not in self.vector_changes:
             return None
-        before, after = (Positions() if vector is None else read_vector(self.storage, vector) for vector in self.kept[path])
+        descriptors = self.vector_changes[path]
+        before, after = (Positions() if vector is None else read_vector(self.storage, vector) for vector in descriptors)
         return after - before if before <= after else None
 
 
-def winner_of(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> Winner:
-    """What a commit did. Raises CorruptLog."""
+def read_concurrent_commit(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> ConcurrentCommit:
+    """Parse the commit file of a version. `partition_columns`: the stored names of the table's partition columns. Raises CorruptLog."""
     actions = other_actions(document)
     files = file_actions([document], partition_columns)
-    added, removed = (absolute_paths(storage.location, part["path"]) for part in (files.adds, files.removes))
-    return Winner(
+    added_paths, removed_paths = (absolute_paths(storage.location, rows["path"]) for rows in (files.adds, files.removes))
+    return ConcurrentCommit(
         version=version,
         info=commit_info(actions),
-        protocol=any("protocol" in action for action in actions),
-        metadata=any("metaData" in action for action in actions),
+        has_protocol=any("protocol" in action for action in actions),
+        has_metadata=any("metaData" in action for action in actions),
         domains=frozenset(action["domainMetadata"]["domain"] for action in actions if "domainMetadata" in action),
         applications=frozenset(action["txn"]["appId"] for action in actions if "txn" in action),
         added=files.adds,
-        added_paths=added,
-        removed_paths=frozenset(removed.to_pylist()),
-        kept=_kept(_vectors(added, files.adds), _vectors(removed, files.removes)),
+        added_paths=added_paths,
+        removed_paths=frozenset(removed_paths.to_pylist()),
+        vector_changes=_vector_changes(
+            pa.table({"path": added_paths, "vector": files.adds["deletionVector"]}),
+            pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]}),
+        ),
         storage=storage,
     )
 
 
-def _vectors(paths: pa.ChunkedArray, rows: pa.Table) -> pa.Table:
-    return pa.table({"path": paths, "vector": rows["deletionVector"]})
-
-
-def _kept(added: pa.Table, removed: pa.Table) -> dict[str, tuple[Vector, Vector]]:
-    again = added.filter(pc.is_in(added["path"], value_set=removed["path"].combine_chunks()))
-    before = removed.filter(pc.is_in(removed["path"], value_set=again["path"].combine_chunks()))
-    old = dict(zip(before["path"].to_pylist(), before["vector"].to_pylist(), strict=True))
-    return {path: (old[path], vector) for path, vector in zip(again["path"].to_pylist(), again["vector"].to_pylist(), strict=True)}
+def _vector_changes(added: pa.Table, removed: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
+    """Return the vectors before and after of each file that is in both tables, which have the columns `path` and `vector`."""
+    readded = added.filter(pc.is_in(added["path"], value_set=removed["path"].combine_chunks()))
+    replaced = removed.filter(pc.is_in(removed["path"], value_set=readded["path"].combine_chunks()))
+    old_vectors = dict(zip(replaced["path"].to_pylist(), replaced["vector"].to_pylist(), strict=True))
+    new_vectors = zip(readded["path"].to_pylist(), readded["vector"].to_pylist(), strict=True)
+    return {path: (old_vectors[path], vector) for path, vector in new_vectors}

@@ -1,7 +1,7 @@
-"""Whether a commit that was made meanwhile can go together with ours: one small rule for each way it cannot.
+"""Find the conflict of a planned commit with a concurrent commit: one rule for each kind of conflict.
 
-The rules follow delta-spark's conflict checker, in its order; what it decides by partition alone is decided here by statistics too, and
-what it decides by file is decided by row. Both commits stand when ours would have done the same had it begun after the other.
+The rules follow delta-spark's conflict checker, in its order. Where delta-spark compares partitions alone, these rules compare statistics,
+too. Where it compares files, these rules compare rows. Both commits stand if the planned one would do the same after the other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.delta.commits.concurrent_commits import Winner
+from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.snapshots.file_listing import list_files
@@ -29,10 +29,12 @@ from rowmerge.table.commits.conflict_details import named_files, named_rows
 from rowmerge.table.commits.request import Reads
 from rowmerge.table.snapshots.files import Positions
 
+_DELETED_ROWS = "deleted or updated rows that this statement"
+
 
 @dataclass(frozen=True)
-class Ours:
-    """What the rules need to know of our own commit: the files that we remove, and the rows that we delete in files that stay."""
+class PlannedCommit:
+    """What the rules compare of the commit that is not put yet: the files that it removes, the rows that it deletes in other files, …"""
 
     table: str
     location: str
@@ -46,81 +48,90 @@ class Ours:
     application: str | None = None
 
     @property
-    def touched(self) -> frozenset[str]:
+    def changed_paths(self) -> frozenset[str]:
         return self.removed | self.deleted.keys()
 
 
-def find_conflict(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """The first rule that a winner breaks, as the error to tell; None when both commits can stand."""
-    return next((conflict for rule in RULES if (conflict := rule(winner, ours)) is not None), None)
+def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return the error of the first rule that a concurrent commit breaks, None if both commits can stand."""
+    return next((conflict for rule in RULES if (conflict := rule(concurrent, planned)) is not None), None)
 
 
 # ------------------------------------------------------------------ rules
 
 
-def protocol_stays(winner: Winner, ours: Ours) -> CommitConflict | None:
-    return _conflict(ProtocolChanged, winner, ours) if winner.protocol else None
+def protocol_stays(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    return _conflict(ProtocolChanged, concurrent, planned) if concurrent.has_protocol else None
 
 
-def metadata_stays(winner: Winner, ours: Ours) -> CommitConflict | None:
-    return _conflict(MetadataChanged, winner, ours) if winner.metadata else None
+def metadata_stays(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    return _conflict(MetadataChanged, concurrent, planned) if concurrent.has_metadata else None
 
 
-def domains_differ(winner: Winner, ours: Ours) -> CommitConflict | None:
-    both = sorted(winner.domains & ours.domains)
-    return _conflict(MetadataChanged, winner, ours, f"the metadata domain {both[0]}") if both else None
+def domains_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    common_domains = sorted(concurrent.domains & planned.domains)
+    return _conflict(MetadataChanged, concurrent, planned, f"the metadata domain {common_domains[0]}") if common_domains else None
 
 
-def transactions_differ(winner: Winner, ours: Ours) -> CommitConflict | None:
-    same = ours.application is not None and ours.application in winner.applications
-    return _conflict(ConcurrentTransaction, winner, ours, f"application {ours.application}") if same else None
-
-
-def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """No file that we would have read came in. A blind append counts only under Serializable: it can as well have come after us."""
-    reads = ours.reads
-    if reads.may_match is None or not ours.data_change or (winner.blind_append and not ours.serializable):
+def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    if planned.application is None or planned.application not in concurrent.applications:
         return None
-    # A file that we read and whose vector changed is a removed file to us: the next rule's case.
-    known = pc.is_in(winner.added_paths, value_set=pa.array(sorted(reads.paths & winner.removed_paths), pa.string()))
-    news = winner.added.filter(pc.and_(pc.fill_null(winner.added["dataChange"], True), pc.invert(known)))
-    if not news.num_rows:
+    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {planned.application}")
+
+
+def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return ConcurrentAppend if a new file may have rows that the planned commit would have read."""
+    reads = planned.reads
+    # A blind append counts only under Serializable, because it can as well come after the planned commit.
+    if reads.may_match is None or not planned.data_change or (concurrent.is_blind_append and not planned.serializable):
         return None
-    listing = list_files(LiveFiles.of(news), ours.location, ours.metadata, reads.columns)
+    new_files = _new_files(concurrent, reads)
+    if not new_files.num_rows:
+        return None
+    listing = list_files(LiveFiles.of(new_files), planned.location, planned.metadata, reads.columns)
     hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
     if len(hits) and reads.matching is not None and not pc.any(pc.greater(hits.deleted, 0)).as_py():
         hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, winner, ours, named_files(hits.paths)) if len(hits) else None
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(hits.paths)) if len(hits) else None
 
 
-def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """No file is gone of which a row mattered to us, and no such row from a file that stays."""
-    reads = ours.reads
-    for path in sorted(reads.paths & winner.removed_paths):
-        gone = winner.newly_deleted(path)
-        mattered = None if reads.rows is None else reads.rows.get(path, Positions())
-        if gone is None:
-            if mattered is None or mattered or path in ours.touched:
-                return _conflict(ConcurrentDeleteRead, winner, ours, path)
-        elif rows := gone if mattered is None else gone & mattered:
-            return _conflict(ConcurrentDeleteRead, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement read")
+def _new_files(concurrent: ConcurrentCommit, reads: Reads) -> pa.Table:
+    """Return the files that a concurrent commit added with a change of data."""
+    # A file that was read and gets another deletion vector is not new: `nothing_read_was_removed` compares its rows.
+    read_paths = pa.array(sorted(reads.paths & concurrent.removed_paths), pa.string())
+    is_read = pc.is_in(concurrent.added_paths, value_set=read_paths)
+    return concurrent.added.filter(pc.and_(pc.fill_null(concurrent.added["dataChange"], True), pc.invert(is_read)))
+
+
+def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return ConcurrentDeleteRead if a file or row that decided the planned commit is deleted."""
+    reads = planned.reads
+    for path in sorted(reads.paths & concurrent.removed_paths):
+        # None: every row decided.
+        deciding_rows = None if reads.rows is None else reads.rows.get(path, Positions())
+        deleted_rows = concurrent.newly_deleted(path)
+        if deleted_rows is None:
+            if deciding_rows is None or deciding_rows or path in planned.changed_paths:
+                return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
+            continue
+        common_rows = deleted_rows if deciding_rows is None else deleted_rows & deciding_rows
+        if common_rows:
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} read")
     return None
 
 
-def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """No file that we remove is gone or has lost rows, and no row that we delete in a file that stays."""
-    for path in sorted(ours.touched & winner.removed_paths):
-        gone = winner.newly_deleted(path)
-        if gone is None or path in ours.removed:
-            return _conflict(ConcurrentDeleteDelete, winner, ours, path)
-        if rows := gone & ours.deleted[path]:
-            return _conflict(
-                ConcurrentDeleteDelete, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement changes"
-            )
+def nothing_was_removed_twice(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return ConcurrentDeleteDelete if a file that the planned commit removes has changed, or a row that it deletes is deleted."""
+    for path in sorted(planned.changed_paths & concurrent.removed_paths):
+        deleted_rows = concurrent.newly_deleted(path)
+        if deleted_rows is None or path in planned.removed:
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
+        if common_rows := deleted_rows & planned.deleted[path]:
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} changes")
     return None
 
 
-RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
+RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None], ...] = (
     protocol_stays,
     metadata_stays,
     domains_differ,
@@ -131,5 +142,7 @@ RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
 )
 
 
-def _conflict(kind: type[CommitConflict], winner: Winner, ours: Ours, detail: str = "", rule: str = "") -> CommitConflict:
-    return kind(ours.table, winner.version, winner.operation, detail, rule)
+def _conflict(
+    kind: type[CommitConflict], concurrent: ConcurrentCommit, planned: PlannedCommit, detail: str = "", rule: str = ""
+) -> CommitConflict:
+    return kind(planned.table, concurrent.version, concurrent.operation, detail, rule)

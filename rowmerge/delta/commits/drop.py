@@ -6,7 +6,7 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-from rowmerge.delta.commits.file_changes import FileWriter
+from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.replay import State
@@ -26,14 +26,12 @@ _COLUMN = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullab
 """The schema of a dropped table. Some readers do not open a table without columns."""
 
 
-def withdraw_creation(storage: Storage, table: str, id_: str) -> Unknown | None:
-    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
-
-    Its first version alone cannot be deleted, because others may have committed after it.
-    """
+def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | None:
+    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay."""
+    # The first version alone cannot be deleted, because others may have committed after it.
     try:
         drop = Drop(storage, table)
-        outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == id_ else None
+        outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == table_id else None
     except RowmergeError as failure:
         return Unknown(failure.message)
     return outcome if isinstance(outcome, Unknown) else None
@@ -41,36 +39,38 @@ def withdraw_creation(storage: Storage, table: str, id_: str) -> Unknown | None:
 
 @dataclass
 class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`."""
+    """One DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`. `id` is the table id of the version that it puts."""
 
     storage: Storage
     table: str
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
-        self._newest = -1
+        self._newest_version = -1
         self._state: State | None = None
-        self._read()
-        self.dropped_id = self._id
+        self._read_newest()
+        self.dropped_id = self._current_id
 
     @property
     def version(self) -> int:
-        return self._newest + 1
+        return self._newest_version + 1
 
     def put(self) -> Put | Unknown | CommitConflict:
+        """Put the marker and the version of the drop. Return a conflict if the newest version is that of another drop."""
         # Another engine may have committed to the dropped table. Then it is dropped again.
-        if self._state is not None and is_dropped_at(self.storage, self._newest):
-            return self._superseded()
+        if self._state is not None and is_dropped_at(self.storage, self._newest_version):
+            return self._dropped_by_others()
         put_marker(self.storage, FORMAT, self.version)
-        put = put_settled(self.storage, commit_path(self.version), serialize(self._actions()))
+        put = put_settled(self.storage, commit_path(self.version), serialize(self._build_actions()))
         if isinstance(put, Existing):
             return Put.EXISTED
-        return self._continued() if put is Put.CREATED else put
+        return self._verify_continuation() if put is Put.CREATED else put
 
     def follow(self) -> int | CommitConflict:
-        self._read()
-        if self.dropped_id is not None and self._id is not None and self._id != self.dropped_id:
-            return self._superseded()
+        """Read the newest version. Return a conflict if it belongs to another table than the one to drop."""
+        self._read_newest()
+        if self.dropped_id is not None and self._current_id is not None and self._current_id != self.dropped_id:
+            return self._dropped_by_others()
         return 0
 
     def discard(self) -> None:
@@ -82,40 +82,40 @@ class Drop:
     # ------------------------------------------------------------------ inside
 
     @property
-    def _id(self) -> str | None:
+    def _current_id(self) -> str | None:
         return None if self._state is None or self._state.metadata is None else self._state.metadata.id
 
-    def _read(self) -> None:
+    def _read_newest(self) -> None:
         listing = list_log(self.storage)
-        # Also the version of a checkpoint that lacks parts: its number was used.
-        self._newest = max((v for each in listing.files if (v := version_of_file(each.path)) is not None), default=-1)
+        # The version of an incomplete checkpoint counts, because its number was used.
+        versions = (version_of_file(file.path) for file in listing.files)
+        self._newest_version = max((version for version in versions if version is not None), default=-1)
         try:
             self._state = None if listing.newest is None else read_state(self.storage, listing, listing.newest)
         except CorruptLog:
             # A log that cannot be read is dropped all the same. Its files are deleted by their age.
             self._state = None
 
-    def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, DROP, "the table is gone")
+    def _dropped_by_others(self) -> CommitConflict:
+        return MetadataChanged(self.table, self._newest_version, DROP, "the table is gone")
 
-    def _continued(self) -> Put | Unknown | CommitConflict:
-        """Say whether the commit that was put drops the table. Its name may have been freed by a cleanup, as `Commit` explains."""
+    def _verify_continuation(self) -> Put | Unknown | CommitConflict:
+        """Verify that the commit that was put drops the table. Delete it if a cleanup had freed its name (see `verification`)."""
         try:
             listing = list_log(self.storage, since=self.version)
-            newer = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
-            if not newer:
-                return Put.CREATED
-            metadata = read_checkpoint(self.storage, newer[0]).metadata
+            newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
+            metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
         if metadata is None or metadata.id == self.id:
             return Put.CREATED
-        # Its number had been freed, so its file lies below a checkpoint, and its marker says nothing.
+        # The number of the version had been freed, so its file lies below a checkpoint, and its marker says nothing.
         clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
         delete_marker(self.storage, FORMAT, self.version)
-        return Put.EXISTED if metadata.id == self.dropped_id else self._superseded()
+        return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 
-    def _actions(self) -> list[Action]:
+    def _build_actions(self) -> list[Action]:
+        """Return the actions of a version without files, with another table id, and with the removals of all files that could be read."""
         now = time.time_ns() // 1_000_000
         metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
         info = {
@@ -132,5 +132,5 @@ class Drop:
             return actions
         domains = self._state.domains.items()
         actions += [{"domainMetadata": {"domain": name, "configuration": text, "removed": True}} for name, text in domains]
-        writer = FileWriter(self.storage, None, metadata, {}, Change(DROP, replace=True), now)
-        return [*actions, *writer.replacement_of(self._state)]
+        builder = FileActionBuilder(self.storage, None, metadata, {}, Change(DROP, replace=True), now)
+        return [*actions, *builder.replace_files(self._state)]

@@ -1,4 +1,4 @@
-"""From FileChanges to `add` and `remove` actions, deletion vectors included."""
+"""Build the file actions (`add`, `remove`, `cdc`) of a change, and write its deletion vectors."""
 
 from __future__ import annotations
 
@@ -24,137 +24,135 @@ from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change
-from rowmerge.table.metadata.schema import Field
 from rowmerge.table.snapshots.files import AddedFile, Positions
 
 _BATCH = 10_000
 
 
-class FileWriter:
-    """The file actions of one change on `base` (None: on nothing yet); `metadata` is the table's after the change."""
+class FileActionBuilder:
+    """Builds the file actions of one change on `base` (None for a new table). `metadata` is the table's after the change."""
 
     def __init__(
         self, storage: Storage, base: DeltaSnapshot | None, metadata: Metadata, domains: Mapping[str, str], change: Change, now: int
     ) -> None:
+        """`now`: milliseconds since the epoch."""
         self._storage, self._base, self._metadata, self._change, self._now = storage, base, metadata, change, now
         clustering = () if change.replace else clustering_columns(domains)
         self._indexed = stored_indexed_leaves(
             metadata.schema, metadata.stored_schema, metadata.partition_columns, metadata.configuration, clustering
         )
+        self._partition_fields = metadata.schema.select(metadata.partition_columns).fields
         self._vectors = VectorFiles({}, ())
         self._superseded: list[str] = []
-        self.touched = frozenset(change.files.removed) | frozenset(change.files.deleted)
+        self._changed_paths = frozenset(change.files.removed) | frozenset(change.files.deleted)
 
-    def actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
-        """All file actions but those of a replacement, for the version after `state`. Writes the deletion vectors.
+    def build_actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
+        """Write the deletion vectors, and return the actions of the version after `state`, without those of `replace_files`.
 
-        `deleted`: all positions that are now deleted in the files that stay, those that `state` has among them.
-        Raises StorageError, TypeMismatch, MissingDataFile, ValueError for a path that the state does not have.
+        `deleted`: all deleted positions of files that stay. Raises StorageError, TypeMismatch, MissingDataFile, ValueError for other paths.
         """
-        self._superseded += self._vectors.paths
-        self._vectors = VectorFiles({}, ())
         if self._change.restored is not None:
-            return self._restored(state, own_snapshot(self._change.restored))
-        partition = self._metadata.schema.select(self._metadata.partition_columns).fields
-        actions: list[Action] = [self._added(file, partition) for file in self._change.files.added]
-        actions += [self._change_rows(file, partition) for file in self._change.files.change_rows]
-        if self.touched and not self._change.replace:
-            rows = self._touched_rows(state)
-            actions += [self._removed(row) for row in rows.values()]
-            actions += self._marked(rows, deleted)
+            return self._restore_files(state, own_snapshot(self._change.restored))
+        actions: list[Action] = [self._add(file) for file in self._change.files.added]
+        actions += [self._add_change_rows(file) for file in self._change.files.change_rows]
+        if self._changed_paths and not self._change.replace:
+            rows = self._changed_rows(state)
+            actions += [self._remove(row) for row in rows.values()]
+            actions += self._mark_deleted(rows, deleted)
         return actions
 
-    def replacement_of(self, state: State) -> list[Action]:
-        """What the version after `state` has instead of all of its files, besides `actions`: removals, and what a clone has in common with
-        another table. A file that both have stays: one version never adds and removes the same file."""
+    def replace_files(self, state: State) -> list[Action]:
+        """Return the actions by which a replacement or a clone exchanges the files of `state`, none for another change."""
         if self._change.cloned is None:
-            return self._removals(state.files) if self._change.replace else []
-        there, wanted = files_by_identity(self._storage.location, state.files), cloned_files(own_snapshot(self._change.cloned))
-        added = [self._readded(row, row["deletionVector"], self._stats(row)) for key, row in wanted.items() if key not in there]
-        return [*added, *(self._removed(row) for key, row in there.items() if key not in wanted)]
+            return self._remove_all(state.files) if self._change.replace else []
+        # A file of both tables stays, because a version must not add and remove the same file.
+        current_rows = files_by_identity(self._storage.location, state.files)
+        cloned_rows = cloned_files(own_snapshot(self._change.cloned))
+        added = [self._readd(row, row["deletionVector"], _statistics(row)) for key, row in cloned_rows.items() if key not in current_rows]
+        return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]
 
-    def _removals(self, files: LiveFiles) -> list[Action]:
-        """The removals of all these files."""
+    def _remove_all(self, files: LiveFiles) -> list[Action]:
         batches = (batch for block in files.blocks for batch in block.rows.to_batches(max_chunksize=_BATCH))
-        return [self._removed(row) for batch in batches for row in batch.to_pylist()]
+        return [self._remove(row) for batch in batches for row in batch.to_pylist()]
 
     def discard(self) -> None:
-        """Delete the vectors that were written: no version refers to them. A failure leaves them until the next VACUUM."""
+        """Delete the vectors that were written, because no version refers to them. After a failure, the next VACUUM deletes them."""
         self._clean_up([*self._superseded, *self._vectors.paths])
 
     def discard_superseded(self) -> None:
-        """Delete the vectors of earlier attempts, after the last one is committed. A failure leaves them until the next VACUUM."""
+        """Delete the vectors of earlier attempts after the last attempt is committed. After a failure, the next VACUUM deletes them."""
         self._clean_up(self._superseded, live=self._vectors.paths)
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         location = self._storage.location
         clean_up(self._storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
 
-    def _partition_texts(self, file: AddedFile, partition: Sequence[Field]) -> dict[str, str | None]:
-        values: dict[str, str | None] = {}
-        for field, name in zip(partition, self._metadata.stored_partition_columns, strict=True):
+    # ------------------------------------------------------------------ files that the change writes
+
+    def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
+        """Return the `partitionValues` of a file. Raise TypeMismatch for a value that is not valid Unicode."""
+        texts: dict[str, str | None] = {}
+        for field, stored_name in zip(self._partition_fields, self._metadata.stored_partition_columns, strict=True):
             try:
-                values[name] = to_text(file.partition.get(field.name), field.type)
+                texts[stored_name] = to_text(file.partition.get(field.name), field.type)
             except UnicodeDecodeError as error:
                 raise TypeMismatch(f"A value of the partition column {field.name} is no text ({error}). Cast it to string.") from error
-        return values
+        return texts
 
-    def _change_rows(self, file: AddedFile, partition: Sequence[Field]) -> Action:
-        fields = {
-            "path": log_path(self._storage.location, file.path),
-            "partitionValues": self._partition_texts(file, partition),
-            "size": file.size,
-            "dataChange": False,
-        }
-        return {"cdc": fields}
+    def _add_change_rows(self, file: AddedFile) -> Action:
+        return {"cdc": {**self._written_fields(file), "dataChange": False}}
 
-    def _added(self, file: AddedFile, partition: Sequence[Field]) -> Action:
-        return {
-            "add": {
-                "path": log_path(self._storage.location, file.path),
-                "partitionValues": self._partition_texts(file, partition),
-                "size": file.size,
-                "modificationTime": self._now,
-                "dataChange": self._change.data_change,
-                "stats": statistics_json(self._as_stored(file), self._indexed),
-            }
-        }
+    def _add(self, file: AddedFile) -> Action:
+        fields = {**self._written_fields(file), "modificationTime": self._now, "dataChange": self._change.data_change}
+        return {"add": {**fields, "stats": statistics_json(self._rename_statistics(file), self._indexed)}}
 
-    def _as_stored(self, file: AddedFile) -> AddedFile:
-        """The file with statistics under the names that the log holds them by."""
+    def _written_fields(self, file: AddedFile) -> dict[str, Any]:
+        path = log_path(self._storage.location, file.path)
+        return {"path": path, "partitionValues": self._partition_texts(file), "size": file.size}
+
+    def _rename_statistics(self, file: AddedFile) -> AddedFile:
+        """Return the file with statistics by the physical column names."""
         schema, stored = self._metadata.schema, self._metadata.stored_schema
         lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
         return replace(file, lower=lower, upper=upper, nulls=nulls)
 
-    def _touched_rows(self, state: State) -> dict[str, dict[str, Any]]:
-        touched = files_of(state.files, self._storage.location, self.touched)
-        paths = absolute_paths(self._storage.location, touched.column("path")).to_pylist()
-        rows = dict(zip(paths, touched.table().to_pylist(), strict=True))
-        if unknown := self.touched - rows.keys():
-            raise ValueError(f"{min(unknown)} is no data file of version {state.version} of {self._storage.location}")
+    # ------------------------------------------------------------------ files that the table has
+
+    def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
+        """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""
+        files = files_of(state.files, self._storage.location, self._changed_paths)
+        paths = absolute_paths(self._storage.location, files.column("path")).to_pylist()
+        rows = dict(zip(paths, files.table().to_pylist(), strict=True))
+        if unknown_paths := self._changed_paths - rows.keys():
+            raise ValueError(f"{min(unknown_paths)} is no data file of version {state.version} of {self._storage.location}")
         return rows
 
-    def _marked(self, rows: Mapping[str, dict[str, Any]], deleted: Mapping[str, Positions]) -> list[Action]:
-        """The files that stay, with their new vectors; a file whose rows are all deleted does not stay."""
-        records = {path: self._records(path, rows[path]) for path in deleted}
-        staying = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
-        self._vectors = write_vectors(self._storage, staying)
-        vectors = self._vectors.descriptors
-        return [self._readded(rows[path], vectors[path], with_wide_bounds(self._stats(rows[path]), records[path])) for path in staying]
+    def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted: Mapping[str, Positions]) -> list[Action]:
+        """Write new deletion vectors, and return the `add` actions of their files. A file whose rows are all deleted does not stay."""
+        records = {path: self._count_records(path, rows[path]) for path in deleted}
+        partly_deleted = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
+        vectors = write_vectors(self._storage, partly_deleted)
+        self._superseded += self._vectors.paths
+        self._vectors = vectors
+        return [
+            self._readd(rows[path], vectors.descriptors[path], with_wide_bounds(_statistics(rows[path]), records[path]))
+            for path in partly_deleted
+        ]
 
-    def _restored(self, state: State, wanted: DeltaSnapshot) -> list[Action]:
-        back = wanted.state.files.difference(state.files)
-        check_files(self._storage, wanted.name, back)
+    def _restore_files(self, state: State, restored: DeltaSnapshot) -> list[Action]:
+        returning_files = restored.state.files.but(state.files)
+        check_files(self._storage, restored.name, returning_files)
         added = [
-            self._readded(row, _without_nulls(row["deletionVector"]), self._stats(row))
-            for table in back.tables()
+            self._readd(row, _without_nulls(row["deletionVector"]), _statistics(row))
+            for table in returning_files.tables()
             for row in table.to_pylist()
         ]
-        return [*added, *self._removals(state.files.difference(wanted.state.files))]
+        return [*added, *self._remove_all(state.files.but(restored.state.files))]
 
-    def _readded(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
+    def _readd(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
+        """Return the `add` action of a file that was added before, with another deletion vector."""
         fields = {
-            **_common(row),
+            **_common_fields(row),
             "modificationTime": row["modificationTime"],
             "dataChange": self._change.data_change,
             "stats": stats,
@@ -162,46 +160,39 @@ class FileWriter:
             "deletionVector": vector,
             "clusteringProvider": row["clusteringProvider"],
         }
-        return {"add": {name: value for name, value in fields.items() if value is not None}}
+        return {"add": _without_nulls(fields)}
 
-    def _removed(self, row: Mapping[str, Any]) -> Action:
+    def _remove(self, row: Mapping[str, Any]) -> Action:
         fields = {
-            **_common(row),
+            **_common_fields(row),
             "deletionTimestamp": self._now,
             "dataChange": self._change.data_change,
             "extendedFileMetadata": True,
             "deletionVector": _without_nulls(row["deletionVector"]),
             "tags": dict(row["tags"]) if row["tags"] else None,
         }
-        return {"remove": {name: value for name, value in fields.items() if value is not None}}
+        return {"remove": _without_nulls(fields)}
 
-    def _stats(self, row: Mapping[str, Any]) -> str | None:
-        if row["stats"] is None and row.get("parsed"):
-            return parsed_text(row["parsed"])
-        return row["stats"]  # type: ignore[no-any-return]
-
-    def _records(self, path: str, row: Mapping[str, Any]) -> int:
-        """Rows in the file, deleted ones too: from the listing, or else from the file's footer."""
-        known = self._recorded.get(path)
-        return known if known is not None else self._records_in_footer(path, row["size"])
-
-    @cached_property
-    def _recorded(self) -> dict[str, int | None]:
-        assert self._base is not None
-        listing = self._base.files()
-        wanted = listing.with_paths(self._change.files.deleted)
-        return dict(zip(wanted.paths, wanted.records.to_pylist(), strict=True))
-
-    def _records_in_footer(self, path: str, size: int) -> int:
+    def _count_records(self, path: str, row: Mapping[str, Any]) -> int:
+        """Return the rows in a file including deleted ones: from the listing, or else from the file's footer."""
+        records = self._listed_records.get(path)
+        if records is not None:
+            return records
         folder, _, name = path.rpartition("/")
         try:
-            return int(read_footer(self._storage.at(folder), name, size).num_rows)
+            return int(read_footer(self._storage.at(folder), name, row["size"]).num_rows)
         except FileNotFoundError as error:
             raise MissingDataFile(self._base.name if self._base else path, path) from error
 
+    @cached_property
+    def _listed_records(self) -> dict[str, int | None]:
+        assert self._base is not None
+        listing = self._base.files().with_paths(self._change.files.deleted)
+        return dict(zip(listing.paths, listing.records.to_pylist(), strict=True))
 
-def _common(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What `add` and `remove` say alike about a file that the log has."""
+
+def _common_fields(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that `add` and `remove` share, for a file that the log has."""
     return {
         "path": row["path"],
         "partitionValues": row["partition"] or {},
@@ -211,5 +202,12 @@ def _common(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _without_nulls(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if value is None else {name: inner for name, inner in value.items() if inner is not None}
+def _statistics(row: Mapping[str, Any]) -> str | None:
+    """Return the JSON statistics of a file that the log has. Checkpoints may hold parsed statistics alone."""
+    if row["stats"] is None and row.get("parsed"):
+        return parsed_text(row["parsed"])
+    return row["stats"]  # type: ignore[no-any-return]
+
+
+def _without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if fields is None else {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""RESTORE: an older version's files, schema and properties as the next version."""
+"""RESTORE: return the definition of the restored table, and check that the restored files still exist."""
 
 from __future__ import annotations
 
@@ -16,29 +16,30 @@ from rowmerge.errors import MissingDataFile
 from rowmerge.storage.store import Storage
 
 
-def restored_table(protocol: Protocol, metadata: Metadata, wanted: DeltaSnapshot) -> tuple[Protocol, Metadata]:
-    """What the table becomes. A protocol is never lowered: versions between the two stay readable by those who can read the newest.
+def restore_definition(protocol: Protocol, metadata: Metadata, restored: DeltaSnapshot) -> tuple[Protocol, Metadata]:
+    """Return the protocol and metadata of a table, now `protocol` and `metadata`, after its RESTORE to the version `restored`.
 
-    What the log keeps for its own sake goes on: how commits are timed, which checkpoints are protected, and which ids columns have had.
+    The protocol keeps its features, so that a reader of the newest version can still read the versions before it. Properties of the log
+    stay, too: in-commit timestamps, protected checkpoints, and the highest column id.
     """
-    configuration = {name: value for name, value in wanted.metadata.configuration.items() if name not in LOG_PROPERTIES}
+    configuration = {name: value for name, value in restored.metadata.configuration.items() if name not in LOG_PROPERTIES}
     configuration |= {name: value for name, value in metadata.configuration.items() if name in LOG_PROPERTIES}
     if MAX_ID in configuration:
         configuration[MAX_ID] = str(max(highest_column_id(configuration), highest_column_id(metadata.configuration)))
-    return protocol.with_features(wanted.protocol.features), replace(wanted.metadata, configuration=configuration)
+    return protocol.with_features(restored.protocol.features), replace(restored.metadata, configuration=configuration)
 
 
 def check_files(storage: Storage, table: str, files: LiveFiles) -> None:
-    """Raises MissingDataFile when one of these files, or its deletion vector, was vacuumed meanwhile."""
-    vectors = [d for d in files.column("deletionVector").drop_null().to_pylist() if d["storageType"] != "i"]
-    paths = sorted(
-        {*absolute_paths(storage.location, files.column("path")).to_pylist(), *(vector_path(storage.location, d) for d in vectors)}
-    )
+    """Raise MissingDataFile if one of these files, or its deletion vector, was vacuumed meanwhile. Raises StorageError, CorruptLog."""
+    data_paths = absolute_paths(storage.location, files.column("path")).to_pylist()
+    descriptors = files.column("deletionVector").drop_null().to_pylist()
+    vector_paths = [vector_path(storage.location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
+    paths = sorted({*data_paths, *vector_paths})
 
-    def missing(path: str) -> bool:
+    def file_exists(path: str) -> bool:
         folder, _, name = path.rpartition("/")
-        return not storage.at(folder).exists(name)
+        return storage.at(folder).exists(name)
 
-    for path, is_missing in zip(paths, map_concurrently(missing, paths), strict=True):
-        if is_missing:
+    for path, exists in zip(paths, map_concurrently(file_exists, paths), strict=True):
+        if not exists:
             raise MissingDataFile(table, path)

@@ -1,7 +1,4 @@
-"""Drop a Delta table: commit a version without files, and delete the files and the log before it.
-
-See `rowmerge.table.commits.drop_markers` for why the log stays.
-"""
+"""Drop a Delta table: commit a version without files, and delete older files. `drop_markers` explains why the log stays."""
 
 from __future__ import annotations
 
@@ -44,9 +41,8 @@ def drop_table(storage: Storage, table: str) -> None:
 def finish_drop(storage: Storage, delete: Deletion) -> None:
     """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
 
-    Others may create a table meanwhile. All of its files are younger than the commit of the drop, as `Table.create` verifies, so none of
-    them is deleted.
-    Raises CorruptLog, StorageError.
+    Others may create a table meanwhile. None of its files is deleted, because they are younger than the commit of the drop, as
+    `Table.create` verifies. Raises CorruptLog, StorageError.
     """
     if not marked_versions(storage, FORMAT):
         return
@@ -58,31 +54,29 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
     if not is_drop(document):
         return
     if all(checkpoint.version < version for checkpoint in listing.checkpoints):
-        # It holds no tombstones and no transactions, so nothing of the dropped table is part of the new one.
-        state = replace(apply_table_actions(empty_state(), other_actions(document), f"{storage.location}/{LOG}"), version=version)
+        # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
+        state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
-    paths = _older(storage, document, version, listing.commits[version].modified)
-    delete(storage, paths, Origin.LISTED)
+    delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)
 
 
-def _older(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
-    """Return the log before a drop, and the files of the folder that are older than the drop or that its commit removes.
-
-    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
-    """
+def _paths_before_drop(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
+    """Return the files of the folder that are older than the drop or that its commit removes, and the log before the drop."""
     removes = file_actions([document], ()).removes
-    removed = set(paths_below(storage.location, removes["path"], removes["deletionVector"]))
+    removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     objects = storage.list()
-    controls = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
-    oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    files = [each for each in objects if not each.path.startswith(controls) and (each.modified < oldest or each.path in removed)]
-    log = [each for each in objects if each.path.startswith(f"{LOG}/") and _is_older_log(each, version, dropped_at)]
-    return [[f"{storage.location}/{each.path}" for each in group] for group in (files, log)]
+    other_folders = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
+    # The files of a table of another format may be older than the drop. Then only the removed files are the dropped table's.
+    cut_off = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
+    table_files = [file for file in objects if not file.path.startswith(other_folders)]
+    old_files = [file for file in table_files if file.modified < cut_off or file.path in removed_paths]
+    old_log = [file for file in objects if file.path.startswith(f"{LOG}/") and _is_log_before_drop(file, version, dropped_at)]
+    return [[f"{storage.location}/{file.path}" for file in group] for group in (old_files, old_log)]
 
 
-def _is_older_log(file: StoredObject, version: int, dropped_at: int) -> bool:
-    of_version = version_of_file(file.path)
-    if of_version is not None:
-        return of_version < version
+def _is_log_before_drop(file: StoredObject, version: int, dropped_at: int) -> bool:
+    file_version = version_of_file(file.path)
+    if file_version is not None:
+        return file_version < version
     return file.modified < dropped_at and file.path != LAST_CHECKPOINT

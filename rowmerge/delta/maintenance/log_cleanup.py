@@ -1,9 +1,10 @@
-"""Cleanup of the log: deletion of the entries that no version within the retention needs (PROTOCOL.md, Metadata Cleanup)."""
+"""Clean the log: delete the entries that no version within the retention needs (PROTOCOL.md, Metadata Cleanup)."""
 
 from __future__ import annotations
 
 import logging
 import re
+from itertools import takewhile
 
 from rowmerge.delta.log.checkpoint_reading import sidecar_paths
 from rowmerge.delta.log.history import has_in_commit_timestamps, version_at
@@ -26,8 +27,8 @@ _ENTRY = re.compile(rf"{LOG}/\.?(\d{{20}})\.(json|crc|checkpoint\.[^/]+|\d{{20}}
 def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
     """Delete the log's entries that are older than the table's retention, oldest first, after a checkpoint of `state` was written.
 
-    `listing`: the whole log, with the version of `state`; `now`: milliseconds since the epoch. The cut-off checkpoint and all entries after
-    it stay, so a kill in between leaves a log whose versions can be read from some checkpoint on. A deletion that fails is logged.
+    `listing`: the whole log, with the version of `state`. `now`: milliseconds since the epoch. The cut-off checkpoint and all entries after
+    it stay, so a killed cleanup leaves a log whose versions can be read from some checkpoint on. A deletion that fails is logged.
     Raises CorruptLog, StorageError, ConfigurationError for a property that another engine wrote.
     """
     assert state.metadata is not None
@@ -60,10 +61,7 @@ def _cut_off_time(now: int, retention: int) -> int:
 
 
 def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_off: int) -> list[StoredObject]:
-    """Return the entries before the cut-off checkpoint, in the order of their deletion.
-
-    The cut-off checkpoint is the newest readable one that is not newer than the newest expired commit.
-    """
+    """Return the entries before the newest readable checkpoint up to the newest expired commit, in the order of their deletion."""
     newest = _newest_stamped_commit(storage, listing, state, cut_off)
     for checkpoint in _expired_checkpoints(listing, state, cut_off):
         if checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
@@ -73,13 +71,11 @@ def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_of
 
 def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> list[Checkpoint]:
     """Return the checkpoints up to the newest commit whose file has expired, newest first, if there are any entries before them."""
-    newest = -1
-    for version in listing.continuous_commits:
-        # No commit is older than the one before it, so the first one that has not expired is the last to look at.
-        if listing.commits[version].modified > cut_off:
-            break
-        newest = version
-    oldest = listing.continuous_commits.start - 1
+    versions = listing.continuous_commits
+    # No commit is older than the one before it, so all commits before the first one that has not expired have expired.
+    expired_versions = list(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions))
+    newest = expired_versions[-1] if expired_versions else -1
+    oldest = versions.start - 1
     checkpoints = [
         checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest and _may_clean(state, checkpoint)
     ]
@@ -87,24 +83,24 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
 
 
 def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
-    """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion.
-
-    A younger one may be the commit of a slow writer, who is about to verify and withdraw it.
-    """
-    entries: list[tuple[int, bool, StoredObject]] = []
+    """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion."""
+    files_by_rank: dict[tuple[int, bool, str], StoredObject] = {}
     for file in listing.files:
-        if (match := _ENTRY.fullmatch(file.path)) is None or file.modified > cut_off:
+        match = _ENTRY.fullmatch(file.path)
+        # A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
+        if match is None or file.modified > cut_off:
             continue
         version, kind = int(match[1]), match[2]
-        # A compacted commit that begins at the checkpoint has no reader either.
-        if version < checkpoint.version + kind.endswith("compacted.json"):
-            entries.append((version, kind.startswith("checkpoint"), file))
-    # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
-    return [file for _, _, file in sorted(entries, key=lambda entry: (*entry[:2], entry[2].path))]
+        # No reader needs a compacted commit that begins at the checkpoint.
+        is_before = version <= checkpoint.version if kind.endswith("compacted.json") else version < checkpoint.version
+        if is_before:
+            # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
+            files_by_rank[version, kind.startswith("checkpoint"), file.path] = file
+    return [files_by_rank[rank] for rank in sorted(files_by_rank)]
 
 
 def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, cut_off: int) -> int:
-    """Return the newest version that was committed at or before a time by its in-commit timestamp, the newest of all without them."""
+    """Return the newest version with an in-commit timestamp at or before a time, the newest of all in a table without them."""
     assert state.protocol is not None
     assert state.metadata is not None
     if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
@@ -114,7 +110,7 @@ def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, 
 
 
 def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
-    """Whether the files of a checkpoint are whole, as far as their footers say, and its sidecars are there."""
+    """Return whether the footers of a checkpoint's files are valid, and its sidecars exist."""
     files = {file.path: file for file in listing.files}
     try:
         sidecars = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
@@ -125,10 +121,10 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
-    """Whether the feature `checkpointProtection` allows a cleanup up to a checkpoint.
+    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint.
 
-    Protected checkpoints may leave only together with all versions that they protect. Those versions may have features that are unknown
-    here, but a cleanup of all of them needs to know none of these (requirements a and c).
+    Protected checkpoints may be deleted only together with all versions that they protect. A cleanup of all of them need not know the
+    features of these versions (requirements a and c).
     """
     assert state.metadata is not None
     return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
@@ -139,29 +135,27 @@ def _protects_checkpoints(state: State) -> bool:
     return state.protocol.supports("checkpointProtection")
 
 
-def _unused_sidecars(storage: Storage, listing: LogListing, expired: list[StoredObject], now: int) -> list[StoredObject]:
-    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC).
-
-    A younger one may belong to a checkpoint that is being written. Without an expired checkpoint, none is unused.
-    """
-    expired_paths = {file.path for file in expired}
+def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
+    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC)."""
+    expired_paths = {file.path for file in expired_entries}
     last_midnight = now - now % _DAY
+    # A younger sidecar may belong to a checkpoint that is being written.
     old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
     if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
         return []
     files = {file.path: file for file in listing.files}
-    checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
+    remaining = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
     try:
-        sidecars = [path for checkpoint in checkpoints for path in sidecar_paths(storage, [files[path] for path in checkpoint.paths])]
+        used_paths = [path for checkpoint in remaining for path in sidecar_paths(storage, [files[path] for path in checkpoint.paths])]
     except CorruptLog as error:
         logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
         return []
     # Names of sidecars are unique. Their paths may be spelled in several ways.
-    used_names = {_name(path) for path in sidecars}
-    return [file for file in old_sidecars if _name(file.path) not in used_names]
+    used_names = {_sidecar_name(path) for path in used_paths}
+    return [file for file in old_sidecars if _sidecar_name(file.path) not in used_names]
 
 
-def _name(path: str) -> str:
-    """Return the name of a sidecar. What Hadoop's local file system writes beside it counts as the sidecar."""
+def _sidecar_name(path: str) -> str:
+    """Return the name of a sidecar, also for the checksum file that Hadoop's local file system writes beside it."""
     name = path.rpartition("/")[2]
     return name[1:].removesuffix(".crc") if name.startswith(".") else name

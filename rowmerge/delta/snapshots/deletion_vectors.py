@@ -1,4 +1,4 @@
-"""Deletion vectors: which rows of a file are gone (PROTOCOL.md, Deletion Vectors and Deletion Vector Format)."""
+"""Read and write deletion vectors (PROTOCOL.md, Deletion Vectors and Deletion Vector Format)."""
 
 from __future__ import annotations
 
@@ -19,87 +19,113 @@ from rowmerge.table.snapshots.files import Positions
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _DIGITS = {character: digit for digit, character in enumerate(_Z85)}
-_VERSION = b"\x01"
-_FILE_SIZE = 2 * 1024 * 1024
+_FORMAT_VERSION = b"\x01"
+_MOST_FILE_BYTES = 2 * 1024 * 1024
 _UUID_LENGTH = 20
-_CACHED = 32 * 1024 * 1024
+_MOST_CACHED_BYTES = 32 * 1024 * 1024
 
-_cache: Cache[bytes] = Cache(_CACHED)
-"""Vectors, serialized, by the file and the offset: a vector that was written never changes, and the next statement asks for it again."""
+_cache: Cache[bytes] = Cache(_MOST_CACHED_BYTES)
+"""Serialized vectors by file and offset. A vector never changes once it is written, and the next statement reads it again."""
 
 
 @dataclass(frozen=True)
 class VectorFiles:
-    """Vectors that were just written: a descriptor for each data file's path, and the files that hold them, relative to the table."""
+    """Vectors that were just written: a descriptor for each data file's path, and the vectors' files, relative to the table."""
 
     descriptors: Mapping[str, Mapping[str, Any]]
     paths: tuple[str, ...]
 
 
 def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
-    """The deleted rows that a descriptor stands for. Raises CorruptLog, StorageError."""
-    size = descriptor["sizeInBytes"]
+    """Return the deleted rows of a deletion vector. Raises CorruptLog, StorageError."""
     if descriptor["storageType"] == "i":
-        where = f"{storage.location}/_delta_log"
-        try:
-            return deserialize(z85_decode(descriptor["pathOrInlineDv"])[:size], where, descriptor["cardinality"])
-        except ValueError as error:
-            raise CorruptLog(where, f"an inline deletion vector is no Z85 text ({error})") from error
-    where, offset = vector_path(storage.location, descriptor), descriptor["offset"] or 0
-    if (known := _cache.get((where, offset))) is not None:
-        return deserialize(known, where, descriptor["cardinality"])
-    folder, _, name = where.rpartition("/")
-    holder, path = (storage, where[len(storage.location) + 1 :]) if where.startswith(f"{storage.location}/") else (storage.at(folder), name)
+        return _decode_inline(f"{storage.location}/_delta_log", descriptor)
+    path = vector_path(storage.location, descriptor)
+    key = (path, descriptor["offset"] or 0)
+    data = _cache.get(key)
+    if data is None:
+        data = _read_serialized(storage, path, key[1], descriptor["sizeInBytes"])
+        _cache.put(key, data, len(data))
+    return deserialize(data, path, descriptor["cardinality"])
+
+
+def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
     try:
-        data = unframed(holder.get_range(path, offset, size + FRAME), size, where, offset)
+        return deserialize(z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]], log, descriptor["cardinality"])
+    except ValueError as error:
+        raise CorruptLog(log, f"an inline deletion vector is no Z85 text ({error})") from error
+
+
+def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
+    """Read a vector of `size` bytes at an offset of a file, without its frame. Raises CorruptLog, StorageError."""
+    folder, _, name = path.rpartition("/")
+    if path.startswith(f"{storage.location}/"):
+        file_storage, name = storage, path[len(storage.location) + 1 :]
+    else:
+        file_storage = storage.at(folder)
+    try:
+        return unframed(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
     except FileNotFoundError as error:
-        raise CorruptLog(where, "the deletion vector's file is missing") from error
-    _cache.put((where, offset), data, len(data))
-    return deserialize(data, where, descriptor["cardinality"])
+        raise CorruptLog(path, "the deletion vector's file is missing") from error
 
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
-    """The absolute plain path of the file that holds a vector. Raises CorruptLog for a descriptor that names none."""
-    kind, text = descriptor["storageType"], descriptor["pathOrInlineDv"]
-    if kind == "p":
+    """Return the absolute, percent-decoded path of a vector's file. Raises CorruptLog for a descriptor that names no file."""
+    storage_type, text = descriptor["storageType"], descriptor["pathOrInlineDv"]
+    if storage_type == "p":
         return absolute_path(location, text)
     try:
-        if kind != "u" or len(text) < _UUID_LENGTH:
-            raise ValueError(f"storage type {kind!r}")
-        prefix, name = text[:-_UUID_LENGTH], uuid.UUID(bytes=z85_decode(text[-_UUID_LENGTH:]))
+        if storage_type != "u" or len(text) < _UUID_LENGTH:
+            raise ValueError(f"storage type {storage_type!r}")
+        prefix, file_id = text[:-_UUID_LENGTH], uuid.UUID(bytes=z85_decode(text[-_UUID_LENGTH:]))
     except ValueError as error:
         raise CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({error})") from error
-    return "/".join(part for part in (location, prefix, _file(name)) if part)
+    return "/".join(part for part in (location, prefix, _file_name(file_id)) if part)
 
 
 def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorFiles:
     """Write the deleted rows of data files, many vectors to a file of up to 2 MiB. Raises StorageError."""
     descriptors: dict[str, Mapping[str, Any]] = {}
     files: dict[str, bytes] = {}
-    for batch in _batches(deleted):
-        name = uuid.uuid4()
-        content = bytearray(_VERSION)
-        for path, payload in batch.items():
+    for payloads in _batch_payloads(deleted):
+        file_id = uuid.uuid4()
+        content = bytearray(_FORMAT_VERSION)
+        for path, payload in payloads.items():
             descriptors[path] = {
                 "storageType": "u",
-                "pathOrInlineDv": z85_encode(name.bytes),
+                "pathOrInlineDv": z85_encode(file_id.bytes),
                 "offset": len(content),
                 "sizeInBytes": len(payload),
                 "cardinality": len(deleted[path]),
             }
-            _cache.put((f"{storage.location}/{_file(name)}", len(content)), payload, len(payload))
+            _cache.put((f"{storage.location}/{_file_name(file_id)}", len(content)), payload, len(payload))
             content += framed(payload)
-        files[_file(name)] = bytes(content)
-    run_concurrently([partial(storage.put, file, data) for file, data in files.items()])
+        files[_file_name(file_id)] = bytes(content)
+    run_concurrently([partial(storage.put, name, content) for name, content in files.items()])
     return VectorFiles(descriptors, tuple(files))
 
 
-def _file(name: uuid.UUID) -> str:
-    return f"deletion_vector_{name}.bin"
+def _batch_payloads(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
+    """Yield the serialized vectors of one file after the other, by the path of the data file."""
+    payloads: dict[str, bytes] = {}
+    size = 0
+    for path, positions in deleted.items():
+        payload = serialize(positions)
+        if payloads and size + len(payload) > _MOST_FILE_BYTES:
+            yield payloads
+            payloads, size = {}, 0
+        payloads[path] = payload
+        size += len(payload)
+    if payloads:
+        yield payloads
+
+
+def _file_name(file_id: uuid.UUID) -> str:
+    return f"deletion_vector_{file_id}.bin"
 
 
 def z85_encode(data: bytes) -> str:
-    """ZeroMQ's base 85 (RFC 32); the length is a multiple of 4."""
+    """Encode bytes in ZeroMQ's base 85 (RFC 32). Their number must be a multiple of 4."""
     characters = []
     for (word,) in struct.iter_unpack(">I", data):
         characters += [_Z85[word // 85**power % 85] for power in (4, 3, 2, 1, 0)]
@@ -107,31 +133,18 @@ def z85_encode(data: bytes) -> str:
 
 
 def z85_decode(text: str) -> bytes:
-    """The inverse of `z85_encode`. Raises ValueError."""
+    """Decode the result of `z85_encode`. Raises ValueError."""
     if len(text) % 5:
         raise ValueError("its length is not a multiple of 5")
-    data = bytearray()
-    for start in range(0, len(text), 5):
-        word = 0
-        for character in text[start : start + 5]:
-            if character not in _DIGITS:
-                raise ValueError(f"{character!r} is not one of its characters")
-            word = word * 85 + _DIGITS[character]
-        if word >= 1 << 32:
-            raise ValueError(f"{text[start : start + 5]!r} is out of range")
-        data += struct.pack(">I", word)
-    return bytes(data)
+    return b"".join(_decode_word(text[start : start + 5]) for start in range(0, len(text), 5))
 
 
-def _batches(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
-    batch: dict[str, bytes] = {}
-    size = 0
-    for path, positions in deleted.items():
-        payload = serialize(positions)
-        if batch and size + len(payload) > _FILE_SIZE:
-            yield batch
-            batch, size = {}, 0
-        batch[path] = payload
-        size += len(payload)
-    if batch:
-        yield batch
+def _decode_word(text: str) -> bytes:
+    word = 0
+    for character in text:
+        if character not in _DIGITS:
+            raise ValueError(f"{character!r} is not one of its characters")
+        word = word * 85 + _DIGITS[character]
+    if word >= 1 << 32:
+        raise ValueError(f"{text!r} is out of range")
+    return struct.pack(">I", word)

@@ -1,4 +1,4 @@
-"""The list of a version's data files as the engine sees it: absolute paths, typed partition values, bounds."""
+"""List the data files of a version for the engine: with absolute paths, typed partition values and bounds."""
 
 from __future__ import annotations
 
@@ -15,86 +15,85 @@ from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.errors import CorruptLog
-from rowmerge.table.metadata.schema import DataType, Field, arrow_type
+from rowmerge.table.metadata.schema import Field, arrow_type
 from rowmerge.table.snapshots.files import FileListing, file_listing
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
-    """The files of these absolute plain paths."""
-    wanted = pa.array(sorted(paths), pa.string())
-    return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=wanted))
+    """Return the files with these absolute, percent-decoded paths."""
+    selected_paths = pa.array(sorted(paths), pa.string())
+    return files.where(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
 
 
 def has_vectors(block: Block) -> pa.ChunkedArray:
-    """Which files of a block have deletion vectors."""
+    """Return a mask of the files in a block that have deletion vectors."""
     return pc.is_valid(block.rows["deletionVector"])
 
 
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
-    """Files as `rowmerge.table.snapshots.files.file_listing` says, with bounds of the columns asked for.
-
-    Partition columns have their values in `partition` and no bounds. Raises CorruptLog for a partition value that is none of its type.
-    """
-    pairs = list(zip(metadata.schema, metadata.stored_schema, strict=True))
-    chosen = [pair for pair in pairs if pair[0].name in columns and pair[0].name not in metadata.partition_columns]
-    wanted, held = [field for field, _ in chosen], [field for _, field in chosen]
+    """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
+    fields, stored_fields = _bounded_fields(metadata, columns)
     partition = [field for name in metadata.partition_columns if (field := metadata.schema.find(name)) is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition])
-    shape = file_listing(partition_type, bounds_type(wanted), nulls_type(wanted))
+    schema = file_listing(partition_type, bounds_type(fields), nulls_type(fields))
     if not files.count:
-        return FileListing(shape.empty_table())
-    statistics = [block.source.read(held, block.numbers) for block in files.blocks]
-    found = [
-        _chunked([_paths(block, location) for block in files.blocks]),
-        files.column("size"),
-        pa.chunked_array([part.records for part in statistics], pa.int64()),
-        _chunked([block.cached("deleted", partial(_deleted, block)) for block in files.blocks]),
-        pa.chunked_array([_partition_values(block, partition, metadata.stored_partition_columns, location) for block in files.blocks]),
-        _named([part.lower for part in statistics], shape.field("lower").type),
-        _named([part.upper for part in statistics], shape.field("upper").type),
-        _named([part.nulls for part in statistics], shape.field("nulls").type),
-    ]
-    return FileListing(pa.Table.from_arrays(found, schema=shape))
+        return FileListing(schema.empty_table())
+    statistics = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
+    partition_values = [_partition_values(block, partition, metadata.stored_partition_columns, location) for block in files.blocks]
+    columns_by_name = {
+        "path": _concatenate([_paths(block, location) for block in files.blocks]),
+        "size": files.column("size"),
+        "records": pa.chunked_array([block_statistics.records for block_statistics in statistics], pa.int64()),
+        "deleted": _concatenate([block.known("deleted", partial(_deleted_counts, block)) for block in files.blocks]),
+        "partition": pa.chunked_array(partition_values),
+        "lower": _rename_fields([block_statistics.lower for block_statistics in statistics], schema.field("lower").type),
+        "upper": _rename_fields([block_statistics.upper for block_statistics in statistics], schema.field("upper").type),
+        "nulls": _rename_fields([block_statistics.nulls for block_statistics in statistics], schema.field("nulls").type),
+    }
+    return FileListing(pa.Table.from_pydict(columns_by_name, schema=schema))
+
+
+def _bounded_fields(metadata: Metadata, columns: Collection[str]) -> tuple[list[Field], list[Field]]:
+    """Return the fields of columns that are not partition columns, with logical names and with physical names."""
+    names = set(columns).difference(metadata.partition_columns)
+    pairs = [pair for pair in zip(metadata.schema, metadata.stored_schema, strict=True) if pair[0].name in names]
+    return [field for field, _ in pairs], [stored for _, stored in pairs]
 
 
 def _paths(block: Block, location: str) -> pa.ChunkedArray:
     return block.cached(("paths", location), lambda: absolute_paths(location, block.rows["path"]))
 
 
-def _deleted(block: Block) -> pa.ChunkedArray:
+def _deleted_counts(block: Block) -> pa.ChunkedArray:
     return pc.fill_null(pc.struct_field(block.rows["deletionVector"], ["cardinality"]), 0)
 
 
-def _chunked(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+def _concatenate(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pa.chunked_array([chunk for column in columns for chunk in column.chunks])
 
 
-def _named(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa.ChunkedArray:
-    """Structs of the same shape under the table's own names, on every level."""
+def _rename_fields(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa.ChunkedArray:
+    """Return structs with physical column names as structs of `type_`, which has logical names on every level."""
     return pa.chunked_array([chunk if chunk.type.equals(type_) else chunk.view(type_) for chunk in chunks], type_)
 
 
-def _partition_values(block: Block, fields: Sequence[Field], stored: Sequence[str], location: str) -> pa.StructArray:
+def _partition_values(block: Block, fields: Sequence[Field], stored_names: Sequence[str], location: str) -> pa.StructArray:
     types = [arrow_type(field.type) for field in fields]
 
-    def column(field: Field, name: str) -> pa.Array:
-        return _typed(pc.struct_field(block.rows["partition"].combine_chunks(), [name]), field, location)
+    def convert(field: Field, stored_name: str) -> pa.Array:
+        return _convert_texts(pc.struct_field(block.rows["partition"].combine_chunks(), [stored_name]), field, location)
 
     children = [
-        block.cached(("partition", name, type_), partial(column, field, name))
-        for field, name, type_ in zip(fields, stored, types, strict=True)
+        block.known(("partition", stored_name, type_), partial(convert, field, stored_name))
+        for field, stored_name, type_ in zip(fields, stored_names, types, strict=True)
     ]
     return struct_of(children, [pa.field(field.name, type_) for field, type_ in zip(fields, types, strict=True)], block.rows.num_rows)
 
 
-def _typed(texts: pa.Array, field: Field, location: str) -> pa.Array:
-    """Typed values of one partition column; each distinct text is converted once."""
+def _convert_texts(texts: pa.Array, field: Field, location: str) -> pa.Array:
+    """Return the typed values of one partition column. Convert each distinct text once. An empty text is null."""
     encoded = pc.dictionary_encode(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts))
-    return _converted(encoded.dictionary, field.type, field.name, location).take(encoded.indices)
-
-
-def _converted(texts: pa.Array, type_: DataType, name: str, location: str) -> pa.Array:
     try:
-        return from_text(texts, type_)
+        return from_text(encoded.dictionary, field.type).take(encoded.indices)
     except pa.ArrowInvalid as error:
-        raise CorruptLog(f"{location}/_delta_log", f"a value of the partition column {name} is none of its type: {error}") from error
+        raise CorruptLog(f"{location}/_delta_log", f"a value of the partition column {field.name} is none of its type: {error}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from rowmerge.concurrency import map_concurrently
@@ -23,37 +24,28 @@ from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileList
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class DeltaSnapshot:
-    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`.
+    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. `commit`: the commit file in the log, None if only a checkpoint is left."""
 
-    Statistics are parsed when `files` asks for them, once for each set of columns.
-
-    `commit`: the version's commit file as the log listed it, None if only a checkpoint holds the version.
-    """
-
-    def __init__(self, storage: Storage, name: str, state: State, timestamp: int, commit: StoredObject | None = None) -> None:
-        self._storage, self._name, self.state, self._timestamp, self.commit = storage, name, state, timestamp, commit
-        self._listings: dict[frozenset[str], FileListing] = {}
-
-    @property
-    def name(self) -> str:
-        return self._name
+    storage: Storage
+    name: str
+    state: State
+    timestamp: int
+    commit: StoredObject | None = None
+    _listings: dict[frozenset[str], FileListing] = field(default_factory=dict, init=False)
 
     @property
     def history_key(self) -> str:
-        return self._storage.location
+        return self.storage.location
 
     @property
     def version(self) -> int:
         return self.state.version
 
     @property
-    def timestamp(self) -> int:
-        return self._timestamp
-
-    @property
     def identity(self) -> str:
-        return f"{self.version} {self._timestamp}"
+        return f"{self.version} {self.timestamp}"
 
     @property
     def protocol(self) -> Protocol:
@@ -71,7 +63,7 @@ class DeltaSnapshot:
 
     @cached_property
     def shape(self) -> TableShape:
-        return table_shape(self._name, self._storage, self.protocol, self.metadata)
+        return table_shape(self.name, self.storage, self.protocol, self.metadata)
 
     @cached_property
     def settings(self) -> DeltaSettings:
@@ -87,22 +79,22 @@ class DeltaSnapshot:
 
     def evolved(self, schema: Struct) -> TableShape:
         protocol, metadata = changed_table(self.name, self.protocol, self.metadata, TableDefinition(schema=schema))
-        return table_shape(self._name, self._storage, protocol, metadata)
+        return table_shape(self.name, self.storage, protocol, metadata)
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
         return tuple(".".join(column) for column in read_clustering_columns(self.state.domains))
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
-        wanted = frozenset(columns) & frozenset(self.schema.names)
-        if wanted not in self._listings:
-            self._listings[wanted] = list_files(self.state.files, self._storage.location, self.metadata, wanted)
-        return self._listings[wanted]
+        bounded_columns = frozenset(columns) & frozenset(self.schema.names)
+        if bounded_columns not in self._listings:
+            self._listings[bounded_columns] = list_files(self.state.files, self.storage.location, self.metadata, bounded_columns)
+        return self._listings[bounded_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:
-        own, others = self.state.files, own_snapshot(other).state.files
-        mine, theirs = own.difference(others), others.difference(own)
-        return FileDifference(tuple(mine.column("size").to_pylist()), tuple(theirs.column("size").to_pylist()))
+        own_files, other_files = self.state.files, own_snapshot(other).state.files
+        only_own, only_other = own_files.but(other_files), other_files.but(own_files)
+        return FileDifference(tuple(only_own.column("size").to_pylist()), tuple(only_other.column("size").to_pylist()))
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         return (FileLayout(tuple(paths), self.shape.stored_schema, self.shape.by_field_id, self.partition_columns),)
@@ -111,25 +103,25 @@ class DeltaSnapshot:
         return {}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        asked = files_of(self.state.files.filter(has_vectors), self._storage.location, paths)
-        names = absolute_paths(self._storage.location, asked.column("path")).to_pylist()
-        descriptors = asked.column("deletionVector").to_pylist()
-        vectors = map_concurrently(lambda descriptor: read_vector(self._storage, descriptor), descriptors)
-        return dict(zip(names, vectors, strict=True))
+        files = files_of(self.state.files.where(has_vectors), self.storage.location, paths)
+        absolute = absolute_paths(self.storage.location, files.column("path")).to_pylist()
+        descriptors = files.column("deletionVector").to_pylist()
+        vectors = map_concurrently(lambda descriptor: read_vector(self.storage, descriptor), descriptors)
+        return dict(zip(absolute, vectors, strict=True))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
         return ()
 
     def has_transaction(self, application: str, version: int) -> bool:
-        known = self.state.transactions.get(application)
-        return known is not None and known.version >= version
+        newest = self.state.transactions.get(application)
+        return newest is not None and newest.version >= version
 
     def check_writable(self) -> None:
         check_writable(self.name, self.protocol, self.metadata)
 
 
 def own_snapshot(snapshot: Snapshot) -> DeltaSnapshot:
-    """Return a snapshot that a caller got from a Delta table, as one. Raises TypeError for a snapshot of another format."""
+    """Return a snapshot as a DeltaSnapshot. Raises TypeError for a snapshot of another format."""
     if not isinstance(snapshot, DeltaSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of a Delta table")
     return snapshot

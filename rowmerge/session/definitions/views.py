@@ -63,13 +63,4 @@ class ViewDefinitions:
         self._put(view, or_replace=True)
 
     def _put(self, view: View, *, or_replace: bool) -> None:
-        self.context.catalog.put_view(
-            view.relation.schema,
-            view.relation.name,
-            view.sql,
-            default_schema=view.default_schema,
-            columns=view.columns,
-            comment=view.comment,
-            properties=view.properties,
-            or_replace=or_replace,
-        )
+        self.context.catalog.put_view(view, or_replace=or_replace)

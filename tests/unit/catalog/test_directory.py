@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.catalog import DirectoryCatalog, Relation
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.errors import (
     AlreadyExists,
     ConfigurationError,
@@ -148,7 +148,7 @@ def test_a_schema_outlives_its_last_table_once_it_was_created(catalog: Directory
 def test_a_schema_that_is_not_empty_is_dropped_only_with_cascade(catalog: DirectoryCatalog, warehouse: Path) -> None:
     catalog.create_schema("raw")
     make_table(warehouse / "raw/orders")
-    catalog.put_view("raw", "v", "SELECT 1", default_schema="raw", columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view("raw", "v"), "SELECT 1", "raw", COLUMNS))
     with pytest.raises(TableError, match="raw is not empty: it holds orders, v"):
         catalog.drop_schema("raw")
     assert catalog.relations("raw") != []
@@ -189,7 +189,7 @@ def test_a_table_is_known_by_what_lies_in_its_folder(catalog: DirectoryCatalog, 
     (warehouse / "default/ice/metadata/00000-ab.metadata.json").write_text("{}")
     (warehouse / "default/empty/_delta_log").mkdir(parents=True)
     (warehouse / "default/void").mkdir()
-    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
     assert catalog.relations("default") == [
         Relation("default", "ice", "table", "iceberg"),
         Relation("default", "orders", "table", "delta"),
@@ -221,7 +221,7 @@ def test_an_impossible_name_is_nothing_to_find_and_refused_to_make(catalog: Dire
 @pytest.mark.parametrize("name", ["a/b", "../../up", "..", "a b", "_hidden", "50%", "größe", "{x}[y]*?\\", "tab\t"])
 def test_a_nasty_name_stays_in_the_warehouse_and_comes_back(catalog: DirectoryCatalog, warehouse: Path, name: str) -> None:
     catalog.create_schema(name)
-    catalog.put_view(name, name, "SELECT 1", default_schema=name, columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view(name, name), "SELECT 1", name, COLUMNS))
     assert catalog.schemas() == sorted(["default", name])
     assert catalog.relations(name) == [Relation(name, name, "view", None)]
     assert catalog.view(name, name).default_schema == name
@@ -254,7 +254,7 @@ def test_a_missing_table_is_named_with_near_names(catalog: DirectoryCatalog, war
 def test_an_iceberg_table_of_another_catalog_and_a_view_are_not_opened(catalog: DirectoryCatalog, warehouse: Path) -> None:
     (warehouse / "default/ice/metadata").mkdir(parents=True)
     (warehouse / "default/ice/metadata/00000-ab.metadata.json").write_text('{"table-uuid": "x"}')
-    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
     with pytest.raises(UnsupportedTableFeature, match=r"open default\.ice.*iceberg"):
         catalog.open("default", "ice")
     with pytest.raises(TableError, match="is a view"):
@@ -263,7 +263,7 @@ def test_an_iceberg_table_of_another_catalog_and_a_view_are_not_opened(catalog: 
 
 def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -> None:
     make_table(warehouse / "default/t")
-    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
     with pytest.raises(TableError, match="DROP TABLE"):
         catalog.drop_view("default", "t")
     with pytest.raises(TableError, match="DROP VIEW"):
@@ -271,7 +271,7 @@ def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -
     with pytest.raises(TableError, match="is a table"):
         catalog.view("default", "t")
     with pytest.raises(AlreadyExists):
-        catalog.put_view("default", "t", "SELECT 1", default_schema="default", columns=COLUMNS, or_replace=True)
+        catalog.put_view(View(Relation.of_view("default", "t"), "SELECT 1", "default", COLUMNS), or_replace=True)
     assert len(catalog.relations("default")) == 2
 
 
@@ -314,7 +314,7 @@ def test_a_table_is_not_made_where_one_of_another_format_lies(catalog: Directory
 
 def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
     make_table(warehouse / "default/t")
-    catalog.put_view("default", "v", "SELECT 1", default_schema="default", columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view("default", "v"), "SELECT 1", "default", COLUMNS))
     for name in ("t", "v"):
         with pytest.raises(AlreadyExists):
             catalog.register("default", name, "delta", str(tmp_path / "elsewhere"))
@@ -381,7 +381,7 @@ def mortal(after: int) -> type[Storage]:
     "again",
     [
         lambda c: c.table_at("default", "t", "delta"),
-        lambda c: c.put_view("default", "t", "SELECT 1", default_schema="default", columns=COLUMNS),
+        lambda c: c.put_view(View(Relation.of_view("default", "t"), "SELECT 1", "default", COLUMNS)),
         lambda c: c.register("default", "t", "delta", "/elsewhere/t"),
     ],
 )

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake.exceptions import TableNotFoundError
 
-from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.concurrency import wait_for_background
 from rowmerge.delta.maintenance import dropping as delta_dropping
 from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, VersionNotFound
@@ -241,7 +241,7 @@ def test_a_name_changes_its_format_and_kind(tmp_path: Path, order: tuple[str, st
         catalog = first.catalog()
         columns = Struct((Field("a", Primitive("long")),))
         for text in ("SELECT 1", "SELECT 2"):
-            catalog.put_view("default", "t", text, default_schema="default", columns=columns, or_replace=True)
+            catalog.put_view(View(Relation.of_view("default", "t"), text, "default", columns), or_replace=True)
         assert first.catalog().view("default", "t").sql == "SELECT 2"
         first.catalog().drop_view("default", "t")
         assert first.catalog().relation("default", "t") is None

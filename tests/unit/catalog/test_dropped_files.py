@@ -13,7 +13,7 @@ import pytest
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from rowmerge.catalog import DirectoryCatalog, IcebergCatalog
+from rowmerge.catalog import DirectoryCatalog, IcebergCatalog, Relation, View
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import TableError
 from rowmerge.storage.store import Storage
@@ -139,7 +139,7 @@ def test_a_crafted_metadata_log_deletes_nothing(catalog: IcebergCatalog, theirs:
         lambda c, name: c.open("s", name),
         lambda c, name: c.drop_table("s", name),
         lambda c, name: c.view("s", name),
-        lambda c, name: c.put_view("s", name, "select 1", default_schema="s", columns=COLUMNS),
+        lambda c, name: c.put_view(View(Relation.of_view("s", name), "select 1", "s", COLUMNS)),
         lambda c, name: c.drop_view("s", name),
         lambda c, name: c.functions.put("s", name, FunctionDefinition((), "int", "1"), "s", or_replace=True),
         lambda c, name: c.create_schema(name),

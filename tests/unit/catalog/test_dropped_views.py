@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.catalog.views import KEPT_VERSIONS
 from rowmerge.errors import AlreadyExists, TableError, TableNotFound
 from rowmerge.storage.store import Put, Storage, StoredObject
@@ -58,7 +58,7 @@ class Paused(Storage):
 
 
 def put_view(catalog: DirectoryCatalog, number: int = 1) -> None:
-    catalog.put_view("default", "v", f"SELECT {number} AS id", default_schema="default", columns=ID_NAME, or_replace=True)
+    catalog.put_view(View(Relation.of_view("default", "v"), f"SELECT {number} AS id", "default", ID_NAME), or_replace=True)
 
 
 def replace_by_table(location: str, format_: str) -> None:

@@ -12,7 +12,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
-from rowmerge.catalog import IcebergCatalog, Relation
+from rowmerge.catalog import IcebergCatalog, Relation, View
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import (
     AlreadyExists,
@@ -191,8 +191,9 @@ def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
 
 
 def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:
-    def put(sql: str, **more: Any) -> Any:
-        return catalog.put_view("raw", "v", sql, **{"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more})
+    def put(sql: str, *, or_replace: bool = False, **more: Any) -> Any:
+        fields = {"default_schema": "raw", "columns": COLUMNS, "comment": "words", **more}
+        return catalog.put_view(View(Relation.of_view("raw", "v"), sql, **fields), or_replace=or_replace)
 
     if configuration["type"] != "rest":
         with pytest.raises(TableError, match="keeps no views. Make a table, or use a REST catalog"):
@@ -220,7 +221,7 @@ def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, conf
 
 def test_a_server_that_replaces_no_views_gets_a_new_one(tmp_path: Path) -> None:
     def put(catalog: IcebergCatalog, sql: str) -> str:
-        return catalog.put_view("raw", "v", sql, default_schema="raw", columns=COLUMNS, or_replace=True).sql
+        return catalog.put_view(View(Relation.of_view("raw", "v"), sql, "raw", COLUMNS), or_replace=True).sql
 
     def replaces_none(request: str, answer: Callable[[], Answer]) -> Answer:
         return (405, {}) if request == "POST /v1/namespaces/raw/views/v" else answer()
@@ -239,9 +240,9 @@ def test_a_replacement_that_a_server_refuses_leaves_the_view(tmp_path: Path) -> 
     with serving(_sql(tmp_path), refusing) as uri:
         catalog = IcebergCatalog({"type": "rest", "uri": uri}, None)
         catalog.create_schema("raw")
-        catalog.put_view("raw", "v", "select 1 as id", default_schema="raw", columns=COLUMNS)
+        catalog.put_view(View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS))
         with pytest.raises(CatalogFailed, match="loss of view dialects"):
-            catalog.put_view("raw", "v", "select 2 as id", default_schema="raw", columns=COLUMNS, or_replace=True)
+            catalog.put_view(View(Relation.of_view("raw", "v"), "select 2 as id", "raw", COLUMNS), or_replace=True)
         assert catalog.view("raw", "v").sql == "select 1 as id"
 
 
@@ -258,7 +259,7 @@ def test_a_server_without_views_holds_tables(tmp_path: Path) -> None:
         made(catalog)
         assert catalog.relations("raw") == [Relation("raw", "t", "table", "iceberg")]
         with pytest.raises(TableError, match="keeps no views"):
-            catalog.put_view("raw", "v", "select 1 as id", default_schema="raw", columns=COLUMNS)
+            catalog.put_view(View(Relation.of_view("raw", "v"), "select 1 as id", "raw", COLUMNS))
 
 
 def test_secrets_are_in_no_message(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import pytest
 
-from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.delta.maintenance import dropping as delta_dropping
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, MetadataChanged, RowmergeError
 from rowmerge.execution.insert import NewRows
@@ -113,7 +113,7 @@ def counted(calls: Calls, distant: bool = False) -> type[Storage]:
 def create(kind: str, catalog: DirectoryCatalog, ids: Sequence[int], act: Act = lambda: None) -> None:
     """Create a table with rows, or a view."""
     if kind == "view":
-        catalog.put_view("default", "t", f"SELECT {ids}", default_schema="default", columns=COLUMNS)
+        catalog.put_view(View(Relation.of_view("default", "t"), f"SELECT {ids}", "default", COLUMNS))
     else:
         table, definition = catalog.table_at("default", "t", kind), TableDefinition(ID_NAME, (), {}, None)
         create_table(table, "t", definition, cast(NewRows, Rows(ids, act)), or_replace=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.storage.store import Storage
@@ -24,7 +24,7 @@ FUNCTION = FunctionDefinition((), returns="int", body="1", language="sql")
 
 
 def put_view(catalog: DirectoryCatalog, *, or_replace: bool = False) -> None:
-    catalog.put_view("default", "v", "select 1 as id", default_schema="default", columns=ID_NAME, or_replace=or_replace)
+    catalog.put_view(View(Relation.of_view("default", "v"), "select 1 as id", "default", ID_NAME), or_replace=or_replace)
 
 
 def put_pointer(catalog: DirectoryCatalog) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.errors import AlreadyExists, CorruptLog, SchemaNotFound, TableError, TableNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
@@ -30,9 +30,9 @@ def catalog(tmp_path: Path) -> DirectoryCatalog:
     return DirectoryCatalog(Storage(str(tmp_path / "w")))
 
 
-def put(catalog: DirectoryCatalog, sql: str = "SELECT 1 AS id", **more: Any) -> Any:
-    more = {"default_schema": "default", "columns": COLUMNS} | more
-    return catalog.put_view("default", "v", sql, **more)
+def put(catalog: DirectoryCatalog, sql: str = "SELECT 1 AS id", *, or_replace: bool = False, **more: Any) -> Any:
+    view = View(Relation.of_view("default", "v"), sql, **{"default_schema": "default", "columns": COLUMNS, **more})
+    return catalog.put_view(view, or_replace=or_replace)
 
 
 def metadata(tmp_path: Path, version: int) -> Any:
@@ -193,11 +193,11 @@ def test_broken_view_metadata_is_named(catalog: DirectoryCatalog, tmp_path: Path
 def test_a_view_needs_its_schema(catalog: DirectoryCatalog) -> None:
     catalog.create_schema("sales", if_not_exists=False)
     with pytest.raises(SchemaNotFound, match="Did you mean `sales`"):
-        catalog.put_view("sale", "v", "SELECT 1", default_schema="sale", columns=COLUMNS)
+        catalog.put_view(View(Relation.of_view("sale", "v"), "SELECT 1", "sale", COLUMNS))
 
 
 def test_a_view_that_is_not_there_is_named_with_its_neighbours(catalog: DirectoryCatalog) -> None:
-    catalog.put_view("default", "customers", "SELECT 1", default_schema="default", columns=COLUMNS)
+    catalog.put_view(View(Relation.of_view("default", "customers"), "SELECT 1", "default", COLUMNS))
     with pytest.raises(TableNotFound, match="default.costumers.*`default.customers`"):
         catalog.view("default", "costumers")
     with pytest.raises(TableNotFound, match="`default.customers`"):

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from rowmerge.catalog import DirectoryCatalog
+from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
@@ -222,7 +222,7 @@ def test_drop_of_a_view_reports_that_it_could_not_delete(tmp_path: Path) -> None
     catalog = DirectoryCatalog(Undeletable(str(tmp_path)))
     columns = Struct((Field("id", Primitive("long")),))
     for _ in range(2):
-        catalog.put_view("default", "v", "select 1 as id", default_schema="default", columns=columns)
+        catalog.put_view(View(Relation.of_view("default", "v"), "select 1 as id", "default", columns))
         with pytest.raises(StorageError, match=rf"{DENIED}.* default.v was dropped, but some of its files stay"):
             catalog.drop_view("default", "v")
         assert catalog.relation("default", "v") is None
@@ -251,4 +251,4 @@ def test_a_warehouse_opens_and_views_are_replaced(tmp_path: Path) -> None:
     columns = Struct((Field("id", Primitive("long")),))
     for number in range(20):
         sql = f"select {number} as id"
-        assert catalog.put_view("default", "v", sql, default_schema="default", columns=columns, or_replace=True).sql == sql
+        assert catalog.put_view(View(Relation.of_view("default", "v"), sql, "default", columns), or_replace=True).sql == sql

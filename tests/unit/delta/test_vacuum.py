@@ -11,7 +11,7 @@ import pytest
 
 from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.maintenance import vacuum
-from rowmerge.delta.maintenance.vacuum import referenced
+from rowmerge.delta.maintenance.vacuum import referenced_paths
 from rowmerge.errors import LiveFileProtected, PlanError, StorageError, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
@@ -64,7 +64,7 @@ def junk(lake: Lake, path: str, days: float = 30) -> str:
 def test_without_retention_exactly_the_newest_version_is_left(lake: Lake) -> None:
     before = on_disk(lake)
     done = vacuumed(lake)
-    assert on_disk(lake) == referenced(lake.table.snapshot())
+    assert on_disk(lake) == referenced_paths(lake.table.snapshot())
     assert {path.removeprefix(f"file://{lake.folder}/") for path in done.paths} == before - on_disk(lake)
     assert len(done.paths) == 2
     assert lake.ids() == [2, 12, 21, 22]
@@ -265,7 +265,7 @@ def test_a_failed_deletion_is_told_in_the_history(lake: Lake, monkeypatch: pytes
 def test_what_comes_back_meanwhile_is_not_deleted(lake: Lake) -> None:
     """A file that left the table is added again between the listing and the deletion."""
     base = lake.table.snapshot_at(version=0)
-    (name,) = referenced(base) - referenced(lake.table.snapshot())
+    (name,) = referenced_paths(base) - referenced_paths(lake.table.snapshot())
     add = next(line for line in (lake.folder / commit_path(0)).read_text().splitlines() if name in line)
     table, commit = lake.table, lake.table.commit
 
@@ -284,8 +284,8 @@ def test_a_live_file_that_vacuum_takes_for_an_old_one_stops_it(tmp_path: Path, m
     lake.create(lake.file([1, 2]), lake.file([3]))
     for path in tmp_path.glob("*.parquet"):
         os.utime(path, (0, 0))
-    monkeypatch.setattr(vacuum, "referenced", lambda snapshot: frozenset())
-    monkeypatch.setattr(vacuum.Vacuum, "_kept", lambda self, snapshot, before: set())
+    monkeypatch.setattr(vacuum, "referenced_paths", lambda snapshot: frozenset())
+    monkeypatch.setattr(vacuum.Vacuum, "_needed_paths", lambda self, snapshot, cut_off: set())
     with pytest.raises(LiveFileProtected, match="is a live file of the table"):
         lake.table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     assert Lake(tmp_path).ids() == [1, 2, 3]

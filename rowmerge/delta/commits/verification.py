@@ -1,0 +1,129 @@
+"""Verify after a put that the commit is a version of the table that it was planned on.
+
+Between the plan and the put, others may have dropped and created the table, or may have cleaned the log. Then the name of the commit was
+free again. Without a checkpoint at or above the commit, no cleanup has freed its name, because each cleanup leaves a newer checkpoint.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rowmerge.delta.log.checkpoint_reading import read_checkpoint
+from rowmerge.delta.log.log_files import LogListing, commit_path, list_log
+from rowmerge.delta.log.replay import State
+from rowmerge.delta.log.versions import read_state
+from rowmerge.delta.metadata.actions import Action, Metadata
+from rowmerge.delta.metadata.properties import tombstone_retention, transaction_retention
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
+from rowmerge.errors import CorruptLog
+from rowmerge.storage.store import Put, Storage
+from rowmerge.table.commits.request import Change, Unknown
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """No reader applies the commit, for this reason."""
+
+    reason: str
+
+
+Verdict = Literal[Put.CREATED] | Rejected | Unknown
+"""Whether a commit that was put continues its table: CREATED if it does."""
+
+
+_MISSING = Rejected("the log was cleaned or the table was dropped since")
+
+
+@dataclass(frozen=True)
+class PutCommit:
+    """A commit that was put as `version`. `base` is None for the first commit of a table; `now` is the commit's time in milliseconds."""
+
+    storage: Storage
+    base: DeltaSnapshot | None
+    version: int
+    change: Change
+    metadata: Metadata
+    file_actions: Sequence[Action]
+    now: int
+
+
+def verify_put(commit: PutCommit) -> Verdict:
+    """Return whether a commit that was put continues its table. Raises CorruptLog, StorageError, ConfigurationError."""
+    listing = list_log(commit.storage, since=0 if commit.base is None else commit.base.version)
+    newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= commit.version]
+    if newer_checkpoints:
+        return _verify_in_checkpoint(commit, read_checkpoint(commit.storage, newer_checkpoints[0]))
+    if commit.version not in listing.commits:
+        return Unknown(f"{commit_path(commit.version)} was put, and is gone")
+    if commit.base is None or _follows_base(commit, commit.base, listing):
+        return Put.CREATED
+    if listing.newest == commit.version:
+        return Rejected("the table was dropped, and another one was created in its folder")
+    return Unknown("another table was created in the folder, and others have committed to it")
+
+
+def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -> bool:
+    """Return whether the version before the commit is a version of the base's table. If the base's file is still the same, it is."""
+    if base.commit is not None and listing.commits.get(base.version) == base.commit:
+        return True
+    try:
+        previous_state = read_state(commit.storage, list_log(commit.storage), commit.version - 1)
+    except CorruptLog:
+        # Commits between are missing, so no reader has come as far as this commit.
+        return False
+    return previous_state.metadata is not None and previous_state.metadata.id == base.metadata.id
+
+
+def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
+    """Return whether the state of a checkpoint that is not older than a commit contains the commit."""
+    removed_paths = {action["remove"]["path"] for action in commit.file_actions if "remove" in action}
+    # A file that the commit removes, too, gets another deletion vector. Its path alone proves nothing.
+    added_paths = {action["add"]["path"] for action in commit.file_actions if "add" in action} - removed_paths
+    if _has_file(state, added_paths) or _has_tombstone(state, removed_paths, commit.now):
+        return Put.CREATED
+    if state.metadata is None or state.metadata.id != commit.metadata.id:
+        return _MISSING
+    if commit.base is None:
+        return Put.CREATED
+    # The files decide until the retention of tombstones ends, because transactions and definitions of other commits may be the same.
+    retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, state.metadata))
+    changes_files = bool(added_paths or removed_paths)
+    if changes_files and time.time_ns() // 1_000_000 - commit.now < retention:
+        return _MISSING
+    if commit.change.transaction is not None:
+        return _verify_transaction(commit, commit.change.transaction, state, changes_files=changes_files)
+    has_new_metadata = commit.metadata != commit.base.metadata and state.metadata == commit.metadata
+    return Put.CREATED if has_new_metadata else _undecided(commit)
+
+
+def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State, *, changes_files: bool) -> Verdict:
+    """Return whether the newest `txn` of the commit's application shows that a state contains the commit."""
+    application, number = transaction
+    newest = state.transactions.get(application)
+    if newest is None:
+        return _MISSING if transaction_retention(commit.metadata.configuration) is None else _undecided(commit)
+    if newest.version < number:
+        return _MISSING
+    # Another run of the same transaction leaves the same state. A later version of the application may be another process's commit.
+    return Put.CREATED if newest.version == number and not changes_files else _undecided(commit)
+
+
+def _has_file(state: State, paths: set[str]) -> bool:
+    # Names of data files are unique, so another commit has not added the file.
+    searched = pa.array(sorted(paths), pa.string())
+    return any(pc.any(pc.is_in(column, value_set=searched)).as_py() for column in (state.files.column("path"), state.tombstones["path"]))
+
+
+def _has_tombstone(state: State, paths: set[str], deleted_at: int) -> bool:
+    is_removed = pc.is_in(state.tombstones["path"], value_set=pa.array(sorted(paths), pa.string()))
+    return bool(pc.any(pc.equal(state.tombstones["deletionTimestamp"].filter(is_removed), deleted_at)).as_py())
+
+
+def _undecided(commit: PutCommit) -> Unknown:
+    return Unknown(f"a newer checkpoint does not say whether it contains version {commit.version}")

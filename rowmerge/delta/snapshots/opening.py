@@ -1,0 +1,125 @@
+"""Open versions of a Delta table."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from rowmerge.concurrency import run_concurrently
+from rowmerge.delta.log.checksums import check_state, read_checksum
+from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, version_at
+from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
+from rowmerge.delta.log.replay import State
+from rowmerge.delta.log.versions import is_dropped_at, read_state
+from rowmerge.delta.metadata.features import check_readable
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
+from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
+from rowmerge.storage.store import Storage
+
+_MOST_COMMIT_BYTES = 16 * 1024 * 1024
+"""The largest commit that stays in memory until the next statement."""
+
+
+class SnapshotReader:
+    """Opens the versions of one table, in any thread. Keeps the newest version, so that opening it again reads only new commits."""
+
+    def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool]) -> None:
+        """`is_mismatch_fatal` is called for a version that does not match its checksum: whether that is an error, not a warning."""
+        self._storage, self._name, self._is_mismatch_fatal = storage, name, is_mismatch_fatal
+        self._lock = threading.Lock()
+        self._newest: DeltaSnapshot | None = None
+        self._own_commits: dict[int, bytes] = {}
+
+    def open_newest(self) -> DeltaSnapshot:
+        """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
+        with self._lock:
+            listing, cached = self._list_newest()
+            try:
+                self._newest = self._open(listing, None, cached)
+            except CorruptLog:
+                # The listed part of the log is not enough. An older checkpoint may be readable.
+                self._newest = self._open(list_log(self._storage), None, None)
+            return self._newest
+
+    def open_at(self, timestamp: int) -> DeltaSnapshot:
+        """Return the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound, and as `open_newest`."""
+
+        def read(listing: LogListing) -> DeltaSnapshot:
+            newest = self.open_newest()
+            version = version_at(self._storage, listing, newest.protocol, newest.metadata, timestamp)
+            if version is None:
+                raise VersionNotFound(f"{self._name} has no version that is {timestamp} (ms since 1970) or older. Choose a later time.")
+            return self.open(listing, version)
+
+        return read_listed(self._storage, read)
+
+    def open(self, listing: LogListing, version: int) -> DeltaSnapshot:
+        """Return a version of a listed log. Raises VersionNotFound, and what `open_newest` raises."""
+        with self._lock:
+            cached = self._newest if self._newest is not None and _has_commit_of(listing, self._newest) else None
+            return self._open(listing, version, cached)
+
+    def keep_commit(self, version: int, data: bytes) -> None:
+        """Keep a commit of this process, so that the next snapshot need not read it. Commits of others are read."""
+        self._own_commits = {version: data} if len(data) <= _MOST_COMMIT_BYTES else {}
+
+    def _list_newest(self) -> tuple[LogListing, DeltaSnapshot | None]:
+        """List the log from the cached version on, and return this version, too. Without one, list the log from a checkpoint on."""
+        cached = self._newest
+        if cached is not None:
+            listing = list_log(self._storage, since=cached.version)
+            if _has_commit_of(listing, cached):
+                return listing, cached
+        return list_newest(self._storage), None
+
+    def _open(self, listing: LogListing, requested_version: int | None, cached: DeltaSnapshot | None) -> DeltaSnapshot:
+        """Open a version of a listed log, the newest for None. Apply commits to the cached version if it is older."""
+        version = chosen_version(listing, self._name, requested_version)
+        if cached is not None and cached.version == version:
+            return cached
+        older_state = cached.state if cached is not None and cached.version < version else None
+        state = self._read_state(listing, version, older_state)
+        assert state.protocol is not None
+        assert state.metadata is not None
+        if state.metadata.is_dropped and is_dropped_at(self._storage, version):
+            if requested_version is None:
+                raise TableNotFound(self._name)
+            raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")
+        check_readable(self._name, state.protocol, state.metadata)
+        timestamp = listing.modified(version)
+        if has_in_commit_timestamps(state.protocol, state.metadata, version):
+            info = state.commit_info or read_commit_info(self._storage, version)
+            timestamp = in_commit_timestamp(self._storage, version, info) or timestamp
+        return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
+
+    def _read_state(self, listing: LogListing, version: int, older_state: State | None) -> State:
+        """Return the state of a version. Compare it with the checksum, unless it continues `older_state`."""
+        if older_state is not None or version not in listing.checksums:
+            return read_state(self._storage, listing, version, older_state, self._own_commits)
+        calls: list[Callable[[], Any]] = [
+            partial(read_state, self._storage, listing, version),
+            partial(read_checksum, self._storage, version),
+        ]
+        state, checksum = run_concurrently(calls, is_distant=self._storage.is_distant)
+        if checksum is not None:
+            check_state(self._storage, state, checksum, self._is_mismatch_fatal)
+        assert isinstance(state, State)
+        return state
+
+
+def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
+    """Return the log of the table, without the version of a table that was dropped in its place. Raises CorruptLog, StorageError."""
+    oldest = min(listing.commits, default=0)
+    if oldest == 0 or not is_dropped_at(storage, oldest):
+        return listing
+    commits = {version: commit for version, commit in listing.commits.items() if version > oldest}
+    checkpoints = tuple(checkpoint for checkpoint in listing.checkpoints if checkpoint.version > oldest)
+    return replace(listing, commits=commits, checkpoints=checkpoints)
+
+
+def _has_commit_of(listing: LogListing, snapshot: DeltaSnapshot) -> bool:
+    """Return whether the log still has the commit file of a snapshot. A new table's file has another size or time."""
+    return snapshot.commit is not None and listing.commits.get(snapshot.version) == snapshot.commit
