@@ -22,11 +22,11 @@ from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_times
 from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
 from rowmerge.delta.log.replay import advance, empty_state
-from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, serialize, text
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
 from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
 from rowmerge.delta.metadata.features import check_writable, is_on
 from rowmerge.delta.metadata.properties import DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, DeltaSettings
-from rowmerge.delta.metadata.row_tracking import gives_ids, keeps_ids, with_ids
+from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids, preserves_row_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
@@ -186,8 +186,8 @@ class Commit:
             self._change_actions = self._builder.build_actions(self._state, self._deleted_positions)
         self._file_actions = [*self._change_actions, *self._builder.replace_files(self._state)]
         file_actions = self._file_actions
-        if gives_ids(self.protocol, self.metadata):
-            file_actions = with_ids(file_actions, self._state.domains, self.version, f"{self.storage.location}/{LOG}")
+        if assigns_row_ids(self.protocol, self.metadata):
+            file_actions = assign_row_ids(file_actions, self._state.domains, self.version, f"{self.storage.location}/{LOG}")
         self._actions = [*self._other_actions(), *file_actions]
 
     def _other_actions(self) -> Iterator[Action]:
@@ -225,11 +225,11 @@ class Commit:
             "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
             "isolationLevel": self._isolation_level if change.data_change else "SnapshotIsolation",
             "isBlindAppend": change.reads.may_match is None and not change.reads.paths and not _removes_rows(change),
-            "operationMetrics": {name: text(value) for name, value in change.metrics.items()},
+            "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
         }
-        if keeps_ids(self.protocol, self.metadata):
+        if preserves_row_ids(self.protocol, self.metadata):
             # A change that would copy or update rows without their ids is refused before it gets here.
             info["tags"] = {"delta.rowTracking.preserved": "true"}
         if self.version:

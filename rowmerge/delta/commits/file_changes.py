@@ -140,14 +140,14 @@ class FileActionBuilder:
         ]
 
     def _restore_files(self, state: State, restored: DeltaSnapshot) -> list[Action]:
-        returning_files = restored.state.files.but(state.files)
+        returning_files = restored.state.files.difference(state.files)
         check_files(self._storage, restored.name, returning_files)
         added = [
             self._readd(row, _without_nulls(row["deletionVector"]), _statistics(row))
             for table in returning_files.tables()
             for row in table.to_pylist()
         ]
-        return [*added, *self._remove_all(state.files.but(restored.state.files))]
+        return [*added, *self._remove_all(state.files.difference(restored.state.files))]
 
     def _readd(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
         """Return the `add` action of a file that was added before, with another deletion vector."""

@@ -55,7 +55,7 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
         return
     if all(checkpoint.version < version for checkpoint in listing.checkpoints):
         # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
-        state = replace(described(other_actions(document), f"{storage.location}/{LOG}"), version=version)
+        state = replace(apply_table_actions(empty_state(), other_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
     delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)

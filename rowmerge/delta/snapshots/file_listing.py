@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.files import FileListing, file_listing
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
     """Return the files with these absolute, percent-decoded paths."""
     selected_paths = pa.array(sorted(paths), pa.string())
-    return files.where(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
+    return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
 
 
 def has_vectors(block: Block) -> pa.ChunkedArray:
@@ -44,7 +44,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         "path": _concatenate([_paths(block, location) for block in files.blocks]),
         "size": files.column("size"),
         "records": pa.chunked_array([block_statistics.records for block_statistics in statistics], pa.int64()),
-        "deleted": _concatenate([block.known("deleted", partial(_deleted_counts, block)) for block in files.blocks]),
+        "deleted": _concatenate([block.cached("deleted", partial(_deleted_counts, block)) for block in files.blocks]),
         "partition": pa.chunked_array(partition_values),
         "lower": _rename_fields([block_statistics.lower for block_statistics in statistics], schema.field("lower").type),
         "upper": _rename_fields([block_statistics.upper for block_statistics in statistics], schema.field("upper").type),
@@ -84,7 +84,7 @@ def _partition_values(block: Block, fields: Sequence[Field], stored_names: Seque
         return _convert_texts(pc.struct_field(block.rows["partition"].combine_chunks(), [stored_name]), field, location)
 
     children = [
-        block.known(("partition", stored_name, type_), partial(convert, field, stored_name))
+        block.cached(("partition", stored_name, type_), partial(convert, field, stored_name))
         for field, stored_name, type_ in zip(fields, stored_names, types, strict=True)
     ]
     return struct_of(children, [pa.field(field.name, type_) for field, type_ in zip(fields, types, strict=True)], block.rows.num_rows)

@@ -11,7 +11,7 @@ from typing import Any
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.log.checksums import check_state, read_checksum
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, version_at
-from rowmerge.delta.log.log_files import LogListing, chosen_version, list_log, list_newest, read_listed
+from rowmerge.delta.log.log_files import LogListing, list_log, list_newest, read_listed, resolve_version
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.features import check_readable
@@ -77,7 +77,7 @@ class SnapshotReader:
 
     def _open(self, listing: LogListing, requested_version: int | None, cached: DeltaSnapshot | None) -> DeltaSnapshot:
         """Open a version of a listed log, the newest for None. Apply commits to the cached version if it is older."""
-        version = chosen_version(listing, self._name, requested_version)
+        version = resolve_version(listing, self._name, requested_version)
         if cached is not None and cached.version == version:
             return cached
         older_state = cached.state if cached is not None and cached.version < version else None

@@ -93,7 +93,7 @@ class DeltaSnapshot:
 
     def difference(self, other: Snapshot) -> FileDifference:
         own_files, other_files = self.state.files, own_snapshot(other).state.files
-        only_own, only_other = own_files.but(other_files), other_files.but(own_files)
+        only_own, only_other = own_files.difference(other_files), other_files.difference(own_files)
         return FileDifference(tuple(only_own.column("size").to_pylist()), tuple(only_other.column("size").to_pylist()))
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
@@ -103,7 +103,7 @@ class DeltaSnapshot:
         return {}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        files = files_of(self.state.files.where(has_vectors), self.storage.location, paths)
+        files = files_of(self.state.files.filter(has_vectors), self.storage.location, paths)
         absolute = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         descriptors = files.column("deletionVector").to_pylist()
         vectors = map_concurrently(lambda descriptor: read_vector(self.storage, descriptor), descriptors)
