@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -60,8 +61,8 @@ def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int)
     Raises the error of the first item that fails. After an error, and when the caller closes the generator, started batches end and
     later batches do not start.
     """
-    size = max(1, -(-len(items) // (threads * _BATCHES_PER_THREAD)))
-    batches = [items[start : start + size] for start in range(0, len(items), size)]
+    batch_size = max(1, math.ceil(len(items) / (threads * _BATCHES_PER_THREAD)))
+    batches = [items[start : start + batch_size] for start in range(0, len(items), batch_size)]
     pool = ThreadPoolExecutor(threads)
     try:
         for results in pool.map(lambda batch: [function(item) for item in batch], batches):
@@ -109,6 +110,7 @@ atexit.register(wait_for_background)
 
 
 def _run_optional(call: Callable[[], None], ignored: type[Exception]) -> None:
+    """Run a call, and log an error of the class `ignored`."""
     try:
         call()
     except ignored as error:

@@ -33,7 +33,7 @@ from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
 from dbt.adapters.rowmerge.frames.python_models import check_python_config, package_problems, run_python_model
-from dbt.adapters.rowmerge.frames.seeds import arrow_table, rows_of_file
+from dbt.adapters.rowmerge.frames.seeds import arrow_table, cast_columns, rows_of_file
 from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
@@ -45,7 +45,6 @@ from rowmerge.errors import FilesNotFound, SchemaNotFound, TableNotFound
 
 if TYPE_CHECKING:
     import agate
-    import pyarrow as pa
 
 
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
@@ -106,8 +105,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Return a model's part of dbt's usage statistics. Without `file_format`, its format is unknown here: the profile has it."""
         extra = getattr(config, "_extra", None) or {}
         return {"adapter_type": cls.type(), "table_format": extra.get("file_format")}
-
-    # ------------------------------------------------------------------ schemas and relations
 
     def list_schemas(self, database: Optional[str]) -> List[str]:
         with self.connections.exception_handler("list schemas"):
@@ -213,8 +210,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             description = self.session.describe(relation.schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
 
-    # ------------------------------------------------------------------ writing
-
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
     def load_seed(
         self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], delimiter: str = ",", **definition: Any
@@ -225,18 +220,11 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """
         file_rows = rows_of_file(rows, column_types, delimiter)
         inferred_types = [self.convert_type(file_rows, index) for index in range(len(rows.column_names))]
+        cast_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
-            table = arrow_table(rows, inferred_types, ZoneInfo(self.session.spark.conf.get("spark.sql.session.timeZone")))
-            return self._write_table(relation, self._cast_columns(table, column_types), table.column_names, **definition)
-
-    def _cast_columns(self, table: pa.Table, column_types: Dict[str, str]) -> Any:
-        """Return a seed's rows with the configured types as a DataFrame, or unchanged if no column has one."""
-        types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
-        columns = [(quote(name), types.get(name.lower())) for name in table.column_names]
-        if all(type_ is None for _, type_ in columns):
-            return table
-        expressions = [column if type_ is None else f"cast({column} as {type_}) as {column}" for column, type_ in columns]
-        return self.session.spark.createDataFrame(table).selectExpr(*expressions)
+            spark = self.session.spark
+            table = arrow_table(rows, inferred_types, ZoneInfo(spark.conf.get("spark.sql.session.timeZone")))
+            return self._write_table(relation, cast_columns(table, cast_types, spark), table.column_names, **definition)
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
     def write_python_model(self, relation: BaseRelation, compiled_code: str, config: Any, **definition: Any) -> AdapterResponse:
@@ -315,8 +303,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Return whether this is the first call with a text in this run. Without it, each batch of a model would repeat its warnings."""
         marker = object()
         return self._announcements.setdefault(what, marker) is marker
-
-    # ------------------------------------------------------------------ docs and freshness
 
     def get_catalog(
         self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]

@@ -37,12 +37,12 @@ class Operations(metaclass=AdapterMeta):
             raise CompilationError(f"{name} has no argument {unknown}. Its arguments are {valid}.")
         target = target_argument(name, arguments)
         relation = target if isinstance(target, BaseRelation) else self._relation_of(str(target), graph)
-        sql = statement(name, relation.render(), arguments)
+        sql = operation_sql(name, relation.render(), arguments)
         _, cursor = self.connections.add_query(sql, auto_begin=False)
         with self.connections.exception_handler(sql):
             columns = [column[0] for column in cursor.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        return report(name, relation.render(), arguments, rows, cursor.result)
+        return format_report(name, relation.render(), arguments, rows, cursor.result)
 
     def _relation_of(self, name: str, graph: Mapping[str, Any]) -> BaseRelation:
         """Return the table `schema.name`, or the table of a model, a seed or a snapshot of the project."""
@@ -82,7 +82,7 @@ def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str
     return node["schema"], node["alias"]
 
 
-def statement(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
+def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
     """Return the SQL of an operation. Raises CompilationError for an argument that is missing, superfluous, or of a wrong type."""
     values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
     match operation:
@@ -141,10 +141,7 @@ def _is_dry_run(arguments: Mapping[str, Any]) -> bool:
     return str(value).lower() == "true"
 
 
-# ------------------------------------------------------------------ reports
-
-
-def report(operation: str, table: str, arguments: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], result: Any) -> str:
+def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], result: Any) -> str:
     """Return the report of an operation. `rows` are the rows of its statement, and `result` is the engine's StatementResult."""
     match operation:
         case "optimize":

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from dbt_common.exceptions import CompilationError
 
-from dbt.adapters.rowmerge.operations import report, schema_and_alias, statement, target_argument
+from dbt.adapters.rowmerge.operations import format_report, operation_sql, schema_and_alias, target_argument
 from rowmerge import RowCounts, StatementResult
 
 
@@ -28,7 +28,7 @@ from rowmerge import RowCounts, StatementResult
     ],
 )
 def test_an_operation_is_one_statement(operation, arguments, sql):
-    assert statement(operation, "`s`.`t`", arguments) == sql
+    assert operation_sql(operation, "`s`.`t`", arguments) == sql
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_an_operation_is_one_statement(operation, arguments, sql):
 )
 def test_what_is_wrong_with_an_argument_is_said(operation, arguments, problem):
     with pytest.raises(CompilationError) as error:
-        statement(operation, "`s`.`t`", arguments)
+        operation_sql(operation, "`s`.`t`", arguments)
     assert problem in str(error.value)
 
 
@@ -101,17 +101,18 @@ def test_what_was_written_together_is_told_in_counts_and_sizes():
         "filesAdded": {"totalFiles": 1, "totalSize": 812},
         "deletionVectorStats": {"numDeletionVectorRowsRemoved": 1},
     }
-    assert report("optimize", "t", {}, [{"metrics": metrics}], result(7)) == (
+    assert format_report("optimize", "t", {}, [{"metrics": metrics}], result(7)) == (
         "optimize t: 12 files (3.2 MB) became 1 file (812 bytes), 1 deleted row left out, version 7"
     )
-    assert report("optimize", "t", {}, [{"metrics": {**metrics, "numFilesRemoved": 0}}], result(7)) == (
+    assert format_report("optimize", "t", {}, [{"metrics": {**metrics, "numFilesRemoved": 0}}], result(7)) == (
         "optimize t: nothing to do in 14 files, version 7"
     )
 
 
 def test_a_vacuum_tells_how_many_files_went_or_which_would_go():
-    assert report("vacuum", "t", {}, [{"path": "file:///w/t"}], result(removed=3)) == "vacuum t: 3 files deleted"
-    assert report("vacuum", "t", {"dry_run": True}, [{"path": "b"}, {"path": "a"}], None) == "vacuum t: 2 files would be deleted\n  a\n  b"
+    assert format_report("vacuum", "t", {}, [{"path": "file:///w/t"}], result(removed=3)) == "vacuum t: 3 files deleted"
+    dry_run = format_report("vacuum", "t", {"dry_run": True}, [{"path": "b"}, {"path": "a"}], None)
+    assert dry_run == "vacuum t: 2 files would be deleted\n  a\n  b"
 
 
 def test_a_history_is_a_table():
@@ -120,7 +121,7 @@ def test_a_history_is_a_table():
         {"version": 10, "timestamp": at, "operation": "MERGE", "operationMetrics": {"numOutputRows": "2", "none": "0", "scanTimeMs": "5"}},
         {"version": 9, "timestamp": at, "operation": "CREATE TABLE", "operationMetrics": None},
     ]
-    assert report("history", "t", {}, rows, None).splitlines() == [
+    assert format_report("history", "t", {}, rows, None).splitlines() == [
         "history t: 2 versions, newest first",
         "  version  timestamp            operation     metrics",
         "  10       2024-05-06 07:08:09  MERGE         numOutputRows=2",

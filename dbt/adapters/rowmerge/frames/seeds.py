@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone, tzinfo
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from dbt_common.clients.agate_helper import from_csv
 from dbt_common.exceptions import DbtRuntimeError
+
+from dbt.adapters.rowmerge.relations.names import quote
 
 if TYPE_CHECKING:
     import agate
@@ -44,6 +46,15 @@ def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Tab
                 f"The seed's column {name!r} does not fit the type {type_}: {error}. Give it another one with `column_types` in its config."
             ) from error
     return pa.table(columns, names=names)
+
+
+def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
+    """Return a seed as a Spark DataFrame with the SQL types of its columns in lower case, or unchanged if no column has one."""
+    columns = [(quote(name), types.get(name.lower())) for name in table.column_names]
+    if all(type_ is None for _, type_ in columns):
+        return table
+    expressions = [column if type_ is None else f"cast({column} as {type_}) as {column}" for column, type_ in columns]
+    return spark.createDataFrame(table).selectExpr(*expressions)
 
 
 def _arrow_column(values: Iterable[Any], type_: str, zone: tzinfo) -> pa.Array:
