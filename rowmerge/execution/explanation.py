@@ -22,7 +22,7 @@ from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import Source, unevaluated
-from rowmerge.spark.values.outcomes import new_rows, outcome_rows
+from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
 from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
@@ -140,7 +140,7 @@ def _check(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
         rows = target.alias(plan.target.alias)
         for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
             found = rows if clause.condition is None else rows.where(clause.condition)
-            outcome_rows(found, plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
+            outcome_rows(found, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
     if planned.source is None:
         return
     source: Source = unevaluated(planned.source.frame)
