@@ -353,6 +353,6 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 def delete_written(paths: list[str], filesystem_options: Options) -> None:
     """Delete files that a task on an executor wrote. There is no `rowmerge.storage.deletion` there. A failure leaves them for VACUUM."""
     for path in paths:
-        filesystem, inner = filesystem_of(path, filesystem_options)
+        filesystem, inner_path = filesystem_of(path, filesystem_options)
         with suppress(OSError):
-            filesystem.delete_file(inner)
+            filesystem.delete_file(inner_path)
