@@ -13,7 +13,7 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import UnknownColumn
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.row_plan import RowPlan, SourceRows
-from rowmerge.spark.failures import as_ours
+from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, boolean, new_rows, outcome_rows
 from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION
@@ -94,7 +94,7 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
         analysed = frame.alias(side.alias).selectExpr(*sorted(texts))
         assert len(analysed.schema) == len(texts)  # Spark Connect analyses a frame only when its schema is read
     except PySparkException as error:
-        translated_error = as_ours(error, plan.table, plan.table)
+        translated_error = rowmerge_error(error, plan.table, plan.table)
         if not isinstance(translated_error, UnknownColumn):
             raise
         visible_side = "the target" if match is Match.NOT_MATCHED_BY_SOURCE else "the source"
