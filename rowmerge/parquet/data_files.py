@@ -1,7 +1,4 @@
-"""Write data files: rolling Parquet files by partition, with their bounds.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Write data files: rolling Parquet files by partition, with their bounds."""
 
 from __future__ import annotations
 
@@ -116,13 +113,10 @@ class PartitionedWriter:
         file.write(conform(rows, self._spec.schema))
         self._buffered += file.buffered
         if self._buffered > 4 * self._spec.row_group_size:
-            self._flush_fullest()
-
-    def _flush_fullest(self) -> None:
-        """Write the largest buffer, which makes the largest row group."""
-        fullest = max(self._open.values(), key=lambda file: file.buffered)
-        self._buffered -= fullest.buffered
-        fullest.flush()
+            # The largest buffer makes the largest row group.
+            fullest = max(self._open.values(), key=lambda file: file.buffered)
+            self._buffered -= fullest.buffered
+            fullest.flush()
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
@@ -274,7 +268,6 @@ class Leaf:
 
 
 def _leaves(schema: pa.Schema, stored: pa.Schema) -> list[Leaf]:
-    """Return the Parquet leaf columns of a file in file order."""
     pairs = zip(schema, stored, strict=True)
     return [leaf for column, held in pairs for leaf in _leaves_of(column.type, held.type, (column.name,), held.name, is_repeated=False)]
 

@@ -1,7 +1,4 @@
-"""Arrow's file systems for the locations of data files.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Arrow's file systems for the locations of data files."""
 
 from __future__ import annotations
 

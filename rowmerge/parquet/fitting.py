@@ -1,7 +1,4 @@
-"""Convert Arrow values between a file and the table: names, wider types, order, missing fields, and UUIDs as text.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Convert Arrow values between a file and the table: names, wider types, order, missing fields, and UUIDs as text."""
 
 from __future__ import annotations
 
@@ -69,7 +66,7 @@ def fitted(values: pa.Array, target: pa.DataType, held: pa.DataType, *, by_field
     if pa.types.is_map(target) and pa.types.is_map(values.type):
         keys = fitted(values.keys, target.key_type, held.key_type, by_field_id=by_field_id)
         items = fitted(values.items, target.item_type, held.item_type, by_field_id=by_field_id)
-        return _with_entries(values, target, keys, items)
+        return _with_child(values, target, pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field]))
     if pa.types.is_list(target):
         if not pa.types.is_list(values.type):
             values = values.cast(pa.list_(values.type.value_type))
@@ -89,7 +86,6 @@ def _fitted_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _fitted_struct(values: pa.StructArray, target: pa.StructType, held: pa.StructType, by_field_id: bool) -> pa.StructArray:
-    """Return structs with the fields of `target`."""
     children = values.flatten()
     fitted_children = []
     for field, stored in zip(target, held, strict=True):
@@ -99,11 +95,6 @@ def _fitted_struct(values: pa.StructArray, target: pa.StructType, held: pa.Struc
         else:
             fitted_children.append(fitted(children[index], field.type, stored.type, by_field_id=by_field_id))
     return pa.StructArray.from_arrays(fitted_children, fields=list(target), mask=values.is_null())
-
-
-def _with_entries(maps: pa.MapArray, target: pa.MapType, keys: pa.Array, items: pa.Array) -> pa.Array:
-    """Return maps with other keys and items at the same offsets."""
-    return _with_child(maps, target, pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field]))
 
 
 def _with_child(values: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
@@ -130,9 +121,6 @@ def _map_chunks(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[p
     return pa.chunked_array([change(chunk, type_) for chunk in column.chunks], type_)
 
 
-# ------------------------------------------------------------------ bytes of one length
-
-
 def holds_fixed(type_: pa.DataType) -> bool:
     """Return whether a type has bytes of one length, at any depth."""
     child_types = [type_.field(index).type for index in range(type_.num_fields)]
@@ -147,7 +135,8 @@ def as_held(values: pa.Array, held: pa.DataType) -> pa.Array:
         children = [as_held(child, field.type) for child, field in zip(values.flatten(), held, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(held), mask=values.is_null())
     if pa.types.is_map(held):
-        return _with_entries(values, held, as_held(values.keys, held.key_type), as_held(values.items, held.item_type))
+        entries = [as_held(values.keys, held.key_type), as_held(values.items, held.item_type)]
+        return _with_child(values, held, pa.StructArray.from_arrays(entries, fields=[held.key_field, held.item_field]))
     if pa.types.is_list(held):
         return _with_child(values, held, as_held(values.values, held.value_type))
     octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(held)

@@ -156,7 +156,6 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
 
 
 def _split_columns(columns: pa.Schema, held: HeldColumns, key_names: Collection[str]) -> tuple[_Columns, _Columns]:
-    """Return the key columns and the other columns."""
     pairs = list(zip(columns, held.stored, strict=True))
     keys = [pair for pair in pairs if pair[0].name in key_names]
     return _columns(keys), _columns([pair for pair in pairs if pair[0].name not in key_names])
@@ -185,6 +184,5 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
 
 
 def _with_addresses(rows: pa.Table, file: str, positions: Numbers) -> pa.Table:
-    """Add FILE and POSITION to rows of one file."""
     files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
     return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))

@@ -1,7 +1,5 @@
 """Keep the ids of rows, and the versions that last changed them, when rows are written to another file.
 
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-
 A format may derive the id of a row from its place in a file (Iceberg's row lineage). A row that moves keeps its id in a hidden column of
 the new file. `TableShape.row_lineage` names the columns, and `Snapshot.row_origins` says what each file gives to its rows. An updated row
 keeps its id alone, a moved row also the version of its last change, and a new row neither.

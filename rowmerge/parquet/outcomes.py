@@ -1,20 +1,17 @@
-"""Write the outcome rows of one task into data files, and collect the positions of the rows that it deletes.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import Spark or a table format.
-"""
+"""Write the outcome rows of one task into data files, and collect the positions of the rows that it deletes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec
 from rowmerge.parquet.lineage import with_lineage
 
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
@@ -61,8 +58,9 @@ def message_fields(message: TaskMessage) -> dict[str, Any]:
 class OutcomeTask:
     """Write the outcome rows of one task into files, and collect the positions of target rows in bitmaps."""
 
-    def __init__(self, columns: OutcomeColumns, writer: PartitionedWriter, changes: PartitionedWriter | None) -> None:
-        self._columns, self._writer, self._changes = columns, writer, changes
+    def __init__(self, columns: OutcomeColumns, spec: WriteSpec, changes: WriteSpec | None) -> None:
+        self._columns, self._writer = columns, PartitionedWriter(spec)
+        self._changes = None if changes is None else PartitionedWriter(changes)
         self._message = TaskMessage()
         self._positions: dict[str, BitMap64] = {}
         self._reads: dict[str, BitMap64] = {}
@@ -75,7 +73,10 @@ class OutcomeTask:
             self._sources.update(pc.drop_null(table[self._columns.source]).to_numpy())
         if self._columns.file is not None:
             self._note_reads(table, action)
-            self._replace_old_rows(table, action)
+            is_new = self._note_positions(table, pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE)))
+            if self._changes is not None and self._columns.before:
+                change_type = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
+                self._write_changes(table.select(self._columns.before), change_type, is_new)
         self._write_new_rows(table, action)
 
     def close(self) -> TaskMessage:
@@ -99,31 +100,22 @@ class OutcomeTask:
             return
         has_source, has_target = (pc.is_valid(table[name].combine_chunks()) for name in (self._columns.source, self._columns.file))
         is_read = pc.and_(pc.equal(action, NONE), pc.and_(has_source, has_target))
-        for rows in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
-            self._reads.setdefault(rows.path, BitMap64()).update(rows.positions)
-
-    def _replace_old_rows(self, table: pa.Table, action: pa.Array) -> None:
-        """Note the positions of updated and deleted rows, and write their old values as change rows."""
-        is_new = self._note_positions(table, pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE)))
-        if self._changes is not None and self._columns.before:
-            change_type = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
-            self._write_changes(table.select(self._columns.before), change_type, is_new)
+        for path, _, positions in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
+            self._reads.setdefault(path, BitMap64()).update(positions)
 
     def _note_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
         """Note the positions of replaced rows. Returns True for each row whose position was not noted before."""
         is_new = np.zeros(table.num_rows, dtype=bool)
         indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
         addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(indexes))
-        for rows in _rows_by_file(addresses):
-            new_positions = BitMap64(rows.positions) - self._positions.setdefault(rows.path, BitMap64())
-            self._positions[rows.path] |= new_positions
-            new_indexes = rows.indexes
-            if len(new_positions) < len(rows.positions):
-                self._message.repeated += len(rows.positions) - len(new_positions)
-                distinct, first_index = np.unique(rows.positions, return_index=True)
-                is_first = np.isin(distinct, np.array(new_positions.to_array(), dtype=np.uint64))
-                new_indexes = rows.indexes[first_index[is_first]]
-            is_new[indexes[new_indexes]] = True
+        for path, file_rows, positions in _rows_by_file(addresses):
+            new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
+            self._positions[path] |= new_positions
+            if len(new_positions) < len(positions):
+                self._message.repeated += len(positions) - len(new_positions)
+                distinct, first_row = np.unique(positions, return_index=True)
+                file_rows = file_rows[first_row[np.isin(distinct, np.array(new_positions.to_array(), dtype=np.uint64))]]
+            is_new[indexes[file_rows]] = True
         return pa.array(is_new)
 
     def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
@@ -162,16 +154,8 @@ class OutcomeTask:
             self._changes.write(changes.rename_columns(list(self._changes.names)))
 
 
-class _FileRows(NamedTuple):
-    """Rows of one file: their indexes in a table, and their positions in the file."""
-
-    path: str
-    indexes: np.ndarray[Any, Any]
-    positions: np.ndarray[Any, Any]
-
-
-def _rows_by_file(addresses: pa.Table) -> Iterator[_FileRows]:
-    """Group the rows of a table of (path, position) by path."""
+def _rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Yield each path in a table of (path, position), with the indexes of its rows and their positions."""
     if addresses.num_rows == 0:
         return
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
@@ -179,4 +163,4 @@ def _rows_by_file(addresses: pa.Table) -> Iterator[_FileRows]:
     positions = addresses.column(1).to_numpy()
     for code, path in enumerate(encoded.dictionary.to_pylist()):
         indexes = np.flatnonzero(codes == code)
-        yield _FileRows(path, indexes, positions[indexes].astype(np.uint64))
+        yield path, indexes, positions[indexes].astype(np.uint64)

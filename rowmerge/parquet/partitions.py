@@ -1,7 +1,4 @@
-"""Divide rows by partition, and name the folders of partitions.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Divide rows by partition, and name the folders of partitions."""
 
 from __future__ import annotations
 
@@ -59,7 +56,6 @@ def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is
 
 
 def _partition_values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
-    """Return the transformed value of a partition field for each row."""
     if not key.source:
         return pa.nulls(rows.num_rows, key.type)
     column = rows[key.source[0]].combine_chunks()

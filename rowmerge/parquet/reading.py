@@ -1,7 +1,4 @@
-"""Open data files for reading.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import Spark or a table format.
-"""
+"""Open data files for reading."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Write the live rows of data files into new files.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import Spark or a table format.
-"""
+"""Write the live rows of data files into new files."""
 
 from __future__ import annotations
 
@@ -63,7 +60,6 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
 
 
 def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict[str, Any]) -> pa.Table:
-    """Set the columns that the file does not hold to the values of its partition."""
     for name in names:
         index = rows.schema.get_field_index(name)
         value = pa.scalar(partition[name], rows.schema.field(index).type)
@@ -72,7 +68,6 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
 
 
 def _with_lineage(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.Table:
-    """Set the hidden columns of rows of a file from the position `start` on."""
     paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
     positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
     held = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +19,6 @@ _FEW_VALUES = 100
 """Fewer values are hashed faster than they are cut to a range."""
 _MAX_COMBINATIONS = 2**62
 """Fewer combinations fit into an int64 each."""
-
-
-class KeyRows(NamedTuple):
-    """The `indexes` of rows with a key of the source, and the `numbers` of their keys: equal for equal keys, from 0 to below the number of
-    source rows."""
-
-    indexes: Numbers
-    numbers: Numbers
 
 
 @dataclass(frozen=True)
@@ -106,10 +98,11 @@ class SourceKeys:
         """Return whether a row has a key if and only if it equals one source row in all these columns."""
         return len(self.columns) == 1 or self.combinations is not None
 
-    def find_rows(self, rows: pa.Table) -> KeyRows:
-        """Return the rows that have a key of the source.
+    def find_rows(self, rows: pa.Table) -> tuple[Numbers, Numbers]:
+        """Return the indexes of the rows that have a key of the source, and the numbers of their keys.
 
-        Without combinations, each of several columns is looked up alone, and the numbers are those of the first column.
+        Numbers are equal for equal keys, and from 0 to below the number of source rows. Without combinations, each of several columns is
+        looked up alone, and the numbers are those of the first column.
         """
         first, *others = self.columns
         if self.combinations is not None and (offset := self._shared_offset(rows)) is not None:
@@ -121,9 +114,9 @@ class SourceKeys:
             if self.combinations is not None:
                 numbers = numbers + codes * weight
         if self.combinations is None:
-            return KeyRows(indexes, numbers)
+            return indexes, numbers
         kept, places = _present(_index_in_sorted(numbers, self.combinations))
-        return KeyRows(indexes[kept], places)
+        return indexes[kept], places
 
     def source_numbers(self) -> Numbers:
         """Return the number of the key of each source row, as in `find_rows`, and -1 for a row that matches nothing. Keys must be exact."""
@@ -157,17 +150,17 @@ class SourceKeys:
             offset += code * weight
         return offset
 
-    def _find_in_partition(self, column: pa.ChunkedArray, offset: int, combinations: Numbers) -> KeyRows:
+    def _find_in_partition(self, column: pa.ChunkedArray, offset: int, combinations: Numbers) -> tuple[Numbers, Numbers]:
         """Return what `find_rows` returns for rows with this shared offset. Only values of combinations with this offset are hashed."""
         if offset < 0:
-            return KeyRows(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         first = self.columns[0]
         low, high = np.searchsorted(combinations, (offset, offset + len(first.values) + 1))
         codes, places = np.unique(combinations[low:high] - offset, return_index=True)
         has_null = bool(len(codes)) and codes[-1] == len(first.values)
         values = first.values.take(pa.array(codes[:-1] if has_null else codes))
         indexes, numbers = _present(KeyColumn(first.name, values, has_null).codes(column))
-        return KeyRows(indexes, places[numbers] + low)
+        return indexes, places[numbers] + low
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:

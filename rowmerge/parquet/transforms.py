@@ -1,7 +1,6 @@
 """Apply Iceberg's partition transforms to Arrow arrays (Iceberg spec, Partition Transforms and Appendix B), and name folders of values.
 
-Runs on executors too, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge. A transform is given by
-the spec's text (`bucket[16]`); null becomes null.
+A transform is the spec's text, such as `bucket[16]`. NULL becomes NULL.
 """
 
 from __future__ import annotations
@@ -66,11 +65,7 @@ def _value_text(value: Any, transform: str) -> str:
     return str(value)
 
 
-# ------------------------------------------------------------------ times and widths
-
-
 def _since_1970(values: pa.Array, unit: str) -> Numbers:
-    """Return the years, months, days or hours since 1970 of dates and timestamps."""
     if pa.types.is_date(values.type):
         days = _numbers(values.cast(pa.date32()).view(pa.int32()))
         return days if unit == "day" else days.astype("datetime64[D]").astype(f"datetime64[{_UNITS[unit]}]").astype(np.int64)
@@ -126,15 +121,11 @@ def _numbers(values: pa.Array) -> Numbers:
 
 
 def _with_nulls(numbers: Numbers, values: pa.Array) -> pa.Array:
-    """Return numbers as an array with the NULLs of `values`."""
     return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
-# ------------------------------------------------------------------ Murmur3, x86, 32 bits, seed 0
-
-
 def hashes(values: pa.Array) -> Numbers:
-    """Return the hash of every value (Iceberg spec, Appendix B) as unsigned 32-bit numbers. The hash of a NULL means nothing."""
+    """Return Murmur3 hashes (x86, 32 bits, seed 0; Iceberg spec, Appendix B) as unsigned numbers. The hash of a NULL means nothing."""
     type_ = values.type
     if pa.types.is_integer(type_):
         return _hashed_longs(_numbers(values.cast(pa.int64())))

@@ -1,7 +1,4 @@
-"""Convert UUIDs in Arrow arrays between canonical text, which users see, and 16 bytes, which data files hold.
-
-Runs on executors too, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Convert UUIDs in Arrow arrays between canonical text, which users see, and 16 bytes, which data files hold."""
 
 from __future__ import annotations
 
@@ -44,7 +41,6 @@ def uuid_texts(values: pa.Array) -> pa.Array:
 
 
 def _validity(values: pa.Array) -> pa.Buffer | None:
-    """Return the validity bitmap for an array without an offset, None if no value is NULL."""
     return values.is_valid().buffers()[1] if values.null_count else None
 
 

@@ -96,7 +96,6 @@ def _check_arguments(shown: str, definition: FunctionDefinition, handler: Any) -
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:
-    """Return a function over whole groups, whose values come as Arrow columns."""
 
     def aggregate(*columns: pa.Array) -> Any:  # by these types Spark sees that it is an aggregate
         state = handler()

@@ -26,7 +26,9 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
     if not missing:
         return
     try:
-        _redact_secrets(spark)
+        pattern = spark.conf.get(_REDACTION, None) or ""
+        if _SECRETS not in pattern:
+            spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
         for name, value in missing.items():
             spark.conf.set(name, value)
     except PySparkException:
@@ -35,10 +37,3 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
             "options correspond to: %s.",
             ", ".join(f"spark.hadoop.{name}" for name in missing),
         )
-
-
-def _redact_secrets(spark: SparkSession) -> None:
-    """Add the names of secrets to the pattern of options that Spark redacts in plans."""
-    pattern = spark.conf.get(_REDACTION, None) or ""
-    if _SECRETS not in pattern:
-        spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")

@@ -46,13 +46,12 @@ def from_spark(schema: StructType) -> Struct:
     for spark_field in schema.fields:
         try:
             (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
-            is_too_deep = nesting(field.type) > DEEPEST_TYPE
         except ValueError as error:
             raise TypeMismatch(
                 f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "
                 f"Cast it to a type that can be stored, or leave it out."
             ) from error
-        if is_too_deep:
+        if nesting(field.type) > DEEPEST_TYPE:
             raise TypeMismatch(f"The column `{spark_field.name}` has a type that {_TOO_DEEP}")
         fields.append(field)
     return Struct(tuple(fields))

@@ -32,7 +32,8 @@ from rowmerge.plan.needed_columns import values_of_all
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import unmatched_rows
 from rowmerge.spark.matching.key_lookup import KeyMatches
-from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source, ordinal_array
+from rowmerge.spark.source.keys import ordinal_array
+from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source
 from rowmerge.spark.source.writing import write_prepared, write_source_rows
 from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.writing.written import Written

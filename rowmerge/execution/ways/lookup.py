@@ -40,7 +40,7 @@ def run(request: Request) -> WayResult | NotApplicable:
         request.plan.table,
         files.to_read,
         source,
-        needed_columns=request.needed_columns,
+        column_names=request.needed_columns,
         lineage=request.lineage is not None,
     )
     if rows is None:

@@ -9,10 +9,11 @@ from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile
-from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
+from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.matching.joins import BOTH, TARGET_ALONE, Join, joined_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
+from rowmerge.spark.values.outcomes import condition_of
 from rowmerge.table.metadata.engine_columns import FILE
 from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -38,14 +39,10 @@ def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> D
     unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     if source is None or plan.on is None:
         rows = target.alias(plan.target.alias)
-        conditions = [_condition(clause) for clause in unmatched]
+        conditions = [condition_of(clause) for clause in unmatched]
     else:
         rows = joined_rows(plan, Join("left" if unmatched else "inner", source.broadcastable, False), target, source)
-        conditions = [f"{TARGET_ALONE} and {_condition(clause)}" for clause in unmatched]
-        conditions += [f"{BOTH} and {_condition(clause)}" for clause in plan.of(Match.MATCHED)]
+        conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
+        conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
         conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []
     return rows.where(" or ".join(f"({condition})" for condition in conditions))
-
-
-def _condition(clause: Clause) -> str:
-    return f"({clause.condition})" if clause.condition is not None else "true"

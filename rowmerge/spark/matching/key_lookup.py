@@ -74,18 +74,18 @@ def rows_by_keys(
     files: FileListing,
     source: Source,
     *,
-    needed_columns: frozenset[str],
+    column_names: frozenset[str],
     lineage: bool,
 ) -> RowsByKeys | None:
-    """Return the rows of these files that have a key of the source, or None if Spark must read the files.
+    """Return the rows of these files that have a key of the source, with these columns, or None if Spark must read the files.
 
-    Spark must read them if no key can be looked up, if Arrow does not bring a needed column to Spark unchanged, or if too many rows have a
-    key. `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile.
+    Spark must read them if no key can be looked up, if Arrow does not bring a column to Spark unchanged, or if too many rows have a key.
+    `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _lookup_keys(snapshot, source) if _may_read(spark, files) else None
     if keys is None:
         return None
-    columns = Struct(tuple(field for field in snapshot.schema if field.name in needed_columns or field.name in keys.names))
+    columns = Struct(tuple(field for field in snapshot.schema if field.name in column_names or field.name in keys.names))
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=lineage) if can_be_held(columns) else None
     if looked_up_files is None:
         return None

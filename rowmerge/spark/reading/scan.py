@@ -150,7 +150,6 @@ class _Scan:
         return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
 
     def _with_partition_values(self, frame: DataFrame, layout: FileLayout, files: FileListing) -> DataFrame:
-        """Join the partition values of each file."""
         schema = bare(Struct((Field(_KEY, Primitive("string")), *self.snapshot.schema.select(layout.outside))))
         partitions = files.partitions
         keys = pa.array([spark_path(path) for path in files.paths], pa.string())
@@ -221,7 +220,6 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
 
 
 def _positions_by_path(addresses: pa.Table) -> dict[str, Positions]:
-    """Group a table of FILE and POSITION."""
     paths = addresses[FILE].combine_chunks().dictionary_encode()
     codes, positions = paths.indices.to_numpy(zero_copy_only=False), addresses[POSITION].to_numpy().astype(np.uint64)
     return {path: Positions(positions[codes == code]) for code, path in enumerate(paths.dictionary.to_pylist())}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from rowmerge.parquet.source_keys import KeyColumn, SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
@@ -29,15 +30,26 @@ class SourceKey:
 
     `values`: the distinct non-null values, sorted; None if only the range from `low` to `high` is known, or nothing.
     `column`: the value of each row, the same rows for all keys of a source; None if there are too many.
+    Nothing is known of strings with a collation, because the collation decides what equals them.
     """
 
     pair: KeyPair
     type: DataType
-    values: pa.Array | None
-    low: pa.Scalar | None
-    high: pa.Scalar | None
-    has_null: bool
+    values: pa.Array | None = None
+    low: pa.Scalar | None = None
+    high: pa.Scalar | None = None
+    has_null: bool = True
     column: pa.ChunkedArray | None = None
+
+
+def key_names(pairs: Sequence[KeyPair]) -> list[str]:
+    """Return the names of the keys beside the columns of a source."""
+    return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
+
+
+def ordinal_array(ordinals: BitMap64) -> pa.Array:
+    """Return ordinals as int64, the type of ORDINAL."""
+    return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
 
 
 def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:
@@ -48,23 +60,12 @@ def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table
 def _known_key(pair: KeyPair, field: Field, column: pa.ChunkedArray) -> SourceKey:
     """Return a key from its value in each row. Nested values have no order in bounds and in Arrow, so they prune nothing."""
     if has_collation(Struct((field,))):
-        return _unknown_key(pair, field)
+        return SourceKey(pair, field.type)
     values = None if isinstance(field.type, Array | Map | Struct) else _sorted_distinct(column)
-    return SourceKey(pair, field.type, values, None, None, column.null_count > 0, column)
-
-
-def ranged_key(pair: KeyPair, field: Field, low: pa.Scalar, high: pa.Scalar, *, has_null: bool) -> SourceKey:
-    """Return a key of which only the range is known."""
-    return _unknown_key(pair, field) if has_collation(Struct((field,))) else SourceKey(pair, field.type, None, low, high, has_null)
-
-
-def _unknown_key(pair: KeyPair, field: Field) -> SourceKey:
-    """Return the key of strings with a collation, which decides what equals them."""
-    return SourceKey(pair, field.type, None, None, None, True)
+    return SourceKey(pair, field.type, values, has_null=column.null_count > 0, column=column)
 
 
 def _sorted_distinct(column: pa.ChunkedArray) -> pa.Array:
-    """Return the distinct non-null values, sorted."""
     if pa.types.is_integer(column.type):
         # NumPy sorts integers faster than Arrow hashes them.
         ordered = np.sort(pc.drop_null(column).to_numpy())

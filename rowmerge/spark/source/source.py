@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -20,7 +19,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, known_keys, ranged_key
+from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, known_keys, ordinal_array
 from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
@@ -135,21 +134,8 @@ class Source:
         return self._joined_to(ordinals, "left").withColumn(MET, F.col(_MATCHED_ORDINAL).isNotNull()).drop(_MATCHED_ORDINAL)
 
     def _joined_to(self, ordinals: BitMap64, kind: str) -> DataFrame:
-        """Join the rows to these ordinals, which Spark broadcasts."""
         matched = F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED_ORDINAL: ordinal_array(ordinals)})))
         return self.split_rows.join(matched, F.col(ORDINAL) == F.col(_MATCHED_ORDINAL), kind)
-
-
-@dataclass(frozen=True)
-class _Evaluation:
-    """What the job that evaluates a source returns.
-
-    `keys`: the key columns and ORDINAL of all rows or of some. `local`: some whole rows. `prepared`: rows of the table.
-    """
-
-    keys: pa.Table
-    local: pa.Table | None = None
-    prepared: pa.Table | None = None
 
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, prepare: Prepare | None = None) -> Source:
@@ -164,23 +150,23 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
     checkpoint = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counts = Observation()
     observed = checkpoint.observe(counts, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
+    prepared = local = None
     if prepare is None or not can_be_held(schema):
-        evaluation = _evaluate(observed, names, schema)
+        returned, local = _evaluate(observed, names, schema)
     else:
+        prepared_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
         try:
-            prepared = prepare(observed.where(_prepared_rows(schema)).alias(alias), names).toArrow()
+            returned = prepared = prepare(observed.where(prepared_rows).alias(alias), names).toArrow()
         except PySparkException:
             # The error may come from a row that no clause would write.
             return materialize(frame, alias, pairs, most_keys=most_keys)
-        evaluation = _Evaluation(prepared, prepared=prepared)
     rows, ordinals = int(counts.get["rows"]), (int(counts.get["first"] or 0), int(counts.get["last"] or 0))
-    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, evaluation.keys)
+    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, returned)
     source = Source(checkpoint.drop(*names), schema, rows, keys, ordinals, key_ordinals=key_ordinals)
-    if evaluation.prepared is not None and evaluation.prepared.num_rows == rows:
-        return replace(source, prepared=evaluation.prepared.drop_columns(names))
-    if evaluation.local is not None and evaluation.local.num_rows >= rows:
-        local_frame = frame_of(frame.sparkSession, evaluation.local, _with_ordinal(schema))
-        return replace(source, frame=local_frame, local=evaluation.local)
+    if prepared is not None and prepared.num_rows == rows:
+        return replace(source, prepared=prepared.drop_columns(names))
+    if local is not None and local.num_rows >= rows:
+        return replace(source, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
     return source
 
 
@@ -223,27 +209,17 @@ class SourceRowsOnce:
         return self._kept[1]
 
 
-def _evaluate(observed: DataFrame, names: Sequence[str], schema: Struct) -> _Evaluation:
-    """Return the keys of rows, and the first whole rows if the driver can hold such rows, all by one job."""
-    local_rows = _local_rows(schema)
-    returned = observed.where(_RETURNED_KEYS if names else local_rows)
+def _evaluate(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
+    """Return the keys and ordinals of rows, and the first whole rows if the driver can hold such rows, all by one job."""
+    is_local = f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}"
     if not can_be_held(schema):
-        return _Evaluation(returned.select(*names, ORDINAL).toArrow())
+        return observed.where(_RETURNED_KEYS if names else is_local).select(*names, ORDINAL).toArrow(), None
+    is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
     columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # A list of one row or NULL: a NULL list takes no room, as NULL values of all columns would.
-    answer = returned.selectExpr(*names, ORDINAL, f"if({local_rows}, array(struct({columns})), null) as {_ROW}").toArrow()
-    return _Evaluation(answer, local=pa.Table.from_struct_array(pc.list_flatten(answer[_ROW])))
-
-
-def _prepared_rows(schema: Struct) -> str:
-    """Return SQL for the rows that become rows of the table before their matches are known."""
-    return _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
-
-
-def _local_rows(schema: Struct) -> str:
-    """Return SQL for the rows that the driver takes as a whole."""
-    short_texts = _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES) if can_be_held(schema) else ""
-    return f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}{short_texts}"
+    row = f"if({is_local}, array(struct({columns})), null) as {_ROW}"
+    returned = observed.where(_RETURNED_KEYS if names else is_local).selectExpr(*names, ORDINAL, row).toArrow()
+    return returned, pa.Table.from_struct_array(pc.list_flatten(returned[_ROW]))
 
 
 def _and_short_texts(schema: Struct, most_bytes: int) -> str:
@@ -267,16 +243,6 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
     """Return the rows of a source, whose keys call it `alias`, and these keys under `key_names`."""
     keys = [F.expr(pair.source).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
     return frame.alias(alias).select("*", *keys)
-
-
-def key_names(pairs: Sequence[KeyPair]) -> list[str]:
-    """Return the names of the keys beside the columns of a source."""
-    return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
-
-
-def ordinal_array(ordinals: BitMap64) -> pa.Array:
-    """Return ordinals as int64, the type of ORDINAL."""
-    return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
 
 
 def _keys_of(
@@ -305,8 +271,10 @@ def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequenc
     answer = checkpoint.agg(*aggregates).toArrow()
 
     def ranged(pair: KeyPair, field: Field) -> SourceKey:
+        if has_collation(Struct((field,))):
+            return SourceKey(pair, field.type)
         low, high, count = (answer[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-        return ranged_key(pair, field, low, high, has_null=count.as_py() < rows)
+        return SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
 
     return tuple(map(ranged, pairs, fields))
 

@@ -18,26 +18,16 @@ from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.source.keys import can_be_looked_up, known_keys
-from rowmerge.spark.source.source import (
-    MAX_UNGATHERED_TASKS,
-    MIN_ROWS_PER_FILE,
-    Source,
-    SourceRowsOnce,
-    key_names,
-    most_keys_at_once,
-    ordinal_array,
-    with_keys,
-)
+from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array
+from rowmerge.spark.source.source import MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, most_keys_at_once, with_keys
 from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import ship
 from rowmerge.spark.writing.few_rows import write_on_driver
-from rowmerge.spark.writing.leftovers import discard_attempt
 from rowmerge.spark.writing.write import MAX_DRIVER_REWRITE_BYTES, Rewrite, WriteRequest, run_rewrites, write_outcomes, write_spec
-from rowmerge.spark.writing.written import Written, discard, written_of
+from rowmerge.spark.writing.written import Written, discard, discard_attempt, written_of
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MET, IF_NEW, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
@@ -104,7 +94,6 @@ def _can_look_up_keys(plan: RowPlan, key_schema: Struct, table_schema: Struct) -
 
 
 def _concatenate(streams: Iterable[bytes | None]) -> pa.Table | None:
-    """Return the tables of Arrow streams as one table, None if there is no stream."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in streams if stream is not None]
     return pa.concat_tables(tables) if tables else None
 

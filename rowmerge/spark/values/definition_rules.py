@@ -70,7 +70,7 @@ def _check_generated(frame: DataFrame, schema: Struct, rules: Rules, field: Fiel
     try:
         type_ = _rule_type(allowed_columns, expression, rule)
     except UnknownColumn as error:
-        raise _generated_reference_error(error, schema, field, rule, allowed_columns.columns) from None
+        raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
     if sql_name(type_) != sql_name(field.type):
         raise TypeMismatch(
             f"{rule} is {sql_name(type_)}, and the column is {field.sql_type}. Write GENERATED ALWAYS AS (cast({expression} as "
@@ -78,13 +78,11 @@ def _check_generated(frame: DataFrame, schema: Struct, rules: Rules, field: Fiel
         )
 
 
-def _generated_reference_error(
-    error: UnknownColumn, schema: Struct, field: Field, rule: str, allowed_columns: list[str]
-) -> UnknownColumn | PlanError:
+def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: str, allowed: list[str]) -> UnknownColumn | PlanError:
     """Return the error for a generated column that reads an unknown column, itself, or another generated column."""
     column = schema.find(error.name.split(".")[0])
     if column is None:
-        return UnknownColumn(error.name, allowed_columns, where=rule)
+        return UnknownColumn(error.name, allowed, where=rule)
     described = "itself" if column is field else f"the generated column `{column.name}`"
     return PlanError(f"{rule} reads {described}. A generated column reads other columns only; write their expression out.")
 
@@ -101,9 +99,9 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
         (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_MANY_ROWS):
-            expressions = (error.getMessageParameters() or {}).get("expressionList", expression)
+            calls = (error.getMessageParameters() or {}).get("expressionList", expression)
             raise UnsupportedStatement(
-                f"{rule} uses {expressions}, which is about many rows. A rule reads one row: leave aggregates and windows out",
+                f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out",
                 text=expression,
             ) from None
         known_error = rowmerge_error(error, expression, rule)

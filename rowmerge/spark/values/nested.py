@@ -19,7 +19,7 @@ def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType]
     `change` receives the name of a part (a field, `element`, `key` or `value`), its SQL and its type. `depth` makes the names of lambda
     variables unique among nested calls.
     """
-    item, other = f"__rowmerge_part_{depth}", f"__rowmerge_beside_{depth}"
+    item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
     match type_:
         case Struct(fields):
             parts = [f"({text}).{backquote(field.name)}" for field in fields]
@@ -31,10 +31,10 @@ def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType]
             if (part := change("element", item, element)) != item:
                 return f"transform({text}, {item} -> {part})"
         case Map(key, value, _):
-            if (part := change("value", item, value)) != item:
-                text = f"transform_values({text}, ({other}, {item}) -> {part})"
-            if (part := change("key", item, key)) != item:
-                text = f"transform_keys({text}, ({item}, {other}) -> {part})"
+            if (part := change("value", map_value, value)) != map_value:
+                text = f"transform_values({text}, ({map_key}, {map_value}) -> {part})"
+            if (part := change("key", map_key, key)) != map_key:
+                text = f"transform_keys({text}, ({map_key}, {map_value}) -> {part})"
     return text
 
 
@@ -50,10 +50,10 @@ def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, kept:
         case _ if _is_castable_by_position(source, target):
             return text
         case Array(), Array():
-            item = f"__rowmerge_item_{depth}"
-            return f"transform({text}, {item} -> {reshaped(item, source.element, target.element, cast, depth=depth + 1)})"
+            return with_parts(text, source, lambda _, part, type_: reshaped(part, type_, target.element, cast, depth=depth + 1), depth)
         case Map(), Map():
-            return _reshaped_map(text, source, target, cast, depth)
+            types = {"key": target.key, "value": target.value}
+            return with_parts(text, source, lambda name, part, type_: reshaped(part, type_, types[name], cast, depth=depth + 1), depth)
     return cast(text, source, target)
 
 
@@ -76,16 +76,6 @@ def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, kept
         named_values.append(f"{string_literal(field.name)}, {value}")
     is_absent = f"{text} is null" if kept is None else f"{text} is null and {kept[0]} is null"
     return f"if({is_absent}, null, named_struct({', '.join(named_values)}))"
-
-
-def _reshaped_map(text: str, source: Map, target: Map, cast: Cast, depth: int) -> str:
-    key, value = f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
-    if not _is_castable_by_position(source.value, target.value):
-        new_value = reshaped(value, source.value, target.value, cast, depth=depth + 1)
-        text = f"transform_values({text}, ({key}, {value}) -> {new_value})"
-    if not _is_castable_by_position(source.key, target.key):
-        text = f"transform_keys({text}, ({key}, {value}) -> {reshaped(key, source.key, target.key, cast, depth=depth + 1)})"
-    return text
 
 
 def _field_value(value: Known | None, name: str) -> Known | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
@@ -18,7 +18,7 @@ from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.assignment import stored, unchanged
 from rowmerge.spark.values.rules import NumberedClause, apply_rules
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MET, IF_NEW, MET, ORDINAL, POSITION
-from rowmerge.table.metadata.schema import DataType, Field, Struct, backquote, sql_name
+from rowmerge.table.metadata.schema import DataType, Field, backquote, sql_name
 
 _COLUMN_REFERENCE = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
 """SQL text that only names a column or a field. It can be evaluated for any row."""
@@ -56,11 +56,13 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     `rows` have the aliases of the plan's sides. Rows for which no clause fires are left out unless `shape` has ordinals.
     Raises TypeMismatch; Spark's analysis errors pass through.
     """
-    rows = rows.withColumn(CLAUSE, _clause_number(cases))
+    fires = _case([(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)], "null")
+    rows = rows.withColumn(CLAUSE, F.expr(f"cast({fires} as int)"))
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    columns = [_action(cases), *shape.columns(plan)]
+    action = _case([(f"{CLAUSE} = {number}", clause.effect.value) for number, (_, clause) in enumerate(cases)], "0")
+    columns = [f"cast({action} as tinyint) as {ACTION}", *shape.columns(plan)]
     writing = [(number, clause) for number, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
     if not writing:
         deleted = rows.selectExpr(*columns)
@@ -70,23 +72,17 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     rows, writing = _with_drawn_values(rows, writing)
     outcomes = rows.selectExpr(*columns, *_new_values(rows, plan, writing, fires_always=fires_always), CLAUSE)
     if plan.rules.checks or plan.rules.generated:
-        outcomes = _with_rules(outcomes, plan, writing)
+        # Rules name the table's columns, so these get their own names meanwhile.
+        names = outcomes.columns
+        named = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
+        outcomes = apply_rules(named, plan, writing).toDF(*names)
     return outcomes.drop(CLAUSE)
 
 
-def _clause_number(cases: Sequence[GuardedClause]) -> Column:
-    """Return the column with the number of the first clause that fires, NULL if none does."""
-    if not cases:
-        return F.lit(None).cast("int")
-    branches = " ".join(f"when {guard} and {_condition(clause)} then {number}" for number, (guard, clause) in enumerate(cases))
-    return F.expr(f"case {branches} end")
-
-
-def _action(cases: Sequence[GuardedClause]) -> str:
-    """Return ACTION as SQL text: the effect of the clause that fires, 0 if none does."""
-    effects = " ".join(f"when {number} then {clause.effect.value}" for number, (_, clause) in enumerate(cases))
-    action = f"case {CLAUSE} {effects} else 0 end" if cases else "0"
-    return f"cast({action} as tinyint) as {ACTION}"
+def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
+    """Return SQL for the value of the first branch whose condition is true."""
+    whens = " ".join(f"when {condition} then {value}" for condition, value in branches)
+    return f"case {whens} else {otherwise} end" if branches else otherwise
 
 
 def _with_drawn_values(rows: DataFrame, writing: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
@@ -103,13 +99,6 @@ def _with_drawn_values(rows: DataFrame, writing: Sequence[NumberedClause]) -> tu
                 rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {number} then {text} end"))
         clauses.append((number, replace(clause, values=values)))
     return rows, clauses
-
-
-def _with_rules(outcomes: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
-    """Apply the table's rules to outcome rows. Rules name the table's columns, so these get their own names meanwhile."""
-    names = outcomes.columns
-    other_names = names[: -len(plan.schema) - 1]
-    return apply_rules(outcomes.toDF(*other_names, *plan.schema.names, CLAUSE), plan, writing).toDF(*names)
 
 
 def output_column(position: int) -> str:
@@ -130,15 +119,9 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
     def table_columns(name_at: Callable[[int], str]) -> tuple[str, ...]:
         return tuple(name_at(position) for position in range(width)) if name_at(0) in present else ()
 
-    return OutcomeColumns(
-        action=ACTION,
-        file=FILE if FILE in present else None,
-        position=POSITION if POSITION in present else None,
-        lineage=(ROW_ID, CHANGED_IN) if ROW_ID in present else None,
-        source=ORDINAL if ORDINAL in present else None,
-        after=table_columns(output_column),
-        before=table_columns(old_column),
-    )
+    file, position, source = (name if name in present else None for name in (FILE, POSITION, ORDINAL))
+    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in present else None
+    return OutcomeColumns(ACTION, file, position, lineage, source, table_columns(output_column), table_columns(old_column))
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_columns: Sequence[str] = ()) -> DataFrame:
@@ -160,15 +143,12 @@ def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], e
 
     IF_MET and IF_NEW hold the action for a source row with a match and for one without.
     """
-    actions = [f"{_effect(plan.of(match))} as {name}" for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW))]
+    actions = []
+    for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW)):
+        effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")
+        actions.append(f"cast({effect} as tinyint) as {name}")
     insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
     return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, *actions])
-
-
-def _effect(clauses: Sequence[Clause]) -> str:
-    """Return SQL text for the effect of the first clause whose condition is true, 0 if there is none."""
-    cases = " ".join(f"when {_condition(clause)} then {clause.effect.value}" for clause in clauses)
-    return f"cast({f'case {cases} else 0 end' if cases else '0'} as tinyint)"
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -182,7 +162,7 @@ def boolean(condition: str) -> str:
     return f"({condition}) and true"
 
 
-def _condition(clause: Clause) -> str:
+def condition_of(clause: Clause) -> str:
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
@@ -212,7 +192,7 @@ def _stored_value(plan: RowPlan, clause: Clause, field: Field, text: str | None,
     """Return SQL text for the value that a clause stores in a column. `text`: the value before the cast, None for NULL."""
     if text is None:
         return stored("null", field.type, field, plan.table)
-    old_field = _old_schema(plan).find(field.name, case_sensitive=True)
+    old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
     if clause.effect is Effect.UPDATE and field.name not in clause.values:
         return text if old_field is None else unchanged(text, old_field.type, field, plan.table)
     kept = (_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
@@ -223,13 +203,8 @@ def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
     """Return SQL text for the value that a clause gives a column, None for NULL."""
     if field.name in clause.values:
         return clause.values[field.name]
-    old_field = _old_schema(plan).find(field.name)
+    old_field = (plan.evolved_from or plan.schema).find(field.name)
     return _target_column(plan, old_field) if clause.effect is Effect.UPDATE and old_field is not None else None
-
-
-def _old_schema(plan: RowPlan) -> Struct:
-    """Return the table's columns before the command."""
-    return plan.evolved_from or plan.schema
 
 
 def _target_column(plan: RowPlan, field: Field) -> str:
@@ -238,13 +213,12 @@ def _target_column(plan: RowPlan, field: Field) -> str:
 
 def _old_value(plan: RowPlan, field: Field) -> str:
     """Return SQL text for the target row's value of a column, in the type that the column has after the command."""
-    old_field = _old_schema(plan).find(field.name)
+    old_field = (plan.evolved_from or plan.schema).find(field.name)
     value = "null" if old_field is None else unchanged(_target_column(plan, old_field), old_field.type, field, plan.table)
     return value if old_field == field else f"cast({value} as {sql_name(field.type)})"
 
 
 def _types(rows: DataFrame, texts: set[str]) -> dict[str, DataType]:
-    """Let Spark analyse SQL texts over these rows, and return their types."""
     ordered = sorted(texts)
-    schema: Struct = schema_of(rows.selectExpr(*(f"{text} as c{index}" for index, text in enumerate(ordered))))
+    schema = schema_of(rows.selectExpr(*(f"{text} as c{index}" for index, text in enumerate(ordered))))
     return {text: field.type for text, field in zip(ordered, schema, strict=True)}

@@ -36,9 +36,12 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
     if not checks:
         return rows
     # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
-    violations = " ".join(f"when not coalesce(({check.expression}), false) then {_stop(plan, check)}" for check in checks)
+    violations = []
+    for check in checks:
+        error = stop(Stop.CONSTRAINT, plan.table, check.told, sample_row(plan.schema, check.expression))
+        violations.append(f"when not coalesce(({check.expression}), false) then {error}")
     is_written = _fires_any([number for number, _ in writing])
-    return rows.withColumn(ACTION, F.expr(f"case when {is_written} then case {violations} else {ACTION} end else {ACTION} end"))
+    return rows.withColumn(ACTION, F.expr(f"case when {is_written} then case {' '.join(violations)} else {ACTION} end else {ACTION} end"))
 
 
 def sample_row(schema: Struct, expression: str) -> str:
@@ -82,9 +85,4 @@ def _checks_of_generated_columns(plan: RowPlan, writing: Sequence[NumberedClause
 
 
 def _fires_any(numbers: Sequence[int]) -> str:
-    """Return a SQL condition: one of the clauses with these numbers fires."""
     return f"{CLAUSE} in ({', '.join(map(str, numbers))})"
-
-
-def _stop(plan: RowPlan, check: Check) -> str:
-    return stop(Stop.CONSTRAINT, plan.table, check.told, sample_row(plan.schema, check.expression))

@@ -5,7 +5,7 @@ The values that this module computes only distribute and sort rows. The writer c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -26,7 +26,7 @@ _HOUR = 3_600_000_000
 
 @dataclass(frozen=True)
 class Parts:
-    """The number of files to write, and the number of partitions that their rows belong to."""
+    """The number of files to make of all rows, and the number of partitions that the rows belong to."""
 
     files: int
     partitions: int
@@ -45,39 +45,38 @@ class Gather(Enum):
 class _Clustering:
     """The partition keys and the sort order of a table, over rows that have the `computed` columns, too."""
 
-    computed: Mapping[str, Column]
+    computed: dict[str, Column]
     keys: Sequence[Column]
     order: Sequence[Column]
 
 
 def distribute_rows(
-    rows: DataFrame,
-    table: TableShape,
-    columns: Sequence[str],
-    *,
-    gather: Gather,
-    parts: Parts | None = None,
-    distribution: Distribution | None = None,
+    rows: DataFrame, table: TableShape, columns: Sequence[str], *, gather: Gather | Parts, distribution: Distribution | None = None
 ) -> DataFrame:
     """Bring rows to the tasks that write them, in the table's order inside each partition.
 
     Rows of one partition come together (Spark's adaptive rebalance), so that a task does not write a small file into each partition. Few
     changed rows come together in any case (`gather`), so that they make few files. Many new rows are divided by ranges if the table is
     set so: each file then has its own range of the order.
-    `columns`: the names of the table's columns in `rows`; `parts`: how many files to make; `distribution`: the table's setting for this
-    operation, None for that of new rows.
+    `columns`: the names of the table's columns in `rows`; `distribution`: the table's setting for the operation, None for that of inserts.
     """
     clustering = _clustering(table, columns)
+    keys, order = clustering.keys, clustering.order
     if clustering.computed:
-        rows = rows.withColumns(dict(clustering.computed))
-    if parts is not None and (clustering.keys or clustering.order):
-        rows = _repartition(rows, clustering, parts)
+        rows = rows.withColumns(clustering.computed)
+    if isinstance(gather, Parts) and (keys or order):
+        rows = _repartition(rows, clustering, gather)
     elif gather in (Gather.ONE_TASK, Gather.DRIVER):
         rows = rows.coalesce(1)
     else:
-        rows = _shuffle(rows, clustering, table, gather, distribution)
-    if clustering.order:
-        rows = rows.sortWithinPartitions(*clustering.keys, *clustering.order)
+        mode = distribution or table.settings.distribution(is_ordered=bool(order))
+        are_many = distribution is not None or gather is Gather.NOT
+        if mode is Distribution.RANGE and order and are_many:
+            rows = rows.repartitionByRange(*keys, *order)
+        elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
+            rows = rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
+    if order:
+        rows = rows.sortWithinPartitions(*keys, *order)
     return rows.drop(*clustering.computed) if clustering.computed else rows
 
 
@@ -102,17 +101,6 @@ def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> Data
     if clustering.keys and parts.files == parts.partitions:
         return rows.repartition(parts.files, *clustering.keys)
     return rows.repartitionByRange(parts.files, *clustering.keys, *clustering.order)
-
-
-def _shuffle(rows: DataFrame, clustering: _Clustering, table: TableShape, gather: Gather, distribution: Distribution | None) -> DataFrame:
-    """Shuffle the rows by ranges or by partition, as the table is set, or leave them in their tasks."""
-    mode = distribution or table.settings.distribution(is_ordered=bool(clustering.order))
-    are_many = distribution is not None or gather is Gather.NOT
-    if mode is Distribution.RANGE and clustering.order and are_many:
-        return rows.repartitionByRange(*clustering.keys, *clustering.order)
-    if mode is not Distribution.NONE and (clustering.keys or gather is Gather.BY_SIZE):
-        return rows.hint("rebalance", *clustering.keys)  # it accepts `F.col(…)`, not `df[…]`
-    return rows
 
 
 def _ordered(value: Column, field: SortField) -> Column:
@@ -162,7 +150,6 @@ def _since_1970(column: str, type_: DataType, unit: str) -> str:
 
 
 def _micros(column: str, type_: DataType) -> str:
-    """Return SQL text for the microseconds since 1970 of a timestamp."""
     if type_ == Primitive("timestamp"):
         return f"unix_micros({column})"
     seconds = f"cast(extract(second from {column}) * 1000000 as bigint)"

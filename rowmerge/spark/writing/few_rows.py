@@ -10,7 +10,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rowmerge.errors import StorageError
-from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec
+from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import without_secrets
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.spark.writing.written import Written, discard_paths, written_of
@@ -38,7 +38,7 @@ def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
 
 def write_on_driver(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
     """Write outcome rows as the sink does, but in this process. `changes`: how change rows are written. Raises StorageError."""
-    task = OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
+    task = OutcomeTask(columns, spec, changes)
     try:
         if rows.num_rows:
             task.take(rows)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark import TaskContext
 
-from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.data_files import WriteSpec, delete_written
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, TaskMessage, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
 
@@ -46,7 +46,7 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | 
     """Return the mapInArrow function over outcome rows. `changes`: how change rows are written, None for a table without them."""
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
+        task = OutcomeTask(columns, spec, changes)
         with _delete_on_error(task, spec):
             for batch in batches:
                 if batch.num_rows:
@@ -67,7 +67,7 @@ def source_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, 
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        outcome_task = OutcomeTask(columns, PartitionedWriter(spec), None)
+        outcome_task = OutcomeTask(columns, spec, None)
         task = _SourceTask(outcome_task, key_names, most_keys // (task_index + 1), may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(outcome_task, spec):
             for batch in batches:  # also after the task gave up: Spark fails a task that leaves input unread
@@ -130,7 +130,6 @@ def rewrite_sink(spec: WriteSpec) -> BatchFunction:
 
 @contextmanager
 def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
-    """Delete the files of a task if the block raises."""
     try:
         yield
     except BaseException:
@@ -139,7 +138,6 @@ def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
 
 
 def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
-    """Return the pickled message of a task as a batch of one row."""
     return pa.record_batch([pa.array([pickle.dumps(fields)], pa.binary())], schema=MESSAGE_SCHEMA)
 
 

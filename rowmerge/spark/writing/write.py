@@ -30,8 +30,7 @@ from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, Parts, distribute_rows
 from rowmerge.spark.writing.executors import ship
 from rowmerge.spark.writing.few_rows import FEW_ROWS, write_on_driver
-from rowmerge.spark.writing.leftovers import discard_attempt
-from rowmerge.spark.writing.written import Written, added_file, discard_on_error, discard_paths, written_of
+from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, written_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -149,7 +148,6 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
 
 
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
-    """Return up to FEW_ROWS + 1 outcome rows in the table's order."""
     first = (outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes).limit(FEW_ROWS + 1)
     table_columns = columns.after or columns.before
     return (distribute_rows(first, request.table, table_columns, gather=Gather.DRIVER) if table_columns else first).toArrow()
@@ -186,7 +184,7 @@ def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: FileListing
     rows = read_snapshot(spark, snapshot, files, addresses=lineage is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes = distribute_rows(outcomes, snapshot.shape, columns.after, gather=Gather.NOT, parts=parts)
+    outcomes = distribute_rows(outcomes, snapshot.shape, columns.after, gather=parts)
     return _run_sink(outcomes, spec, columns, None)
 
 
@@ -266,7 +264,6 @@ def _rewrite_on_driver(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite])
 
 
 def _sum_of_messages(messages: pa.Table) -> Written:
-    """Return what all tasks of a job wrote."""
     total = Written()
     for payload in messages["message"].to_pylist():
         total.add(written_of(pickle.loads(payload)))

@@ -1,21 +1,27 @@
-"""What the sink wrote, as the driver holds it."""
+"""What the sink wrote, as the driver holds it, and the deletion of files that no version lists."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 from pyroaring import BitMap64
 
 from rowmerge.errors import StorageError
+from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
+
+_STOP_SECONDS = 0.3
+"""Tasks have usually stopped so long after they were told to. VACUUM deletes a file that comes later."""
 
 
 @dataclass
@@ -72,7 +78,6 @@ class Written:
 
 
 def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
-    """Add positions by path."""
     for path, positions in added.items():
         if path in bitmaps:
             bitmaps[path] |= positions
@@ -131,6 +136,35 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
         while not all(path.startswith(f"{folder}/") for path in store_paths):
             folder = folder.rpartition("/")[0]
         clean_up(DataFolder(folder, filesystem_options), [store_paths], Origin.WRITTEN)
+
+
+def discard_attempt(*specs: WriteSpec | None) -> None:
+    """Delete the files of an attempt whose job failed. An error here is ignored, because the job's own error is the one to report.
+
+    No message lists the files of finished tasks, so they are found by their names.
+    """
+    for pause in (0.0, _STOP_SECONDS):
+        time.sleep(pause)
+        for spec in specs:
+            if spec is not None:
+                with suppress(OSError):
+                    _discard_attempt_files(spec)
+
+
+def _discard_attempt_files(spec: WriteSpec) -> None:
+    """Delete the files with the attempt's UUID in their names, which only this job wrote."""
+    filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
+    files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
+    paths = [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
+    discard_paths(paths, spec.filesystem_options)
+
+
+def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolders: bool) -> Iterator[pyarrow.fs.FileInfo]:
+    for entry in filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)):
+        if entry.type is pyarrow.fs.FileType.File:
+            yield entry
+        elif with_subfolders and not entry.base_name.startswith(("_", ".")):
+            yield from _data_files(filesystem, entry.path, with_subfolders=True)
 
 
 def written_of(message: Mapping[str, Any]) -> Written:

@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "sql/parser.py ": "a function that parses DELETE",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/disk.py write_file": "the temporary file that the same call made",
-    "spark/written.py delete": "the implementation for data files of what `deletion.py` calls",
+    "spark/writing/written.py delete": "the implementation for data files of what `deletion.py` calls",
 }
 """File and function of each direct call, and what it deletes."""
 

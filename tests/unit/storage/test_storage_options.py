@@ -23,10 +23,9 @@ from rowmerge.parquet.reading import open_data_file
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.writing.executors import ship
-from rowmerge.spark.writing.leftovers import discard_attempt
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
-from rowmerge.spark.writing.written import added_file, discard, discard_paths
+from rowmerge.spark.writing.written import added_file, discard, discard_attempt, discard_paths
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.maintenance import VacuumOptions
