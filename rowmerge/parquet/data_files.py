@@ -19,6 +19,7 @@ from rowmerge.parquet.fitting import conform, renamed
 from rowmerge.parquet.lineage import FilesLineage
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
+Values = dict[str, Any]
 _LOCAL_THREADS = 2
 """So many local files are finished at once."""
 
@@ -300,16 +301,12 @@ def _row_groups(footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
     return [footer.row_group(index) for index in range(footer.num_row_groups)]
 
 
-def bounds_of(
-    footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def bounds_of(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> tuple[Values, Values, Values]:
     """Return lower bounds, upper bounds and null counts of `columns`, from a Parquet footer. Fields of structs nest.
 
     The bounds of UUIDs are bytes, as in the file.
     """
-    lower: dict[str, Any] = {}
-    upper: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
+    lower, upper, nulls = Values(), Values(), Values()
     groups = _row_groups(footer)
     for index, leaf in enumerate(leaves):
         if not leaf.has_bounds or leaf.path[0] not in columns:
@@ -327,10 +324,9 @@ def bounds_of(
     return lower, upper, nulls
 
 
-def sizes_of(footer: pq.FileMetaData, leaves: Sequence[Leaf]) -> dict[str, Any]:
+def sizes_of(footer: pq.FileMetaData, leaves: Sequence[Leaf]) -> Values:
     """Return the compressed bytes of each leaf's column chunks. Nested leaves nest, with `element`, `key` and `value`."""
-    sizes: dict[str, Any] = {}
-    groups = _row_groups(footer)
+    sizes, groups = Values(), _row_groups(footer)
     for index, leaf in enumerate(leaves):
         put(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
     return sizes

@@ -86,10 +86,7 @@ class SourceKeys:
 
     @property
     def min_rows_at_once(self) -> int:
-        """Return how many rows to look up together at least, because each call of Arrow hashes all values.
-
-        Integers do not count: only integers within the range of the rows are hashed.
-        """
+        """Return how many rows to look up together at least: each call of Arrow hashes all values, but only integers within range."""
         hashed_values = (len(column.values) for column in self.columns if not pa.types.is_integer(column.values.type))
         return min(_ROWS_PER_HASHED_VALUE * max(hashed_values, default=0), _MAX_ROWS_AT_ONCE)
 

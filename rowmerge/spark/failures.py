@@ -10,22 +10,7 @@ from enum import Enum
 
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 
-from rowmerge.errors import (
-    AmbiguousColumn,
-    ConstraintViolated,
-    FunctionNotFound,
-    MissingDataFile,
-    PlanError,
-    RowmergeError,
-    SparkFailed,
-    TableNotFound,
-    TypeMismatch,
-    UnknownColumn,
-    Unparsable,
-    UnsupportedStatement,
-    UnsupportedTableFeature,
-    ValueOutOfRange,
-)
+from rowmerge import errors
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.reading import UNREADABLE
 
@@ -56,7 +41,7 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
         raise _java_error(str(error), table) from error
 
 
-def rowmerge_error(error: PySparkException, text: str, table: str) -> RowmergeError:
+def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.RowmergeError:
     """Return the error of rowmerge for an exception of PySpark, by its error condition."""
     condition = error.getCondition() or ""
     message = str(error)
@@ -73,53 +58,53 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> RowmergeEr
     )
 
 
-def _condition_error(condition: str, error: PySparkException, text: str, table: str) -> RowmergeError | None:
+def _condition_error(condition: str, error: PySparkException, text: str, table: str) -> errors.RowmergeError | None:
     """Return the error of a type, a subquery or a missing file, by the beginning of the error condition."""
     summary = _first_line(str(error))
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
-        return TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
+        return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
     if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
-        return UnsupportedStatement(
+        return errors.UnsupportedStatement(
             f"Spark does not take this subquery here: {summary} Use a MERGE, and join what the subquery reads in its source",
             text=text,
         )
     if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
-        return MissingDataFile(table, (error.getMessageParameters() or {}).get("path") or "")
+        return errors.MissingDataFile(table, (error.getMessageParameters() or {}).get("path") or "")
     return None
 
 
-def _other_error(error: PySparkException) -> SparkFailed:
+def _other_error(error: PySparkException) -> errors.SparkFailed:
     summary = _first_line(str(error))
     if isinstance(error, AnalysisException):
-        return SparkFailed(f"Spark does not accept the statement: {summary}")
-    return SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")
+        return errors.SparkFailed(f"Spark does not accept the statement: {summary}")
+    return errors.SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")
 
 
-def _java_error(message: str, table: str) -> RowmergeError:
+def _java_error(message: str, table: str) -> errors.RowmergeError:
     """Return the error for Java's message. The last cause in it is the root cause."""
     causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", message, re.MULTILINE)
     summary = _first_line(causes[-1] if causes else message)
-    stopped = SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")
+    stopped = errors.SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")
     return _nesting_error(message) or _data_file_error(message, table) or stopped
 
 
-def _nesting_error(message: str) -> PlanError | None:
+def _nesting_error(message: str) -> errors.PlanError | None:
     """Return the error of a statement that overflowed Java's stack, None for another message."""
     if "java.lang.StackOverflowError" not in message and "FAILED_TO_PARSE_TOO_COMPLEX" not in message:
         return None
-    return PlanError(
+    return errors.PlanError(
         "The statement is nested too deeply for Spark, or a chain of operators in it is too long. Nothing was written. Divide it, for "
         "example with a WITH list, or start Spark with a larger stack: spark_config = {'spark.driver.extraJavaOptions': '-Xss16m'}."
     )
 
 
-def _data_file_error(message: str, table: str) -> RowmergeError | None:
+def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     """Return the error of a data file that a job could not read, None for another message."""
     if unreadable := re.search(rf"{UNREADABLE} (\[.*\])", message):
         return unreadable_data_file(table, *json.loads(unreadable[1]))
     if "Parquet file schema doesn't contain any field Ids" in message:
         advice = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
-        return UnsupportedTableFeature(table, "data files without field ids", action="read", advice=advice)
+        return errors.UnsupportedTableFeature(table, "data files without field ids", action="read", advice=advice)
     failed_read = re.search(r"\[(FAILED_READ_FILE[.\w]*)\] Encountered error while reading file (.*?\.parquet)", message)
     if failed_read is None:
         return None
@@ -129,7 +114,7 @@ def _data_file_error(message: str, table: str) -> RowmergeError | None:
     return unreadable_data_file(table, failed_read[2], causes[-1] if causes else "its content is damaged")
 
 
-def _name_error(condition: str, parameters: Mapping[str, str]) -> RowmergeError | None:
+def _name_error(condition: str, parameters: Mapping[str, str]) -> errors.RowmergeError | None:
     """Return the error of a name that Spark does not resolve, None for another error condition."""
 
     def names(key: str) -> list[str]:
@@ -137,28 +122,28 @@ def _name_error(condition: str, parameters: Mapping[str, str]) -> RowmergeError 
 
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
-        return UnknownColumn(_unquoted(name), [proposed for proposed in names("proposal") if "__rowmerge_" not in proposed])
+        return errors.UnknownColumn(_unquoted(name), [proposed for proposed in names("proposal") if "__rowmerge_" not in proposed])
     if condition == "FIELD_NOT_FOUND":
-        return UnknownColumn(_unquoted(parameters.get("fieldName") or ""), names("fields"))
+        return errors.UnknownColumn(_unquoted(parameters.get("fieldName") or ""), names("fields"))
     if condition.startswith("AMBIGUOUS"):
-        return AmbiguousColumn(_unquoted(parameters.get("name") or ""), names("referenceNames"))
+        return errors.AmbiguousColumn(_unquoted(parameters.get("name") or ""), names("referenceNames"))
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return TableNotFound(_unquoted(parameters.get("relationName") or ""))
+        return errors.TableNotFound(_unquoted(parameters.get("relationName") or ""))
     if condition.startswith("UNRESOLVED_ROUTINE"):
-        return FunctionNotFound(_unquoted(parameters.get("routineName") or ""))
+        return errors.FunctionNotFound(_unquoted(parameters.get("routineName") or ""))
     return None
 
 
-def _python_error(message: str) -> SparkFailed | None:
+def _python_error(message: str) -> errors.SparkFailed | None:
     """Return the error of Python code that an executor ran, or None. Its position comes from the last function in the traceback."""
     if raised := re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
         frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
         function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
-        return SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
+        return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
     return None
 
 
-def _stop_error(message: str) -> RowmergeError | None:
+def _stop_error(message: str) -> errors.RowmergeError | None:
     """Return the error of an expression of `rowmerge.spark.values.assignment.stop`, None for another message."""
     stopped = re.search(rf"{STOP} ([0-9a-f]+) ([0-9A-F]*)\.", message)
     if stopped is None:
@@ -167,29 +152,28 @@ def _stop_error(message: str) -> RowmergeError | None:
     value = bytes.fromhex(stopped[2]).decode("utf-8", "replace")
     match Stop(reason):
         case Stop.CONSTRAINT:
-            return ConstraintViolated(table, subject, value)
+            return errors.ConstraintViolated(table, subject, value)
         case Stop.TOO_LONG:
-            return ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {subject}. Shorten it in the statement.")
+            return errors.ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {subject}. Shorten it in the statement.")
         case Stop.NOT_HELD if subject.endswith("(uuid)"):
             advice = "give a UUID as 123e4567-e89b-12d3-a456-426614174000"
         case Stop.NOT_HELD:
             value, advice = f"X'{value}'", "give as many bytes as that"
         case Stop.OUT_OF_RANGE:
             advice = "mend it or widen the column"
-    return ValueOutOfRange(f"The value {_shortened(value)} does not fit {subject}. Nothing was written; {advice}.")
+    return errors.ValueOutOfRange(f"The value {_shortened(value)} does not fit {subject}. Nothing was written; {advice}.")
 
 
 def _shortened(value: str) -> str:
     return value if len(value) <= 200 else f"{value[:200]}…"
 
 
-def _unparsable(error: ParseException, text: str) -> Unparsable:
-    """Return the error of a statement that Spark cannot parse, with the position in Spark's text."""
+def _unparsable(error: ParseException, text: str) -> errors.Unparsable:
     position = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     line, column = (int(position[1]), int(position[2]) + 1) if position else (1, 1)
     reason = re.sub(r"\s*\(line \d+, pos \d+\)", "", _first_line(str(error))).rstrip(".")
     spark_text = str(error).partition("== SQL ==\n")[2].split("\n---", 1)[0]
-    return Unparsable(reason, text=spark_text or text, line=line, column=column)
+    return errors.Unparsable(reason, text=spark_text or text, line=line, column=column)
 
 
 def _first_line(message: str) -> str:

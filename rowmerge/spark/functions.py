@@ -77,7 +77,6 @@ def handler_of(shown: str, definition: FunctionDefinition) -> Any:
 
 
 def _check_aggregate_methods(shown: str, definition: FunctionDefinition, handler: Any) -> None:
-    """Raise PlanError unless the handler of an aggregate is a class with both methods."""
     missing = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
     if missing or not isinstance(handler, type):
         problem = f"is no class with the method {missing[0]}" if missing else "is no class"

@@ -80,7 +80,6 @@ def has_collation(schema: Struct) -> bool:
 
 
 def _structs_in(type_: DataType) -> list[Struct]:
-    """Return the outermost structs in a type."""
     match type_:
         case Struct():
             return [type_]

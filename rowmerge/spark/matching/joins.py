@@ -98,8 +98,7 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
         if not isinstance(translated_error, UnknownColumn):
             raise
         visible_side = "the target" if match is Match.NOT_MATCHED_BY_SOURCE else "the source"
-        where = f"{match.value}, which sees {visible_side} only"
-        raise UnknownColumn(translated_error.name, side.columns, where=where) from error
+        raise UnknownColumn(translated_error.name, side.columns, where=f"{match.value}, which sees {visible_side} only") from error
 
 
 def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False, lineage: bool = False) -> DataFrame:

@@ -6,11 +6,9 @@ as a lookup in a set of keys takes here.
 The keys must be simple values that are equal in Arrow whenever they are equal in Spark. The result may hold more rows than match, never
 fewer. Spark joins it to the source on the whole condition, and this join also tells which source rows are new.
 
-Arrow hashes the keys in each call. Hashing a million texts takes as long as looking up some million rows. Therefore:
-
-- Texts are looked up in several row groups at once.
-- Of integers, only keys within the range of a row group are hashed.
-- If all key columns but one have one value in a row group, as in the file of a partition, only keys with these values are hashed.
+Arrow hashes the keys in each call. Hashing a million texts takes as long as looking up some million rows. Therefore texts are looked up
+in several row groups at once. Of integers, only keys within the range of a row group are hashed. If all key columns but one have one value
+in a row group, as in the file of a partition, only keys with these values are hashed.
 
 Spark reads the table itself if rows without a key matter (NOT MATCHED BY SOURCE, change rows), and for other types. It also does for few
 keys with other columns, because its reader skips pages and Arrow's does not. The other cases are more than two million rows with a key, and
@@ -165,7 +163,6 @@ def _with_sources(
 
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
-    """Return the keys of the source that Arrow can look up in columns of the snapshot, None if there is none."""
     columns = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
     return source_keys([(key, column) for key, column in columns if column is not None])
 

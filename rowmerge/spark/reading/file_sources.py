@@ -16,10 +16,9 @@ _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
 def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
-    """Return the rows of files.
+    """Return the rows of files. Spark's errors about options and columns pass through.
 
-    Raises FilesNotFound, and UnsupportedStatement for a format without a reader in this Spark. Spark's errors about options and columns
-    pass through.
+    Raises FilesNotFound, and UnsupportedStatement for a format without a reader in this Spark.
     """
     reader = spark.read.format(source.format).options(**source.options)
     if source.schema is not None:

@@ -1,7 +1,4 @@
-"""The keys of a MERGE source: their values, the values in the type of a target column, and the keys that Arrow can look up.
-
-Arrow must find a key equal to a value exactly when Spark would. Keys for which it might not are not looked up.
-"""
+"""The keys of a MERGE source: their values, the values in the type of a target column, and the keys that Arrow can look up."""
 
 from __future__ import annotations
 

@@ -85,7 +85,6 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
 
 
 def _can_look_up_keys(plan: RowPlan, key_schema: Struct, table_schema: Struct) -> bool:
-    """Return whether Arrow can look up all keys of the plan, whose source values have the types of `key_schema`."""
     if plan.on is None or has_collation(key_schema):
         return False
     columns = [table_schema.find(pair.column, case_sensitive=True) for pair in plan.on.keys]

@@ -79,7 +79,6 @@ def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, kept
 
 
 def _field_value(value: Known | None, name: str) -> Known | None:
-    """Return a field of a struct, None if the value is no struct or lacks the field."""
     if value is None or not isinstance(value[1], Struct):
         return None
     field = value[1].find(name)
@@ -87,7 +86,6 @@ def _field_value(value: Known | None, name: str) -> Known | None:
 
 
 def _lacks_field(source: Struct, target: Struct) -> bool:
-    """Return whether a value lacks a field of the target, at any depth of structs."""
     for field in target:
         found = source.find(field.name)
         if found is None or (isinstance(found.type, Struct) and isinstance(field.type, Struct) and _lacks_field(found.type, field.type)):

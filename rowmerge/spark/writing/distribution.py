@@ -1,7 +1,4 @@
-"""Bring rows together in tasks, and sort them, before they are written: by the partition and sort fields of the table.
-
-The values that this module computes only distribute and sort rows. The writer computes the partition of a row.
-"""
+"""Bring rows together in tasks, and sort them, before they are written: by the partition and sort fields of the table."""
 
 from __future__ import annotations
 
@@ -97,7 +94,6 @@ def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
 
 
 def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> DataFrame:
-    """Divide the rows into `parts.files` tasks: by partition if each partition makes one file, else by ranges."""
     if clustering.keys and parts.files == parts.partitions:
         return rows.repartition(parts.files, *clustering.keys)
     return rows.repartitionByRange(parts.files, *clustering.keys, *clustering.order)
@@ -110,7 +106,7 @@ def _ordered(value: Column, field: SortField) -> Column:
 
 
 def _transformed(table: TableShape, column: str, field: PartitionField | SortField) -> Column:
-    """Return the transformed value, or another value that groups and orders rows alike. `column`: the name of the top-level column."""
+    """Return a value that groups and orders rows like the transformed value, which the writer computes. `column`: the top-level column."""
     column = ".".join((column, *map(backquote, field.column[1:])))
     source = table.schema.at(field.column, case_sensitive=True)
     assert source is not None

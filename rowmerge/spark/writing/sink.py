@@ -1,9 +1,8 @@
 """The code that runs on executors: the one writer of every row-level command.
 
-Sent to the executors by value together with data_files.py: they need pyarrow, numpy and pyroaring there, and not this package.
-
-The input is outcome rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names at once, and
-none is renamed. Files of a failed statement belong to no version.
+Executors get it by value together with data_files.py, so they need pyarrow, numpy and pyroaring, and not this package. The input is outcome
+rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names at once, and none is renamed. Files
+of a failed statement belong to no version.
 """
 
 from __future__ import annotations
@@ -142,7 +141,6 @@ def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
 
 
 def _arrow_stream(tables: list[pa.Table]) -> bytes | None:
-    """Return tables of one schema as an Arrow stream, None for no table."""
     if not tables:
         return None
     whole, stream = pa.concat_tables(tables), pa.BufferOutputStream()

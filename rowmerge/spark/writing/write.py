@@ -102,12 +102,8 @@ def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOr
     hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
     hidden = _optional(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))
     stored = _optional(Struct(tuple(column for _, column in hidden_columns)))
-    return replace(
-        spec,
-        schema=pa.schema([*spec.schema, *hidden]),
-        stored=pa.schema([*spec.stored, *stored]),
-        lineage=FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()}),
-    )
+    files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
+    return replace(spec, schema=pa.schema([*spec.schema, *hidden]), stored=pa.schema([*spec.stored, *stored]), lineage=files_lineage)
 
 
 @dataclass(frozen=True)
