@@ -82,13 +82,13 @@ def _with_lengths(value: str, type_: DataType, limits: Lengths | None, field: Fi
         return f"rpad({cut}, {length}, ' ')" if limits.padded else cut
     if not isinstance(limits, Inside):
         return value
-    return with_parts(value, type_, lambda name, part, of: _with_lengths(part, of, limits.get(name), field, table, depth + 1), depth)
+    return with_parts(value, type_, lambda name, part, inner: _with_lengths(part, inner, limits.get(name), field, table, depth + 1), depth)
 
 
 def _with_fixed_lengths(value: str, type_: DataType, field: Field, table: str, depth: int) -> str:
     """Return SQL for the value with each UUID and each binary of fixed length in it checked. UUIDs become small letters, as in a scan."""
     if not isinstance(type_, Fixed):
-        return with_parts(value, type_, lambda _, part, of: _with_fixed_lengths(part, of, field, table, depth + 1), depth)
+        return with_parts(value, type_, lambda _, part, inner: _with_fixed_lengths(part, inner, field, table, depth + 1), depth)
     shown = value if type_.uuid else f"hex({value})"
     error = stop(Stop.NOT_HELD, table, f"the column `{field.name}` of {table} ({type_})", shown)
     normalized = f"lower({value})" if type_.uuid else value
