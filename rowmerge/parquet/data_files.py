@@ -317,7 +317,7 @@ def bounds_of(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozense
         if all(group_statistics.has_null_count for group_statistics in statistics):
             put(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
         with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
-        with_values = [group for group, found in zip(groups, statistics, strict=True) if found.null_count != group.num_rows]
+        with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
         if with_bounds and len(with_bounds) >= len(with_values):
             put(lower, leaf.path, min(group_statistics.min for group_statistics in with_bounds))
             put(upper, leaf.path, max(group_statistics.max for group_statistics in with_bounds))

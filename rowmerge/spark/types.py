@@ -109,12 +109,12 @@ def estimated_row_bytes(schema: Struct) -> int:
     return 8 + sum(sizes)
 
 
-def to_spark(schema: Struct, kept: Collection[str] = ()) -> StructType:
+def to_spark(schema: Struct, kept_metadata: Collection[str] = ()) -> StructType:
     """Return the schema as Spark's StructType, without metadata, so that comments and keys of formats do not appear in queries.
 
-    `kept`: the metadata keys that stay. Spark's Parquet reader finds fields by a FIELD_ID, and fills a missing column with INITIAL.
+    `kept_metadata`: the metadata keys that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills lacking columns with INITIAL.
     """
-    return StructType.fromJson(to_json(bare(schema, kept)))
+    return StructType.fromJson(to_json(bare(schema, kept_metadata)))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:

@@ -10,30 +10,30 @@ from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
 from rowmerge.plan.schema_evolution import completed, evolved_type
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.failures import STOP, Stop
-from rowmerge.spark.values.nested import Known, reshaped, with_parts
+from rowmerge.spark.values.nested import SqlValue, reshaped, with_parts
 from rowmerge.spark.values.uuids import fits
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed, Struct, held_types, sql_name
 
 
 def stored(
-    text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, kept: Known | None = None, texts: bool = False
+    text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, old_value: SqlValue | None = None, texts: bool = False
 ) -> str:
     """Return SQL for the value `text` of type `type_` as the column `field` stores it.
 
-    With `evolves`, fields that a struct lacks are NULL, or what they are in `kept`, the old value (see `reshaped`).
+    With `evolves`, fields that a struct lacks are NULL, or what they are in `old_value` (see `reshaped`).
     Raises TypeMismatch if store assignment does not allow it (see `why_not_assignable`, also for `texts`). At run time, an overflow, an
     over-long string and a string that cannot be read stop the statement.
     """
     if text == "null":
         return text
     value = text
-    if type_ != field.type or kept is not None:
+    if type_ != field.type or old_value is not None:
         if reason := why_not_assignable(completed(type_, field.type) if evolves else type_, field.type, texts=texts):
             raise TypeMismatch(
                 f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
                 f"{reason}. {_advice(type_, field, evolves=evolves)}."
             )
-        value = reshaped(text, type_, field.type, partial(_cast, field, table), kept=kept)
+        value = reshaped(text, type_, field.type, partial(_cast, field, table), old_value=old_value)
     if declared := field.metadata.get(CHAR_VARCHAR):
         value = _with_lengths(value, field.type, lengths(str(declared)), field, table, 0)
     (stored_field,) = held_types(Struct((field,)))

@@ -9,7 +9,7 @@ from rowmerge.table.metadata.schema import Array, DataType, Map, Struct, backquo
 Cast = Callable[[str, DataType, DataType], str]
 """From SQL text, its type and the target type, one of which is no struct, array or map: SQL for the cast value."""
 
-Known = tuple[str, DataType]
+SqlValue = tuple[str, DataType]
 """The SQL text and the type of a value."""
 
 
@@ -38,15 +38,15 @@ def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType]
     return text
 
 
-def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, kept: Known | None = None, depth: int = 0) -> str:
+def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
     """Return SQL for the value `text` of type `source` as `target`. A field that a struct of the value lacks is NULL.
 
-    With `kept`, the old value, a lacking field keeps its old value outside arrays and maps; then the whole is NULL only if both values are
+    With `old_value`, a lacking field keeps its old value outside arrays and maps; then the whole is NULL only if both values are
     NULL (delta-spark's UPDATE SET * under schema evolution). A struct that is NULL stays NULL.
     """
     match source, target:
-        case Struct(), Struct() if kept is not None or not _is_castable_by_position(source, target):
-            return _reshaped_struct(text, source, target, cast, kept, depth)
+        case Struct(), Struct() if old_value is not None or not _is_castable_by_position(source, target):
+            return _reshaped_struct(text, source, target, cast, old_value, depth)
         case _ if _is_castable_by_position(source, target):
             return text
         case Array(), Array():
@@ -57,28 +57,28 @@ def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, kept:
     return cast(text, source, target)
 
 
-def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, kept: Known | None, depth: int) -> str:
+def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
     """Return SQL for a struct with the fields of `target`: of the value, else of the old value, else NULL."""
-    if kept is None or not isinstance(kept[1], Struct) or not _lacks_field(source, target):
-        kept = None
+    if old_value is None or not isinstance(old_value[1], Struct) or not _lacks_field(source, target):
+        old_value = None
         if _is_castable_by_position(source, target):
             return text
     named_values = []
     for field in target:
-        source_field, old_value = source.find(field.name), _field_value(kept, field.name)
+        source_field, old_field_value = source.find(field.name), _field_value(old_value, field.name)
         if source_field is not None:
             source_value = f"({text}).{backquote(source_field.name)}"
-            value = reshaped(source_value, source_field.type, field.type, cast, kept=old_value, depth=depth)
-        elif old_value is not None:
-            value = reshaped(*old_value, field.type, cast, depth=depth)
+            value = reshaped(source_value, source_field.type, field.type, cast, old_value=old_field_value, depth=depth)
+        elif old_field_value is not None:
+            value = reshaped(*old_field_value, field.type, cast, depth=depth)
         else:
             value = f"cast(null as {sql_name(field.type)})"
         named_values.append(f"{string_literal(field.name)}, {value}")
-    is_absent = f"{text} is null" if kept is None else f"{text} is null and {kept[0]} is null"
+    is_absent = f"{text} is null" if old_value is None else f"{text} is null and {old_value[0]} is null"
     return f"if({is_absent}, null, named_struct({', '.join(named_values)}))"
 
 
-def _field_value(value: Known | None, name: str) -> Known | None:
+def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
     if value is None or not isinstance(value[1], Struct):
         return None
     field = value[1].find(name)
@@ -87,8 +87,10 @@ def _field_value(value: Known | None, name: str) -> Known | None:
 
 def _lacks_field(source: Struct, target: Struct) -> bool:
     for field in target:
-        found = source.find(field.name)
-        if found is None or (isinstance(found.type, Struct) and isinstance(field.type, Struct) and _lacks_field(found.type, field.type)):
+        source_field = source.find(field.name)
+        if source_field is None:
+            return True
+        if isinstance(source_field.type, Struct) and isinstance(field.type, Struct) and _lacks_field(source_field.type, field.type):
             return True
     return False
 

@@ -74,8 +74,8 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     if plan.rules.checks or plan.rules.generated:
         # Rules name the table's columns, so these get their own names meanwhile.
         names = outcomes.columns
-        named = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
-        outcomes = apply_rules(named, plan, writing).toDF(*names)
+        renamed = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
+        outcomes = apply_rules(renamed, plan, writing).toDF(*names)
     return outcomes.drop(CLAUSE)
 
 
@@ -195,8 +195,8 @@ def _stored_value(plan: RowPlan, clause: Clause, field: Field, text: str | None,
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
     if clause.effect is Effect.UPDATE and field.name not in clause.values:
         return text if old_field is None else unchanged(text, old_field.type, field, plan.table)
-    kept = (_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
-    return stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept, texts=True)
+    old_value = (_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
+    return stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, old_value=old_value, texts=True)
 
 
 def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
