@@ -23,7 +23,7 @@ from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import unevaluated
-from rowmerge.spark.values.outcomes import new_rows, outcome_rows
+from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
 from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
@@ -163,7 +163,7 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
     rows = target.alias(plan.target.alias)
     for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
         changed_rows = rows if clause.condition is None else rows.where(clause.condition)
-        outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], addresses=True, ordinals=False)
+        outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
 def _effects_of_conditions(snapshot: Snapshot, plan: RowPlan, listing: FileListing) -> Lines:

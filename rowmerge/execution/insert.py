@@ -36,7 +36,7 @@ from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.outcomes import new_rows
 from rowmerge.spark.writing.distribution import Gather
-from rowmerge.spark.writing.write import write_outcomes
+from rowmerge.spark.writing.write import WriteRequest, write_outcomes
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.commits.request import Change, Reads
 from rowmerge.table.metadata.partitioning import identity_columns, partition_by
@@ -125,7 +125,7 @@ class NewRows:
 
     def written(self, plan: RowPlan, table: TableShape) -> Written:
         """Write the rows of a plan as data files. `table` is the table after the statement."""
-        return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), table, gather=Gather.NOT)
+        return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NOT))
 
 
 RowsFor = Callable[[Snapshot], NewRows]

@@ -1,13 +1,10 @@
-"""Writing data files: rolling Parquet files by partition, with their bounds.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Write data files: rolling Parquet files by partition, with their bounds."""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,13 +19,14 @@ from rowmerge.parquet.fitting import conform, renamed
 from rowmerge.parquet.lineage import FilesLineage
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
-_NEAR = 2
-"""So many files are finished at once where no store is waited for."""
+Values = dict[str, Any]
+_LOCAL_THREADS = 2
+"""So many local files are finished at once."""
 
 
 @dataclass(frozen=True)
 class HeldColumns:
-    """How a file that is read holds the columns of `WriteSpec.schema`; `outside`: it does not hold these."""
+    """The columns of `WriteSpec.schema` as a file to read holds them. `outside`: the columns that the file does not hold."""
 
     stored: pa.Schema
     by_field_id: bool
@@ -39,17 +37,15 @@ class HeldColumns:
 class WriteSpec:
     """How data files of a table are written.
 
-    `root`: the folder of the table's data files; `names`: all columns of a row in order; `schema`: the columns of a data file as the
-    table names them;
-    `stored`: the same as the file does, ids included; `by_field_id`: older files are read by these ids, not by name; `partition`: what
-    divides the rows; `values_in_files`: the columns that divide them are in the files too, and partition values and folders are as
-    Iceberg has them, else as Delta does;
-    `bounds`: top-level columns to keep bounds of; sizes in bytes of file and of buffered Arrow data; `prefix`: how names of files begin;
-    `attempt`: what the names of one job's files have in common; `ordered`: the rows come in the table's order; `others`: files that hold
-    the columns in another way than new ones, by their paths; `lineage`: of the files that rows are taken from, None where rows take
-    nothing along; else the hidden columns (see lineage.py) are the last two of `schema` and `stored`;
-    `initial`: what columns hold in rows of files that do not have them, as arrays of one value, by the table's names;
-    `filesystem_options`: arguments of Arrow's file systems, credentials included.
+    `root`: the folder of the table's data files; `names`: all columns of a row in order; `schema`: the columns of a data file under the
+    table's names; `stored`: the same columns as the file has them, with field ids; `by_field_id`: readers find columns of older files by
+    these ids, not by name; `partition`: the keys that divide the rows; `values_in_files`: files also hold the columns that divide the rows,
+    and partition values and folders are as in Iceberg, else as in Delta; `bounds`: top-level columns to keep bounds of;
+    `target_file_size`, `row_group_size`: bytes of a file, and of buffered Arrow data; `prefix`: the beginning of file names; `attempt`: a
+    part of the file names of one job; `ordered`: the rows come in the table's order; `others`: by path, files that hold the columns in
+    another way than new ones; `lineage`: what files give to rows that are taken from them, None if rows take nothing along, else the hidden
+    columns (see lineage.py) are the last two of `schema` and `stored`; `initial`: by the table's names, the values of columns for files
+    without them, as arrays of one value; `filesystem_options`: arguments of Arrow's file systems, credentials included.
     """
 
     root: str
@@ -89,7 +85,7 @@ class FileMessage:
 
 
 class PartitionedWriter:
-    """Rows to rolling Parquet files, one open file a partition."""
+    """Write rows to rolling Parquet files, one open file for each partition."""
 
     def __init__(self, spec: WriteSpec) -> None:
         self._spec = spec
@@ -97,21 +93,20 @@ class PartitionedWriter:
         self.lineage = spec.lineage
         self._open: dict[Any, RollingFile] = {}
         self._buffered = 0
-        self._done: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
-        """Rows with the columns of the files, and those that divide the rows."""
+        """Write rows with the columns of the files, and those that divide the rows."""
         if not self._spec.partition:
             self.write_partition({}, rows.select(self._spec.schema.names))
             return
-        for partition, part in split_by_partition(rows, self._spec.partition, empty_is_null=not self._spec.values_in_files):
-            self.write_partition(partition, part.select(self._spec.schema.names))
+        for partition, partition_rows in split_by_partition(rows, self._spec.partition, empty_is_null=not self._spec.values_in_files):
+            self.write_partition(partition, partition_rows.select(self._spec.schema.names))
 
     def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
-        """Rows of one partition, with the columns of the files."""
+        """Write rows of one partition, with the columns of the files."""
         if rows.num_rows == 0:
             return
-        key = tuple("NaN" if value != value else value for value in partition.values())
+        key = tuple("NaN" if value != value else value for value in partition.values())  # a NaN is not equal to itself
         if key not in self._open:
             self._open[key] = RollingFile(self._spec, partition)
         file = self._open[key]
@@ -119,16 +114,15 @@ class PartitionedWriter:
         file.write(conform(rows, self._spec.schema))
         self._buffered += file.buffered
         if self._buffered > 4 * self._spec.row_group_size:
+            # The largest buffer makes the largest row group.
             fullest = max(self._open.values(), key=lambda file: file.buffered)
             self._buffered -= fullest.buffered
             fullest.flush()
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
-        threads = _NEAR if self._spec.root.startswith("file:") else STORE_THREADS
-        for done in map_in_batches(RollingFile.close, list(self._open.values()), threads):
-            self._done += done
-        return self._done
+        threads = _LOCAL_THREADS if self._spec.root.startswith("file:") else STORE_THREADS
+        return [message for messages in map_in_batches(RollingFile.close, list(self._open.values()), threads) for message in messages]
 
     def abort(self) -> list[str]:
         """Close all files. Returns their paths, for the caller to delete."""
@@ -149,9 +143,9 @@ class OddFloats:
     @staticmethod
     def of(rows: pa.Table) -> OddFloats:
         floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
-        nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
-        zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
-        return OddFloats(frozenset(nan), frozenset(zero))
+        with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
+        with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
+        return OddFloats(frozenset(with_nan), frozenset(with_minus_zero))
 
     def __le__(self, other: OddFloats) -> bool:
         return self.not_a_number <= other.not_a_number and self.minus_zero <= other.minus_zero
@@ -162,15 +156,16 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
+        self._leaves = _leaves(spec.schema, spec.stored)
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
         self._stream: Any = None
         self._path = ""
         self._records = 0
-        self._odd = OddFloats()
+        self._odd_floats = OddFloats()
         self._footers: list[pq.FileMetaData] = []
-        self._done: list[FileMessage] = []
+        self._finished: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
         self._pending.append(rows)
@@ -179,32 +174,37 @@ class RollingFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is buffered, as one row group unless it came at once and is more."""
+        """Write the buffered rows as one row group, or as several if they came at once and are more."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
-        groups = max(self.buffered // self._spec.row_group_size, 1)
+        row_groups = max(self.buffered // self._spec.row_group_size, 1)
         self._pending, self.buffered = [], 0
-        odd = OddFloats.of(rows)
-        if self._writer is not None and not odd <= self._odd:
-            self._finish()
-        if self._writer is None:
-            self._begin(odd)
-        assert self._writer is not None
-        self._writer.write_table(renamed(rows, self._spec.stored), row_group_size=-(-rows.num_rows // groups))
+        writer = self._writer_for(OddFloats.of(rows))
+        writer.write_table(renamed(rows, self._spec.stored), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
         self._records += rows.num_rows
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
+
+    def _writer_for(self, odd_floats: OddFloats) -> pq.ParquetWriter:
+        """Return the open file if it may hold these odd floats, else a new file."""
+        if self._writer is not None and not odd_floats <= self._odd_floats:
+            self._finish()
+        if self._writer is None:
+            self._stream = self._open_stream()
+            self._writer = self._open_writer(odd_floats)
+            self._records, self._odd_floats = 0, odd_floats
+        return self._writer
 
     def close(self) -> list[FileMessage]:
         self.flush()
         if self._writer is not None:
             self._finish()
-        return self._done
+        return self._finished
 
     def abort(self) -> list[str]:
         """Close the open file. Returns the paths of all files of this partition."""
-        paths = [file.path for file in self._done]
+        paths = [file.path for file in self._finished]
         if self._writer is not None:
             paths.append(self._path)
             for opened in (self._writer, self._stream):
@@ -213,17 +213,21 @@ class RollingFile:
                     opened.close()
         return paths
 
-    def _begin(self, odd: OddFloats) -> None:
-        """Open a file in which only these columns may hold odd floats."""
-        folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.values_in_files)
-        unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
-        name = f"{self._spec.prefix}-{len(self._done):05d}-{unique}.c000.{self._spec.compression}.parquet"
-        self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
-        filesystem, inner = filesystem_of(self._path, self._spec.filesystem_options)
+    def _open_stream(self) -> Any:
+        """Open a new file in the partition's folder, and note its path."""
+        spec = self._spec
+        folder = partition_path(spec.partition, self._partition, as_hive=not spec.values_in_files)
+        unique = f"{spec.attempt}-{uuid.uuid4().hex[:12]}" if spec.attempt else str(uuid.uuid4())
+        name = f"{spec.prefix}-{len(self._finished):05d}-{unique}.c000.{spec.compression}.parquet"
+        self._path = "/".join(part for part in (spec.root, folder, name) if part)
+        filesystem, inner_path = filesystem_of(self._path, spec.filesystem_options)
         if self._path.startswith("file:"):
-            os.makedirs(os.path.dirname(inner), exist_ok=True)
-        self._stream = filesystem.open_output_stream(inner)
-        self._writer = pq.ParquetWriter(
+            os.makedirs(os.path.dirname(inner_path), exist_ok=True)
+        return filesystem.open_output_stream(inner_path)
+
+    def _open_writer(self, odd_floats: OddFloats) -> pq.ParquetWriter:
+        """Return a Parquet writer, without statistics and dictionaries of the columns with these floats."""
+        return pq.ParquetWriter(
             self._stream,
             self._spec.stored,
             compression=self._spec.compression,
@@ -233,126 +237,103 @@ class RollingFile:
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
-            write_statistics=_leaf_paths(self._spec.schema, self._spec.stored, odd.not_a_number),
-            use_dictionary=_leaf_paths(self._spec.schema, self._spec.stored, odd.minus_zero),
+            write_statistics=_file_paths(self._leaves, odd_floats.not_a_number),
+            use_dictionary=_file_paths(self._leaves, odd_floats.minus_zero),
             write_page_index=True,  # a reader that looks for few keys skips pages by it
         )
-        self._records = 0
-        self._odd = odd
 
     def _finish(self) -> None:
+        """Close the open file, and keep its message with the bounds and sizes from the footer."""
         assert self._writer is not None
         self._writer.close()
         size = self._stream.tell()
         self._stream.close()
         footer, spec = self._footers.pop(), self._spec
-        lower, upper, nulls = bounds_of(footer, spec.schema, spec.stored, spec.bounds)
-        sizes = sizes_of(footer, spec.schema)
-        self._done.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls, sizes, spec.ordered))
+        lower, upper, nulls = bounds_of(footer, self._leaves, spec.bounds)
+        sizes = sizes_of(footer, self._leaves)
+        self._finished.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls, sizes, spec.ordered))
         self._writer = None
 
 
-def _leaf_paths(schema: pa.Schema, stored: pa.Schema, without: frozenset[str]) -> list[str]:
-    """The Parquet leaf columns, by their paths in the file, but for those of columns to leave out and floats inside other columns."""
-    found: list[str] = []
+@dataclass(frozen=True)
+class Leaf:
+    """A Parquet leaf column. `path`: names of the table, with `element`, `key` and `value`; `file_path`: the path in the file's schema.
 
-    def visit(field: pa.Field, path: str) -> None:
-        type_ = field.type
-        if pa.types.is_struct(type_):
-            for child in type_:
-                visit(child, f"{path}.{child.name}")
-        elif pa.types.is_list(type_):
-            visit(type_.value_field, f"{path}.list.element")
-        elif pa.types.is_map(type_):
-            visit(type_.key_field, f"{path}.key_value.key")
-            visit(type_.item_field, f"{path}.key_value.value")
-        elif "." not in path or not pa.types.is_floating(type_):
-            found.append(path)
-
-    for column, held in zip(schema, stored, strict=True):
-        if column.name not in without:
-            visit(held, held.name)
-    return found
-
-
-def bounds_of(
-    footer: pq.FileMetaData, schema: pa.Schema, stored: pa.Schema, wanted: frozenset[str]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Lower and upper bounds and null counts by column, from a Parquet footer; fields of structs nest, lists and maps have none.
-
-    Those of UUIDs are bytes, as the file (`stored`) has them.
+    `has_bounds`: whether the footer's bounds of the leaf are kept.
     """
-    lower: dict[str, Any] = {}
-    upper: dict[str, Any] = {}
-    nulls: dict[str, Any] = {}
-    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    leaf = -1
-    for column, held in zip(schema, stored, strict=True):
-        for path in leaves(column, held.type):
-            leaf += 1
-            if path is None or path[0] not in wanted:
-                continue
-            statistics = [group.column(leaf).statistics for group in groups]
-            if any(found is None for found in statistics):
-                continue
-            if all(found.has_null_count for found in statistics):
-                put(nulls, path, sum(found.null_count for found in statistics))
-            ranges = [found for found in statistics if found.has_min_max]
-            full = [s for s, g in zip(statistics, groups, strict=True) if s.null_count != g.num_rows]
-            if not ranges or len(ranges) < len(full):
-                continue
-            put(lower, path, min(found.min for found in ranges))
-            put(upper, path, max(found.max for found in ranges))
+
+    path: tuple[str, ...]
+    file_path: str
+    is_float: bool
+    has_bounds: bool
+
+
+def _leaves(schema: pa.Schema, stored: pa.Schema) -> list[Leaf]:
+    pairs = zip(schema, stored, strict=True)
+    return [leaf for column, held in pairs for leaf in _leaves_of(column.type, held.type, (column.name,), held.name, is_repeated=False)]
+
+
+def _leaves_of(type_: pa.DataType, held: pa.DataType, path: tuple[str, ...], file_path: str, *, is_repeated: bool) -> Iterator[Leaf]:
+    """Yield the leaves of a column or of a part of one. `held`: its type in the file; `is_repeated`: it is inside a list or map."""
+    if pa.types.is_struct(type_):
+        for child, held_child in zip(type_, held, strict=True):
+            child_path = f"{file_path}.{held_child.name}"
+            yield from _leaves_of(child.type, held_child.type, (*path, child.name), child_path, is_repeated=is_repeated)
+    elif pa.types.is_list(type_):
+        yield from _leaves_of(type_.value_type, held.value_type, (*path, "element"), f"{file_path}.list.element", is_repeated=True)
+    elif pa.types.is_map(type_):
+        yield from _leaves_of(type_.key_type, held.key_type, (*path, "key"), f"{file_path}.key_value.key", is_repeated=True)
+        yield from _leaves_of(type_.item_type, held.item_type, (*path, "value"), f"{file_path}.key_value.value", is_repeated=True)
+    else:
+        is_float = pa.types.is_floating(type_)
+        # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
+        may_hide_nan = is_float and len(path) > 1
+        is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(held)
+        yield Leaf(path, file_path, is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
+
+
+def _file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:
+    """Return the paths of leaves in the file, except those of columns to leave out and of floats inside other columns."""
+    return [leaf.file_path for leaf in leaves if leaf.path[0] not in without and not (leaf.is_float and "." in leaf.file_path)]
+
+
+def _row_groups(footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
+    return [footer.row_group(index) for index in range(footer.num_row_groups)]
+
+
+def bounds_of(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> tuple[Values, Values, Values]:
+    """Return lower bounds, upper bounds and null counts of `columns`, from a Parquet footer. Fields of structs nest.
+
+    The bounds of UUIDs are bytes, as in the file.
+    """
+    lower, upper, nulls = Values(), Values(), Values()
+    groups = _row_groups(footer)
+    for index, leaf in enumerate(leaves):
+        if not leaf.has_bounds or leaf.path[0] not in columns:
+            continue
+        statistics = [group.column(index).statistics for group in groups]
+        if any(group_statistics is None for group_statistics in statistics):
+            continue
+        if all(group_statistics.has_null_count for group_statistics in statistics):
+            put(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
+        with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
+        with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
+        if with_bounds and len(with_bounds) >= len(with_values):
+            put(lower, leaf.path, min(group_statistics.min for group_statistics in with_bounds))
+            put(upper, leaf.path, max(group_statistics.max for group_statistics in with_bounds))
     return lower, upper, nulls
 
 
-def sizes_of(footer: pq.FileMetaData, schema: pa.Schema) -> dict[str, Any]:
-    """Bytes of the column chunks of each leaf, compressed; all that is nested nests, lists as `element`, maps as `key` and `value`."""
-    sizes: dict[str, Any] = {}
-    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-    for leaf, path in enumerate(path for column in schema for path in _every_leaf(column)):
-        put(sizes, path, sum(group.column(leaf).total_compressed_size for group in groups))
+def sizes_of(footer: pq.FileMetaData, leaves: Sequence[Leaf]) -> Values:
+    """Return the compressed bytes of each leaf's column chunks. Nested leaves nest, with `element`, `key` and `value`."""
+    sizes, groups = Values(), _row_groups(footer)
+    for index, leaf in enumerate(leaves):
+        put(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
     return sizes
 
 
-def _every_leaf(column: pa.Field) -> Iterator[tuple[str, ...]]:
-    """The Parquet leaf columns of a field in file order, by their paths."""
-    type_ = column.type
-    if pa.types.is_struct(type_):
-        inner = [path for child in type_ for path in _every_leaf(child)]
-    elif pa.types.is_map(type_):
-        parts = (pa.field("key", type_.key_type), pa.field("value", type_.item_type))
-        inner = [path for part in parts for path in _every_leaf(part)]
-    elif pa.types.is_list(type_):
-        inner = list(_every_leaf(pa.field("element", type_.value_type)))
-    else:
-        inner = [()]
-    yield from ((column.name, *path) for path in inner)
-
-
-def leaves(column: pa.Field, held: pa.DataType) -> list[tuple[str, ...] | None]:
-    """The Parquet leaf columns of a field in file order: a path where bounds make sense, None elsewhere.
-
-    Lists and maps have none, nor has binary of any length (`held`: the type in the file).
-    A float inside a struct may hide a NaN, which Parquet's statistics leave out and Spark sorts last.
-    """
-    type_ = column.type
-    if pa.types.is_struct(type_):
-        pairs = zip(type_, held, strict=True)
-        inner = [None if pa.types.is_floating(child.type) else path for child, there in pairs for path in leaves(child, there.type)]
-        return [None if path is None else (column.name, *path) for path in inner]
-    if pa.types.is_map(type_):
-        parts = ((type_.key_field, held.key_type), (type_.item_field, held.item_type))
-        return [None for child, there in parts for _ in leaves(child, there)]
-    if pa.types.is_list(type_):
-        return [None for _ in leaves(type_.value_field, held.value_type)]
-    if pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(held):
-        return [None]
-    return [(column.name,)]
-
-
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    """Set a value at a path of nested dicts."""
+    """Set the value at a path of nested dicts."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value
@@ -361,6 +342,6 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 def delete_written(paths: list[str], filesystem_options: Options) -> None:
     """Delete files that a task on an executor wrote. There is no `rowmerge.storage.deletion` there. A failure leaves them for VACUUM."""
     for path in paths:
-        filesystem, inner = filesystem_of(path, filesystem_options)
+        filesystem, inner_path = filesystem_of(path, filesystem_options)
         with suppress(OSError):
-            filesystem.delete_file(inner)
+            filesystem.delete_file(inner_path)

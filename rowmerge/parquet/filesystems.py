@@ -1,7 +1,4 @@
-"""Arrow's file systems for the locations of data files.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Arrow's file systems for the locations of data files."""
 
 from __future__ import annotations
 
@@ -18,19 +15,20 @@ _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "accoun
 
 def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, str]:
     """Open the file system of an absolute path. Returns the file system and the path inside it."""
-    scheme, _, inner = path.partition("://")
-    if scheme == "file":
-        return pyarrow.fs.LocalFileSystem(), inner
-    if scheme in ("s3", "s3a", "s3n"):
-        return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner
-    if scheme == "gs":
-        return _gcs(options.get("gs", {})), inner
-    authority, _, below = inner.partition("/")
-    if scheme in ("az", "azure", "abfs", "abfss"):
-        container, _, host = authority.partition("@")
-        account = {"account_name": host.partition(".")[0]} if host else {}
-        return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{below}"
-    return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner
+    scheme, _, inner_path = path.partition("://")
+    authority, _, below = inner_path.partition("/")
+    match scheme:
+        case "file":
+            return pyarrow.fs.LocalFileSystem(), inner_path
+        case "s3" | "s3a" | "s3n":
+            return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner_path
+        case "gs":
+            return _gcs(options.get("gs", {})), inner_path
+        case "az" | "azure" | "abfs" | "abfss":
+            container, _, host = authority.partition("@")
+            account = {"account_name": host.partition(".")[0]} if host else {}
+            return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{below}"
+    return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner_path
 
 
 def without_secrets(text: str, options: Options) -> str:

@@ -1,7 +1,4 @@
-"""Arrow values in another form of the same: renamed, widened, in other places, with fields that are not there yet, UUIDs as text.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Convert Arrow values between a file and the table: names, wider types, order, missing fields, and UUIDs as text."""
 
 from __future__ import annotations
 
@@ -11,126 +8,136 @@ import pyarrow as pa
 
 from rowmerge.parquet.uuids import uuid_bytes, uuid_texts
 
-_ID = b"PARQUET:field_id"
+_FIELD_ID = b"PARQUET:field_id"
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows with the columns of `schema`, names alike on every level, in exactly its types."""
+    """Return the rows with the columns of `schema` in exactly its types. Names are equal on every level."""
     if rows.schema.equals(schema):
         return rows
-    columns = [_changed(rows[field.name], field.type, lambda chunk, to: fitted(chunk, to, to)) for field in schema]
+    columns = [_map_chunks(rows[field.name], field.type, lambda chunk, type_: fitted(chunk, type_, type_)) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def renamed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Rows of the same shape under other names, on every level; texts and binaries in bytes of one length where files hold those."""
-    columns = [_changed(column, field.type, as_held) for column, field in zip(rows.columns, schema, strict=True)]
+    """Return rows under the names of a file on every level, with texts and binaries as bytes of one length where the file has those."""
+    columns = [_map_chunks(column, field.type, as_held) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def file_columns(found: pa.Schema, held: pa.Schema, *, by_field_id: bool) -> list[int | None]:
-    """Where each column of `held` is in a file, None where the file does not have it."""
-    return [_place(pa.struct(list(found)), field, by_field_id) for field in held]
+def file_columns(file_schema: pa.Schema, held: pa.Schema, *, by_field_id: bool) -> list[int | None]:
+    """Return the index of each column of `held` in a file, None for a column that the file lacks."""
+    return [_field_index(pa.struct(list(file_schema)), field, by_field_id) for field in held]
 
 
-def has_field_ids(found: pa.Schema) -> bool:
-    """Whether a file's columns have ids: without them all would seem to be missing."""
-    return any((field.metadata or {}).get(_ID) is not None for field in found)
+def has_field_ids(file_schema: pa.Schema) -> bool:
+    """Return whether a file's columns have field ids. Without ids, all columns would seem to be missing."""
+    return any(_field_id(field) is not None for field in file_schema)
 
 
 def from_file(
     rows: pa.Table, schema: pa.Schema, held: pa.Schema, *, by_field_id: bool, initial: Mapping[str, pa.Array] | None = None
 ) -> pa.Table:
-    """Rows of a data file as the table's: columns are found by the names, or the ids, of `held`; those that are not there are null, or
-    what `initial` has for them, by the table's names, as arrays of one value."""
+    """Return rows of a data file with the table's columns, which the file has under the names, or the field ids, of `held`.
+
+    `initial`: the values of columns that the file lacks, as arrays of one value by the table's names. Other lacking columns are NULL.
+    """
     columns = []
-    for place, field, stored in zip(file_columns(rows.schema, held, by_field_id=by_field_id), schema, held, strict=True):
-        if place is None:
-            value = (initial or {}).get(field.name)
-            absent = pa.nulls(rows.num_rows, field.type) if value is None else pa.repeat(value[0], rows.num_rows)
-            columns.append(pa.chunked_array([absent]))
+    for index, field, stored in zip(file_columns(rows.schema, held, by_field_id=by_field_id), schema, held, strict=True):
+        if index is not None:
+            chunks = [fitted(chunk, field.type, stored.type, by_field_id=by_field_id) for chunk in rows.column(index).chunks]
+            columns.append(pa.chunked_array(chunks, field.type))
+        elif initial is not None and field.name in initial:
+            columns.append(pa.chunked_array([pa.repeat(initial[field.name][0], rows.num_rows)]))
         else:
-            shaped = [fitted(chunk, field.type, stored.type, by_field_id=by_field_id) for chunk in rows.column(place).chunks]
-            columns.append(pa.chunked_array(shaped, field.type))
+            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def fitted(values: pa.Array, wanted: pa.DataType, held: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
-    """Values as `wanted`: fields of structs are found by the names, or the ids, of `held`, which has its shape; missing ones are null.
+def fitted(values: pa.Array, target: pa.DataType, held: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
+    """Return values as `target`. Fields of structs have the names, or the field ids, of `held`, a type of the same shape.
 
-    Leaves are cast: to wider types, and instants to UTC.
+    Fields that the values lack are NULL. Leaves are cast to wider types, and timestamps to UTC.
     """
     if values.type.equals(held, check_metadata=by_field_id) and not holds_fixed(held):
-        return values if held.equals(wanted) else values.view(wanted)
-    if pa.types.is_struct(wanted) and pa.types.is_struct(values.type):
-        return _struct(values, wanted, held, by_field_id)
-    if pa.types.is_map(wanted) and pa.types.is_map(values.type):
-        keys = fitted(values.keys, wanted.key_type, held.key_type, by_field_id=by_field_id)
-        items = fitted(values.items, wanted.item_type, held.item_type, by_field_id=by_field_id)
-        return _listed(values, wanted, pa.StructArray.from_arrays([keys, items], fields=[wanted.key_field, wanted.item_field]))
-    if pa.types.is_list(wanted) and not pa.types.is_list(values.type):
-        values = values.cast(pa.list_(values.type.value_type))
-    if pa.types.is_list(wanted):
-        return _listed(values, wanted, fitted(values.values, wanted.value_type, held.value_type, by_field_id=by_field_id))
-    if pa.types.is_timestamp(wanted) and wanted.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
+        return values if held.equals(target) else values.view(target)
+    if pa.types.is_struct(target) and pa.types.is_struct(values.type):
+        return _fitted_struct(values, target, held, by_field_id)
+    if pa.types.is_map(target) and pa.types.is_map(values.type):
+        keys = fitted(values.keys, target.key_type, held.key_type, by_field_id=by_field_id)
+        items = fitted(values.items, target.item_type, held.item_type, by_field_id=by_field_id)
+        return _with_child(values, target, pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field]))
+    if pa.types.is_list(target):
+        if not pa.types.is_list(values.type):
+            values = values.cast(pa.list_(values.type.value_type))
+        return _with_child(values, target, fitted(values.values, target.value_type, held.value_type, by_field_id=by_field_id))
+    return _fitted_leaf(values, target)
+
+
+def _fitted_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Return values that are neither structs, lists nor maps as `target`."""
+    if pa.types.is_timestamp(target) and target.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
         values = values.cast(pa.timestamp("us"))
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
-    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(wanted):
+    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(target):
         return uuid_texts(values)
-    return values.cast(wanted)
+    return values.cast(target)
 
 
-def _struct(values: pa.StructArray, wanted: pa.StructType, held: pa.StructType, by_field_id: bool) -> pa.StructArray:
+def _fitted_struct(values: pa.StructArray, target: pa.StructType, held: pa.StructType, by_field_id: bool) -> pa.StructArray:
     children = values.flatten()
-    found = []
-    for field, stored in zip(wanted, held, strict=True):
-        place = _place(values.type, stored, by_field_id)
-        if place is None:
-            found.append(pa.nulls(len(values), field.type))
+    fitted_children = []
+    for field, stored in zip(target, held, strict=True):
+        index = _field_index(values.type, stored, by_field_id)
+        if index is None:
+            fitted_children.append(pa.nulls(len(values), field.type))
         else:
-            found.append(fitted(children[place], field.type, stored.type, by_field_id=by_field_id))
-    return pa.StructArray.from_arrays(found, fields=list(wanted), mask=values.is_null())
+            fitted_children.append(fitted(children[index], field.type, stored.type, by_field_id=by_field_id))
+    return pa.StructArray.from_arrays(fitted_children, fields=list(target), mask=values.is_null())
 
 
-def _listed(values: pa.Array, wanted: pa.DataType, child: pa.Array) -> pa.Array:
-    """A list or map with other elements at the same offsets."""
+def _with_child(values: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
+    """Return lists or maps with other elements at the same offsets."""
     offsets = pa.array(values.offsets.to_numpy(), pa.int32())
-    return pa.Array.from_buffers(wanted, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
+    return pa.Array.from_buffers(target, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
 
-def _place(found: pa.StructType, held: pa.Field, by_field_id: bool) -> int | None:
+def _field_index(struct: pa.StructType, held: pa.Field, by_field_id: bool) -> int | None:
+    """Return the index of a field in a file's struct, None if the struct lacks it."""
     if not by_field_id:
-        index = found.get_field_index(held.name)
+        index = struct.get_field_index(held.name)
         return index if index >= 0 else None
-    wanted = (held.metadata or {}).get(_ID)
-    return next((index for index, field in enumerate(found) if (field.metadata or {}).get(_ID) == wanted), None)
+    field_id = _field_id(held)
+    return next((index for index, field in enumerate(struct) if _field_id(field) == field_id), None)
 
 
-def _changed(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.ChunkedArray:
+def _field_id(field: pa.Field) -> bytes | None:
+    field_id: bytes | None = (field.metadata or {}).get(_FIELD_ID)
+    return field_id
+
+
+def _map_chunks(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.ChunkedArray:
     return pa.chunked_array([change(chunk, type_) for chunk in column.chunks], type_)
 
 
-# ------------------------------------------------------------------ bytes of one length
-
-
 def holds_fixed(type_: pa.DataType) -> bool:
-    """Whether there are bytes of one length in a type, at any depth."""
-    inside = [type_.field(index).type for index in range(type_.num_fields)]
-    return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(holds_fixed, inside))
+    """Return whether a type has bytes of one length, at any depth."""
+    child_types = [type_.field(index).type for index in range(type_.num_fields)]
+    return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(holds_fixed, child_types))
 
 
 def as_held(values: pa.Array, held: pa.DataType) -> pa.Array:
-    """Values as files hold them: `held` has other names, and bytes of one length for texts of UUIDs and for binaries."""
+    """Return values as files hold them: under other names, and with UUID texts and binaries as bytes of one length."""
     if not holds_fixed(held):
         return values.view(held)
     if pa.types.is_struct(held):
         children = [as_held(child, field.type) for child, field in zip(values.flatten(), held, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(held), mask=values.is_null())
     if pa.types.is_map(held):
-        parts = [as_held(values.keys, held.key_type), as_held(values.items, held.item_type)]
-        return _listed(values, held, pa.StructArray.from_arrays(parts, fields=[held.key_field, held.item_field]))
+        entries = [as_held(values.keys, held.key_type), as_held(values.items, held.item_type)]
+        return _with_child(values, held, pa.StructArray.from_arrays(entries, fields=[held.key_field, held.item_field]))
     if pa.types.is_list(held):
-        return _listed(values, held, as_held(values.values, held.value_type))
+        return _with_child(values, held, as_held(values.values, held.value_type))
     octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(held)
     return pa.ExtensionArray.from_storage(held, octets) if isinstance(held, pa.BaseExtensionType) else octets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
@@ -18,18 +18,14 @@ from rowmerge.parquet.data_files import HeldColumns
 from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
 from rowmerge.parquet.reading import UnreadableFile, open_data_file
-from rowmerge.parquet.source_keys import SourceKeys
+from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
-FOUND_ROWS = 2_000_000
+FOUND_ROWS, FOUND_BYTES = 2_000_000, 256 * 1024 * 1024
+"""At most so many rows, of so many bytes, go to Spark. If more have a key of the source, Spark reads the table itself."""
 
-
-FOUND_BYTES = 256 * 1024 * 1024
-"""So many rows at most, of so many bytes, are handed to Spark; when more have a key of the source, it may as well read the table itself."""
-
-
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class TooManyRows(Exception):
@@ -41,7 +37,7 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True)
 class LookedUpFile:
-    """A data file: how it holds `columns` of the lookup, its deleted rows, and the values of columns that it does not hold."""
+    """A data file. `held`: how the file holds the columns of the lookup; `partition`: the values of columns that it does not hold."""
 
     path: str
     held: HeldColumns
@@ -50,133 +46,143 @@ class LookedUpFile:
     filesystem_options: Options = field(default_factory=dict, repr=False)
 
 
-def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
-    """The live rows with a key of the source: `columns`, then FILE, which is the file's number as text, and POSITION, as of any scan.
+class _Columns(NamedTuple):
+    """Columns to read: as the table has them, and as a file has them."""
 
-    Raises MissingDataFile, UnreadableDataFile, TooManyRows.
+    schema: pa.Schema
+    stored: pa.Schema
+
+
+class _RowGroupMatches(NamedTuple):
+    """The matching rows of a row group.
+
+    `start`: the position of the group's first row; `keys`: the key columns of all its rows; `indexes`: the matching rows, counted from
+    `start`; `numbers`: the numbers of their keys.
     """
-    found: list[pa.Table] = []
-    with closing(_in_each(table, files, lambda file: _rows_in(file, columns, keys))) as each:
-        for number, parts in enumerate(each):
-            found += [_addressed(rows, str(number), positions) for rows, positions in parts]
-            if sum(part.num_rows for part in found) > FOUND_ROWS or sum(part.nbytes for part in found) > FOUND_BYTES:
+
+    group: int
+    start: int
+    keys: pa.Table
+    indexes: Numbers
+    numbers: Numbers
+
+
+def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
+    """Return the live rows with a key of the source: `columns`, then FILE, the file's index in `files` as text, and POSITION.
+
+    `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile, TooManyRows.
+    """
+    tables: list[pa.Table] = []
+    with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as rows_by_file:
+        for index, row_groups in enumerate(rows_by_file):
+            tables += [_with_addresses(rows, str(index), positions) for rows, positions in row_groups]
+            if sum(rows.num_rows for rows in tables) > FOUND_ROWS or sum(rows.nbytes for rows in tables) > FOUND_BYTES:
                 raise TooManyRows
-    if not found:
-        return _addressed(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
-    return pa.concat_tables(found)
+    if not tables:
+        return _with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
+    return pa.concat_tables(tables)
 
 
-def _in_each(table: str, files: Sequence[LookedUpFile], find: Callable[[LookedUpFile], Found]) -> Generator[Found, None, None]:
-    """What is found in the files, in their order."""
+def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedUpFile], Result]) -> Generator[Result, None, None]:
+    """Yield what `read` returns for each file, in order, with several files at a time. Raises MissingDataFile, UnreadableDataFile."""
     cores = os.cpu_count() or 1
     threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, STORE_THREADS)
     try:
-        with closing(map_in_batches(find, files, threads)) as found:
-            yield from found
+        with closing(map_in_batches(read, files, threads)) as results:
+            yield from results
     except UnreadableFile as error:
         raise unreadable_data_file(table, error.path, error.reason) from error
 
 
-def _rows_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, np.ndarray[Any, Any]]]:
-    """The rows of each row group that has some, and their positions."""
-    first, rest = _parts(columns, file.held, keys.names)
-    found = []
+def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, Numbers]]:
+    """Return the matching rows of each row group that has some, and their positions."""
+    key_columns, other_columns = _split_columns(columns, file.held, keys.names)
+    rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
-        for hits in _hits(source, file, first, keys):
-            taken = pa.array(hits.rows)
-            others = _read(source, hits.group, rest, file).take(taken) if len(rest[0]) else None
-            found.append((_together(columns, hits.known.take(taken), others), hits.rows + hits.start))
-    return found
+        for matches in _matching_rows(source, file, key_columns, keys):
+            tables = [matches.keys.take(pa.array(matches.indexes))]
+            if len(other_columns.schema):
+                tables.append(_read_row_group(source, matches.group, other_columns, file).take(pa.array(matches.indexes)))
+            values = {name: table[name] for table in tables for name in table.column_names}
+            rows = pa.Table.from_arrays([values[name] for name in columns.names], schema=columns)
+            rows_by_group.append((rows, matches.indexes + matches.start))
+    return rows_by_group
 
 
-def _positions_in(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, numbered: bool) -> tuple[Positions, np.ndarray[Any, Any]]:
-    """The positions of the rows, and the number of the key of each, if these are `numbered`: for as many rows as a table may lose, the
-    numbers would be too much to hold."""
-    first, _ = _parts(columns, file.held, keys.names)
+def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_numbers: bool) -> tuple[Positions, Numbers]:
+    """Return the positions of the matching rows, and the number of each row's key if `with_numbers`.
+
+    A statement may delete so many rows that their numbers would not fit into memory.
+    """
+    key_columns, _ = _split_columns(columns, file.held, keys.names)
     positions, numbers = Positions(), [np.zeros(0, dtype=np.int64)]
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
-        for hits in _hits(source, file, first, keys):
-            positions.update((hits.rows + hits.start).astype(np.uint64))
-            if numbered:
-                numbers.append(hits.numbers)
+        for matches in _matching_rows(source, file, key_columns, keys):
+            positions.update((matches.indexes + matches.start).astype(np.uint64))
+            if with_numbers:
+                numbers.append(matches.numbers)
     return positions, np.concatenate(numbers)
 
 
-class _Hits(NamedTuple):
-    """Rows of a row group: its number, the position of its first row, the keys of all its rows, the indexes of the rows that were found,
-    and the numbers of their keys."""
-
-    group: int
-    start: int
-    known: pa.Table
-    rows: np.ndarray[Any, Any]
-    numbers: np.ndarray[Any, Any]
-
-
-def _hits(source: pq.ParquetFile, file: LookedUpFile, part: tuple[pa.Schema, pa.Schema], keys: SourceKeys) -> Iterator[_Hits]:
-    """The live rows that have a key, of each row group with some."""
-    gone = np.array(file.deleted.to_array(), dtype=np.int64)
-    counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
-    start = 0
-    for groups in _runs(counts, keys.rows_at_once):
-        read = [_read(source, group, part, file) for group in groups]
-        rows, numbers = keys.look(pa.concat_tables(read))
-        if len(gone):
-            live = ~np.isin(rows + start, gone)
-            rows, numbers = rows[live], numbers[live]
-        rows += start
-        for group, known in zip(groups, read, strict=True):
-            first, last = np.searchsorted(rows, (start, start + counts[group]))
-            if first < last:
-                yield _Hits(group, start, known, rows[first:last] - start, numbers[first:last])
-            start += counts[group]
+def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
+    """Yield the live rows with a key, for each row group that has some. Several row groups are looked up together."""
+    deleted = np.array(file.deleted.to_array(), dtype=np.int64)
+    row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
+    starts = np.cumsum([0, *row_counts]).tolist()
+    for groups in _batches(row_counts, keys.min_rows_at_once):
+        key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
+        indexes, numbers = keys.find_rows(pa.concat_tables(key_tables))
+        positions = indexes + starts[groups[0]]
+        if len(deleted):
+            is_live = ~np.isin(positions, deleted)
+            positions, numbers = positions[is_live], numbers[is_live]
+        for group, key_table in zip(groups, key_tables, strict=True):
+            first, end = np.searchsorted(positions, (starts[group], starts[group + 1]))
+            if first < end:
+                yield _RowGroupMatches(group, starts[group], key_table, positions[first:end] - starts[group], numbers[first:end])
 
 
-def _runs(counts: Sequence[int], enough: int) -> Iterator[list[int]]:
-    """The indexes of the counts in their order, so many of them together that they come to enough."""
-    run, total = list[int](), 0
-    for index, count in enumerate(counts):
-        run.append(index)
-        total += count
-        if total >= enough:
-            yield run
-            run, total = [], 0
-    if run:
-        yield run
+def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
+    """Divide the indexes of row groups, in their order, into batches of at least so many rows."""
+    batch, rows = list[int](), 0
+    for group, row_count in enumerate(row_counts):
+        batch.append(group)
+        rows += row_count
+        if rows >= min_rows:
+            yield batch
+            batch, rows = [], 0
+    if batch:
+        yield batch
 
 
-def _parts(columns: pa.Schema, held: HeldColumns, keys: Sequence[str]) -> tuple[tuple[pa.Schema, pa.Schema], ...]:
-    """The key columns and the others, each as the table has them and as the file does."""
+def _split_columns(columns: pa.Schema, held: HeldColumns, key_names: Collection[str]) -> tuple[_Columns, _Columns]:
     pairs = list(zip(columns, held.stored, strict=True))
-    chosen = [pair for pair in pairs if pair[0].name in keys], [pair for pair in pairs if pair[0].name not in keys]
-    return tuple((pa.schema([field for field, _ in some]), pa.schema([there for _, there in some])) for some in chosen)
+    keys = [pair for pair in pairs if pair[0].name in key_names]
+    return _columns(keys), _columns([pair for pair in pairs if pair[0].name not in key_names])
 
 
-def _read(source: pq.ParquetFile, group: int, part: tuple[pa.Schema, pa.Schema], file: LookedUpFile) -> pa.Table:
-    schema, stored = part
-    by_id, there = file.held.by_field_id, source.schema_arrow
-    places = [place for place in file_columns(there, stored, by_field_id=by_id) if place is not None]
-    count = source.metadata.row_group(group).num_rows
-    if places:
-        names = [there.field(place).name for place in places]
-        rows = from_file(source.read_row_group(group, names, use_threads=len(names) > 1), schema, stored, by_field_id=by_id)
+def _columns(pairs: Sequence[tuple[pa.Field, pa.Field]]) -> _Columns:
+    return _Columns(pa.schema([column for column, _ in pairs]), pa.schema([stored for _, stored in pairs]))
+
+
+def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
+    """Read columns of a row group. A column that the file lacks is NULL or the partition value."""
+    file_schema, by_field_id = source.schema_arrow, file.held.by_field_id
+    places = file_columns(file_schema, columns.stored, by_field_id=by_field_id)
+    names = [file_schema.field(place).name for place in places if place is not None]
+    row_count = source.metadata.row_group(group).num_rows
+    if names:
+        rows = source.read_row_group(group, names, use_threads=len(names) > 1)
+        rows = from_file(rows, columns.schema, columns.stored, by_field_id=by_field_id)
     else:
-        rows = pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
-    for name in file.held.outside:
-        place = schema.get_field_index(name)
-        if place >= 0:
-            value = pa.scalar(file.partition.get(name), schema.field(place).type)
-            rows = rows.set_column(place, schema.field(place), pa.repeat(value, count))
+        rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
+    for place, column in enumerate(columns.schema):
+        if column.name in file.held.outside:
+            value = pa.scalar(file.partition.get(column.name), column.type)
+            rows = rows.set_column(place, column, pa.repeat(value, row_count))
     return rows
 
 
-def _together(columns: pa.Schema, keys: pa.Table, others: pa.Table | None) -> pa.Table:
-    if others is None:
-        return keys.select(columns.names)
-    arrays = [keys[name] if name in keys.column_names else others[name] for name in columns.names]
-    return pa.Table.from_arrays(arrays, schema=columns)
-
-
-def _addressed(rows: pa.Table, file: str, positions: np.ndarray[Any, Any]) -> pa.Table:
+def _with_addresses(rows: pa.Table, file: str, positions: Numbers) -> pa.Table:
     files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
     return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))

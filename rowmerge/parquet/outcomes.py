@@ -1,7 +1,4 @@
-"""Write the outcome rows of one task into data files, and collect the positions of the rows that it deletes.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import Spark or a table format.
-"""
+"""Write the outcome rows of one task into data files, and collect the positions of the rows that it deletes."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec
 from rowmerge.parquet.lineage import with_lineage
 
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
@@ -22,12 +19,12 @@ NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class OutcomeColumns:
-    """The columns of outcome rows by what they say.
+    """The names of the columns of outcome rows.
 
-    `action` is an int8: 0 none, 1 update, 2 delete, 3 insert, 4 written elsewhere as it is. The others may be missing from a frame:
-    `file` and `position` of the target row, what its file holds of its `lineage` (id, and version of its last change), the ordinal of its
-    `source` row, and the table's columns in their order, `after` and `before` the change. Names of ours, not the table's: PySpark cannot
-    hand over columns whose names have dots or backquotes in them.
+    `action` is an int8: 0 none, 1 update, 2 delete, 3 insert, 4 move unchanged. A frame may lack the others: `file` and `position` of the
+    target row, the `lineage` that its file holds (id, and version of its last change), `source`, the ordinal of its source row, and the
+    table's columns in their order, `after` and `before` the change. These names are not the table's, because PySpark cannot pass on columns
+    whose names have dots or backquotes in them.
     """
 
     action: str
@@ -41,7 +38,7 @@ class OutcomeColumns:
 
 @dataclass
 class TaskMessage:
-    """What one task did. `positions`, `reads` and `sources` are serialized 64-bit roaring bitmaps, by file and as a whole."""
+    """The result of one task. `positions`, `reads` and `sources` are serialized 64-bit roaring bitmaps, by file and as a whole."""
 
     files: list[FileMessage] = field(default_factory=list)
     change_rows: list[FileMessage] = field(default_factory=list)
@@ -54,45 +51,33 @@ class TaskMessage:
 
 
 def message_fields(message: TaskMessage) -> dict[str, Any]:
-    """The message as builtins: a class sent by value could not be unpickled as the driver's own."""
+    """Return the message as builtins: the driver could not unpickle a class that was sent by value as its own class."""
     return {name: [vars(file) for file in value] if isinstance(value, list) else value for name, value in vars(message).items()}
 
 
 class OutcomeTask:
-    """One task's outcome rows on their way into files and bitmaps."""
+    """Write the outcome rows of one task into files, and collect the positions of target rows in bitmaps."""
 
-    def __init__(self, columns: OutcomeColumns, writer: PartitionedWriter, changes: PartitionedWriter | None) -> None:
-        self._columns, self._writer, self._changes = columns, writer, changes
+    def __init__(self, columns: OutcomeColumns, spec: WriteSpec, changes: WriteSpec | None) -> None:
+        self._columns, self._writer = columns, PartitionedWriter(spec)
+        self._changes = None if changes is None else PartitionedWriter(changes)
         self._message = TaskMessage()
         self._positions: dict[str, BitMap64] = {}
         self._reads: dict[str, BitMap64] = {}
         self._sources = BitMap64()
 
     def take(self, table: pa.Table) -> None:
-        """One batch of outcome rows, not empty."""
-        columns, message = self._columns, self._message
-        action = table[columns.action].combine_chunks()
-        if columns.source is not None:
-            self._sources.update(pc.drop_null(table[columns.source]).to_numpy())
-        touched = pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE))
-        if columns.file is not None:
+        """Process one batch of outcome rows, not empty."""
+        action = table[self._columns.action].combine_chunks()
+        if self._columns.source is not None:
+            self._sources.update(pc.drop_null(table[self._columns.source]).to_numpy())
+        if self._columns.file is not None:
             self._note_reads(table, action)
-            first = self._mark(table, touched)
-            if self._changes is not None and columns.before:
-                kind = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
-                self._write_changes(table.select(columns.before), kind, first)
-        updates = pc.sum(pc.equal(action, UPDATE)).as_py() or 0
-        inserts = pc.sum(pc.equal(action, INSERT)).as_py() or 0
-        message.updated += updates
-        message.inserted += inserts
-        moved = pc.sum(pc.equal(action, MOVE)).as_py() or 0
-        if written := updates + inserts + moved:
-            writing = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
-            rows = table.select(columns.after)
-            named = self._with_lineage(rows.rename_columns(list(self._writer.names)), table, action)
-            self._writer.write(named.filter(writing) if written < table.num_rows else named)
-            if self._changes is not None:
-                self._write_changes(rows, pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert"), writing)
+            is_new = self._note_positions(table, pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE)))
+            if self._changes is not None and self._columns.before:
+                change_type = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
+                self._write_changes(table.select(self._columns.before), change_type, is_new)
+        self._write_new_rows(table, action)
 
     def close(self) -> TaskMessage:
         """Finish all files."""
@@ -110,56 +95,72 @@ class OutcomeTask:
         return self._writer.abort() + ([] if self._changes is None else self._changes.abort())
 
     def _note_reads(self, table: pa.Table, action: pa.Array) -> None:
-        """Note the positions of rows that met a source row and stay as they are: they keep it from being inserted."""
+        """Note the positions of matched rows that stay unchanged: they keep their source rows from being inserted."""
         if self._columns.source is None:
             return
-        both = [pc.is_valid(table[name].combine_chunks()) for name in (self._columns.source, self._columns.file)]
-        met = pc.and_(pc.equal(action, NONE), pc.and_(*both))
-        for path, _, rows in _by_file(table.select([self._columns.file, self._columns.position]).filter(met)):
-            self._reads.setdefault(path, BitMap64()).update(rows)
+        has_source, has_target = (pc.is_valid(table[name].combine_chunks()) for name in (self._columns.source, self._columns.file))
+        is_read = pc.and_(pc.equal(action, NONE), pc.and_(has_source, has_target))
+        for path, _, positions in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
+            self._reads.setdefault(path, BitMap64()).update(positions)
 
-    def _mark(self, table: pa.Table, touched: pa.Array) -> pa.Array:
-        """Note the positions of touched rows; true for those that were not noted before."""
-        first = np.zeros(table.num_rows, dtype=bool)
-        indexes = np.flatnonzero(touched.to_numpy(zero_copy_only=False))
+    def _note_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
+        """Note the positions of replaced rows. Returns True for each row whose position was not noted before."""
+        is_new = np.zeros(table.num_rows, dtype=bool)
+        indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
         addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(indexes))
-        for path, chosen, rows in _by_file(addresses):
-            fresh = BitMap64(rows) - self._positions.setdefault(path, BitMap64())
-            self._positions[path] |= fresh
-            if len(fresh) < len(rows):
-                self._message.repeated += len(rows) - len(fresh)
-                values, index = np.unique(rows, return_index=True)
-                chosen = chosen[index[np.isin(values, np.array(fresh.to_array(), dtype=np.uint64))]]
-            first[indexes[chosen]] = True
-        return pa.array(first)
+        for path, file_rows, positions in _rows_by_file(addresses):
+            new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
+            self._positions[path] |= new_positions
+            if len(new_positions) < len(positions):
+                self._message.repeated += len(positions) - len(new_positions)
+                distinct, first_row = np.unique(positions, return_index=True)
+                file_rows = file_rows[first_row[np.isin(distinct, np.array(new_positions.to_array(), dtype=np.uint64))]]
+            is_new[indexes[file_rows]] = True
+        return pa.array(is_new)
+
+    def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
+        """Count and write the rows that an action makes, and write their new values as change rows."""
+        updates, inserts, moves = (pc.sum(pc.equal(action, kind)).as_py() or 0 for kind in (UPDATE, INSERT, MOVE))
+        self._message.updated += updates
+        self._message.inserted += inserts
+        written_count = updates + inserts + moves
+        if not written_count:
+            return
+        is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
+        rows = table.select(self._columns.after)
+        data = self._with_lineage(rows.rename_columns(list(self._writer.names)), table, action)
+        self._writer.write(data.filter(is_written) if written_count < table.num_rows else data)
+        if self._changes is not None:
+            self._write_changes(rows, pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert"), is_written)
 
     def _with_lineage(self, rows: pa.Table, table: pa.Table, action: pa.Array) -> pa.Table:
-        """The rows with what they take along: rows that are updated their ids, rows that are only moved both."""
-        columns, files = self._columns, self._writer.lineage
-        if files is None:
+        """Add the hidden columns: updated rows keep their ids, and moved rows also the version of their last change."""
+        columns, files_lineage = self._columns, self._writer.lineage
+        if files_lineage is None:
             return rows
         assert columns.file is not None and columns.position is not None and columns.lineage is not None
-        held = tuple(table[name].combine_chunks() for name in columns.lineage)
-        ids, versions = files.moved(table[columns.file].combine_chunks(), table[columns.position].combine_chunks(), (held[0], held[1]))
-        nothing = pa.scalar(None, pa.int64())
-        kept = pc.is_in(action, value_set=pa.array([UPDATE, MOVE], action.type))
-        return with_lineage(rows, pc.if_else(kept, ids, nothing), pc.if_else(pc.equal(action, MOVE), versions, nothing))
+        held_ids, held_versions = (table[name].combine_chunks() for name in columns.lineage)
+        paths, positions = table[columns.file].combine_chunks(), table[columns.position].combine_chunks()
+        ids, versions = files_lineage.moved(paths, positions, (held_ids, held_versions))
+        null = pa.scalar(None, pa.int64())
+        keeps_id = pc.is_in(action, value_set=pa.array([UPDATE, MOVE], action.type))
+        return with_lineage(rows, pc.if_else(keeps_id, ids, null), pc.if_else(pc.equal(action, MOVE), versions, null))
 
-    def _write_changes(self, rows: pa.Table, kind: pa.Array, chosen: pa.Array) -> None:
-        """Rows of the table with the type of their change, under the name that stands last in the files."""
+    def _write_changes(self, rows: pa.Table, change_type: pa.Array, is_written: pa.Array) -> None:
+        """Write rows of the table with their change type, which is the last column of change files."""
         assert self._changes is not None
-        typed = rows.append_column("type", kind).filter(chosen)
-        if typed.num_rows:
-            self._changes.write(typed.rename_columns(list(self._changes.names)))
+        changes = rows.append_column("type", change_type).filter(is_written)
+        if changes.num_rows:
+            self._changes.write(changes.rename_columns(list(self._changes.names)))
 
 
-def _by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """The paths in a table of (path, position), each with the indexes of its rows and their positions."""
+def _rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+    """Yield each path in a table of (path, position), with the indexes of its rows and their positions."""
     if addresses.num_rows == 0:
         return
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
-    rows = addresses.column(1).to_numpy()
+    positions = addresses.column(1).to_numpy()
     for code, path in enumerate(encoded.dictionary.to_pylist()):
-        chosen = np.flatnonzero(codes == code)
-        yield path, chosen, rows[chosen].astype(np.uint64)
+        indexes = np.flatnonzero(codes == code)
+        yield path, indexes, positions[indexes].astype(np.uint64)

@@ -1,7 +1,4 @@
-"""Which rows go to which partition when they are written, and the folders of partitions.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge.
-"""
+"""Divide rows by partition, and name the folders of partitions."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,8 +22,11 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class PartitionKey:
-    """One part of what divides rows: `name` in messages, `folder` in the names of folders; the column it is made of by its path (empty
-    where that is gone: then all values are null) and the type that the transform takes, which is given in the Iceberg spec's text."""
+    """A partition field. `name` is its name in messages, `folder` its name in folders.
+
+    `source`: the path of its column, empty for a dropped column, whose values are all NULL; `type`: the type that the transform takes;
+    `transform`: the text of the Iceberg spec.
+    """
 
     name: str
     folder: str
@@ -35,27 +36,26 @@ class PartitionKey:
 
 
 def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is_null: bool) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """The rows of each partition, with its typed values by key; the order of rows inside a partition is kept.
+    """Yield the values of each partition by key name, and its rows in their order.
 
     `empty_is_null`: an empty string and NULL are one partition value, as in Delta's log.
     """
-    columns = [_values(rows, key, empty_is_null) for key in keys]
-    group = np.zeros(rows.num_rows, dtype=np.int64)
+    columns = [_partition_values(rows, key, empty_is_null) for key in keys]
+    partitions = np.zeros(rows.num_rows, dtype=np.int64)
     for column in columns:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
-        codes = group * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        # Numbered anew after each key: the product of many dictionaries' sizes would not fit.
-        group = np.unique(codes, return_inverse=True)[1]
-    order = np.argsort(group, kind="stable")
-    ends = np.cumsum(np.bincount(group))
-    start = 0
-    for end in ends.tolist():
-        first = int(order[start])
-        yield {key.name: column[first].as_py() for key, column in zip(keys, columns, strict=True)}, rows.take(pa.array(order[start:end]))
-        start = end
+        codes = partitions * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
+        # Partitions are numbered again after each key: the product of many dictionaries' sizes would not fit into an integer.
+        partitions = np.unique(codes, return_inverse=True)[1]
+    order = np.argsort(partitions, kind="stable")
+    ends = np.cumsum(np.bincount(partitions)).tolist()
+    for start, end in pairwise([0, *ends]):
+        first_row = int(order[start])
+        values = {key.name: column[first_row].as_py() for key, column in zip(keys, columns, strict=True)}
+        yield values, rows.take(pa.array(order[start:end]))
 
 
-def _values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
+def _partition_values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
     if not key.source:
         return pa.nulls(rows.num_rows, key.type)
     column = rows[key.source[0]].combine_chunks()
@@ -68,7 +68,7 @@ def _values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
 
 
 def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series], pd.Series]:
-    """A bucket transform over columns of pandas, for a pandas UDF."""
+    """Return a bucket transform over columns of pandas, for a pandas UDF."""
 
     def buckets(values: pd.Series) -> pd.Series:
         return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
@@ -77,14 +77,16 @@ def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series],
 
 
 def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, as_hive: bool) -> str:
-    """The folders of a partition below the table's, named as Hive and Spark do it, or as Iceberg does."""
+    """Return the path of a partition's folder below the table's: as in Hive and Spark, or as in Iceberg."""
     if as_hive:
-        return "/".join(_storable_name(partition_folder(key.folder, values[key.name])) for key in keys)
-    return "/".join(_storable_name(f"{folder_text(key.folder, 'identity')}={folder_text(values[key.name], key.transform)}") for key in keys)
+        folders = [partition_folder(key.folder, values[key.name]) for key in keys]
+    else:
+        folders = [f"{folder_text(key.folder, 'identity')}={folder_text(values[key.name], key.transform)}" for key in keys]
+    return "/".join(map(_storable_name, folders))
 
 
 def partition_folder(column: str, value: Any) -> str:
-    """`column=value` as Hive and Spark name folders; only a habit, the log holds the value."""
+    """Return `column=value` as in Hive and Spark. The name has no meaning: the log holds the value."""
     if value is None:
         text = HIVE_NULL
     elif isinstance(value, bool):
@@ -97,7 +99,7 @@ def partition_folder(column: str, value: Any) -> str:
 
 
 def _storable_name(folder: str) -> str:
-    """The folder's name, or a digest where it is longer than the 255 bytes that file systems take; the log holds the value."""
+    """Return the folder's name, or a digest of a name of more than 255 bytes, which file systems reject. The log holds the value."""
     return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()
 
 

@@ -1,7 +1,4 @@
-"""Open data files for reading.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import Spark or a table format.
-"""
+"""Open data files for reading."""
 
 from __future__ import annotations
 
@@ -33,10 +30,10 @@ class UnreadableFile(Exception):
 
 @contextmanager
 def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
-    """A data file for reading. Raises UnreadableFile, also for what goes wrong while it is read."""
-    filesystem, inner = filesystem_of(path, filesystem_options)
+    """Open a data file for reading. Raises UnreadableFile, also for an error while the block reads the file."""
+    filesystem, inner_path = filesystem_of(path, filesystem_options)
     try:
-        with filesystem.open_input_file(inner) as stream:
+        with filesystem.open_input_file(inner_path) as stream:
             source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
             if by_field_id and not has_field_ids(source.schema_arrow):
                 raise UnreadableFile(path, "its columns have no field ids")

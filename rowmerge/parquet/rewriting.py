@@ -1,11 +1,8 @@
-"""Write the live rows of data files into new files.
-
-Runs on executors, sent there by value (see spark/writing/executors.py), so nothing here may import Spark or a table format.
-"""
+"""Write the live rows of data files into new files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,10 +19,10 @@ from rowmerge.parquet.reading import open_data_file
 def write_live_rows(
     spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any], delete: Callable[[list[str], Options], None]
 ) -> list[FileMessage]:
-    """Files of one partition written together, one after the other, without their deleted rows; row order kept.
+    """Write the live rows of files of one partition into new files, in their order. `deleted`: the deleted positions by path.
 
-    Where the files hold what divides rows, it is looked at anew: the table may be divided otherwise since they were written.
-    `delete` deletes what was written before a failure.
+    If the files hold the columns that divide rows, the rows are divided again, because the table's partitioning may have changed since.
+    `delete` deletes the new files after a failure.
     """
     writer = PartitionedWriter(spec)
     try:
@@ -42,28 +39,35 @@ def write_live_rows(
 
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
+    """Yield the live rows of a file, batch by batch, with the columns of `spec`."""
     held = spec.others.get(path, HeldColumns(spec.stored, spec.by_field_id, ()))
-    gone = np.array(deleted.to_array(), dtype=np.int64)
+    deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
     for batch in _batches(held, path, spec.filesystem_options):
-        low, high = np.searchsorted(gone, [start, start + batch.num_rows])
-        keep = np.ones(batch.num_rows, dtype=bool)
-        keep[gone[low:high] - start] = False
-        # First in our types: Arrow cannot filter every type that others write (string views of delta-rs).
+        # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial)
         if spec.lineage is not None:
-            rows = _placed(spec.lineage, path, rows, start)
-        start += batch.num_rows
-        for name in held.outside:
-            column = spec.schema.field(name)
-            rows = rows.set_column(
-                spec.schema.get_field_index(name), column, pa.repeat(pa.scalar(partition[name], column.type), rows.num_rows)
-            )
-        yield rows if high == low else rows.filter(pa.array(keep))
+            rows = _with_lineage(spec.lineage, path, rows, start)
+        rows = _with_partition_values(rows, held.outside, partition)
+        end = start + batch.num_rows
+        first, last = np.searchsorted(deleted_positions, [start, end])
+        if first < last:
+            is_live = np.ones(batch.num_rows, dtype=bool)
+            is_live[deleted_positions[first:last] - start] = False
+            rows = rows.filter(pa.array(is_live))
+        yield rows
+        start = end
 
 
-def _placed(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.Table:
-    """Rows of a file from a position on, with all that they take along from there."""
+def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict[str, Any]) -> pa.Table:
+    for name in names:
+        index = rows.schema.get_field_index(name)
+        value = pa.scalar(partition[name], rows.schema.field(index).type)
+        rows = rows.set_column(index, rows.schema.field(index), pa.repeat(value, rows.num_rows))
+    return rows
+
+
+def _with_lineage(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.Table:
     paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
     positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
     held = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
@@ -72,6 +76,6 @@ def _placed(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.
 
 def _batches(held: HeldColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
     with open_data_file(path, filesystem_options, by_field_id=held.by_field_id) as source:
-        places = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
-        columns = [source.schema_arrow.field(place).name for place in places if place is not None]
+        indexes = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
+        columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
         yield from source.iter_batches(batch_size=131_072, columns=columns)

@@ -1,7 +1,6 @@
-"""Iceberg's partition transforms over Arrow arrays (Iceberg spec, Partition Transforms and Appendix B), and the folders of their values.
+"""Apply Iceberg's partition transforms to Arrow arrays (Iceberg spec, Partition Transforms and Appendix B), and name folders of values.
 
-Runs on executors too, sent there by value (see spark/writing/executors.py), so nothing here may import rowmerge. A transform is given by
-the spec's text (`bucket[16]`); null becomes null.
+A transform is the spec's text, such as `bucket[16]`. NULL becomes NULL.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ _UNITS = {"year": "Y", "month": "M"}
 
 
 def transformed(values: pa.Array, transform: str) -> pa.Array:
-    """The partition values: int32 for buckets and times (counted since 1970), the type of the values for the others.
+    """Return the partition values: int32 for buckets and times (since 1970), the type of the values for the others.
 
-    `values` are integers, decimals, strings, binaries, dates, times and timestamps in microseconds, where the transform takes them.
+    `values` are integers, decimals, strings, binaries, dates, times and timestamps in microseconds, as the transform allows.
     """
     name, _, parameter = transform.rstrip("]").partition("[")
     match name:
@@ -41,29 +40,29 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
 
 
 def folder_text(value: Any, transform: str) -> str:
-    """A partition value as the name of a folder gives it, as Iceberg's Java writes it; only a habit, manifests hold the value."""
-    if value is None:
-        text = "null"
-    elif transform == "year":
-        text = f"{1970 + value:04d}"
-    elif transform == "month":
-        text = f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
-    elif transform == "day":
-        text = str(np.datetime64(value, "D"))
-    elif transform == "hour":
-        text = str(np.datetime64(value, "h")).replace("T", "-")
-    elif isinstance(value, bytes):
-        text = base64.b64encode(value).decode()
-    elif isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, datetime.datetime):
-        text = value.isoformat().replace("+00:00", "Z")
-    else:
-        text = str(value)
-    return urllib.parse.quote_plus(text)
+    """Return a partition value as Iceberg's Java writes it in the name of a folder. The name has no meaning: manifests hold the value."""
+    return urllib.parse.quote_plus("null" if value is None else _value_text(value, transform))
 
 
-# ------------------------------------------------------------------ times and widths
+def _value_text(value: Any, transform: str) -> str:
+    """Return a partition value other than NULL as text."""
+    match transform:
+        case "year":
+            return f"{1970 + value:04d}"
+        case "month":
+            return f"{1970 + value // 12:04d}-{value % 12 + 1:02d}"
+        case "day":
+            return str(np.datetime64(value, "D"))
+        case "hour":
+            return str(np.datetime64(value, "h")).replace("T", "-")
+    match value:
+        case bytes():
+            return base64.b64encode(value).decode()
+        case bool():
+            return "true" if value else "false"
+        case datetime.datetime():
+            return value.isoformat().replace("+00:00", "Z")
+    return str(value)
 
 
 def _since_1970(values: pa.Array, unit: str) -> Numbers:
@@ -85,31 +84,35 @@ def _truncated(values: pa.Array, width: int) -> pa.Array:
     if pa.types.is_decimal(type_):
         return _truncated_decimals(values, width)
     numbers = _numbers(values)
-    # In 64 bits and cut to the type: what falls below its least number comes out at the top, as in Java.
+    # Computed in 64 bits and cut to the type: a result below the type's minimum wraps around to its maximum, as in Java.
     return _with_nulls((numbers - numbers.astype(np.int64) % width).astype(numbers.dtype), values)
 
 
 def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
-    """The unscaled values less what is left over by the width: 128-bit numbers in four limbs, the least significant one first."""
-    limbs = _wide(values).view("<u4").astype(np.int64)
+    """Subtract the remainder of the division by the width from the unscaled values, which are 128-bit numbers.
+
+    A number has four limbs of 32 bits, the least significant limb first. The last limb has the sign.
+    """
+    limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
     limbs[:, 3] = limbs[:, 3].astype(np.int32)
-    left = np.zeros(len(limbs), dtype=np.int64)
-    for place in (3, 2, 1, 0):
-        left = ((left << 32) + limbs[:, place]) % width
-    for place in (0, 1, 2, 3):
-        limbs[:, place] -= left
-        left = (limbs[:, place] < 0).astype(np.int64)
+    remainder = np.zeros(len(limbs), dtype=np.int64)
+    for limb in (3, 2, 1, 0):
+        remainder = ((remainder << 32) + limbs[:, limb]) % width
+    borrow = remainder
+    for limb in (0, 1, 2, 3):
+        limbs[:, limb] -= borrow
+        borrow = (limbs[:, limb] < 0).astype(np.int64)
     data = pa.py_buffer(limbs.astype("<u4").tobytes())
     return pa.Array.from_buffers(values.type, len(values), [values.is_valid().buffers()[1], data])
 
 
-def _wide(values: pa.Array) -> Numbers:
-    """The unscaled values of decimals: 16 bytes a row, little-endian two's complement."""
+def _unscaled_bytes(values: pa.Array) -> Numbers:
+    """Return the unscaled values of decimals: 16 bytes a row, little-endian two's complement, 0 for NULL."""
     values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
-    whole: Numbers = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)
-    found = whole[values.offset : values.offset + len(values)].copy()
-    found[values.is_null().to_numpy(zero_copy_only=False)] = 0
-    return found
+    buffer: Numbers = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)
+    unscaled = buffer[values.offset : values.offset + len(values)].copy()
+    unscaled[values.is_null().to_numpy(zero_copy_only=False)] = 0
+    return unscaled
 
 
 def _numbers(values: pa.Array) -> Numbers:
@@ -121,11 +124,8 @@ def _with_nulls(numbers: Numbers, values: pa.Array) -> pa.Array:
     return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
-# ------------------------------------------------------------------ Murmur3, x86, 32 bits, seed 0
-
-
 def hashes(values: pa.Array) -> Numbers:
-    """The hash of every value as the spec's Appendix B has it, as unsigned 32-bit numbers; that of a null means nothing."""
+    """Return Murmur3 hashes (x86, 32 bits, seed 0; Iceberg spec, Appendix B) as unsigned numbers. The hash of a NULL means nothing."""
     type_ = values.type
     if pa.types.is_integer(type_):
         return _hashed_longs(_numbers(values.cast(pa.int64())))
@@ -134,59 +134,64 @@ def hashes(values: pa.Array) -> Numbers:
     if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
         return _hashed_longs(_numbers(values.view(pa.int64())))
     if pa.types.is_decimal(type_):
-        return _hashed_decimals(_wide(values))
-    if pa.types.is_fixed_size_binary(type_):
-        values = values.cast(pa.binary())
+        return _hashed_decimals(_unscaled_bytes(values))
+    return _hashed_texts(values.cast(pa.binary()) if pa.types.is_fixed_size_binary(type_) else values)
+
+
+def _hashed_texts(values: pa.Array) -> Numbers:
+    """Return the hashes of strings or binaries. Each distinct value is hashed once."""
+    is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     encoded = values.dictionary_encode(null_encoding="encode")
-    unique = encoded.dictionary.fill_null("" if pa.types.is_string(type_) or pa.types.is_large_string(type_) else b"")
-    unique = unique.cast(pa.large_binary())
-    _, offsets, data = unique.buffers()
-    bounds = np.frombuffer(offsets, np.int64)[unique.offset : unique.offset + len(unique) + 1]
+    distinct = encoded.dictionary.fill_null("" if is_string else b"").cast(pa.large_binary())
+    _, offsets, data = distinct.buffers()
+    bounds = np.frombuffer(offsets, np.int64)[distinct.offset : distinct.offset + len(distinct) + 1]
     octets = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    found: Numbers = _hashed_bytes(octets, bounds[:-1], np.diff(bounds))[encoded.indices.to_numpy(zero_copy_only=False)]
-    return found
+    distinct_hashes = _hashed_bytes(octets, bounds[:-1], np.diff(bounds))
+    value_hashes: Numbers = distinct_hashes[encoded.indices.to_numpy(zero_copy_only=False)]
+    return value_hashes
 
 
 def _hashed_longs(numbers: Numbers) -> Numbers:
-    words = np.ascontiguousarray(numbers.astype("<i8")).view("<u4").reshape(-1, 2)
-    state = np.zeros(len(words), np.uint32)
-    for place in (0, 1):
-        state = _stirred(state, _mixed(words[:, place]))
+    """Return the hashes of 8 bytes each: two blocks and no tail."""
+    blocks = np.ascontiguousarray(numbers.astype("<i8")).view("<u4").reshape(-1, 2)
+    state = np.zeros(len(blocks), np.uint32)
+    for index in (0, 1):
+        state = _stirred(state, _mixed(blocks[:, index]))
     return _final(state, np.uint32(8))
 
 
 def _hashed_decimals(unscaled: Numbers) -> Numbers:
-    """Of the fewest bytes that hold the number in big-endian two's complement."""
+    """Return the hashes of the fewest bytes that hold each number in big-endian two's complement."""
     octets = unscaled[:, ::-1]
-    fill = np.where(octets[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    # A leading byte says nothing when it repeats the sign that the next one begins with.
-    idle = (octets[:, :-1] == fill) & ((octets[:, 1:] >= 0x80) == (fill == 0xFF))
-    spare = np.cumprod(idle, axis=1).sum(axis=1).astype(np.int64)
-    starts = np.arange(len(octets), dtype=np.int64) * 16 + spare
-    return _hashed_bytes(np.ascontiguousarray(octets).reshape(-1), starts, 16 - spare)
+    sign_byte = np.where(octets[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
+    # A leading byte is redundant if it repeats the sign and the next byte begins with the sign, too.
+    is_redundant = (octets[:, :-1] == sign_byte) & ((octets[:, 1:] >= 0x80) == (sign_byte == 0xFF))
+    redundant_count = np.cumprod(is_redundant, axis=1).sum(axis=1).astype(np.int64)
+    starts = np.arange(len(octets), dtype=np.int64) * 16 + redundant_count
+    return _hashed_bytes(np.ascontiguousarray(octets).reshape(-1), starts, 16 - redundant_count)
 
 
 def _hashed_bytes(octets: Numbers, starts: Numbers, lengths: Numbers) -> Numbers:
-    """The hashes of slices of bytes: the first block of all, then the second one of those that have it, and so on."""
-    # The longest first: those that still have a block are then always at the front.
+    """Return the hashes of slices of bytes: the first block of all slices, then the second block of those that have it, and so on."""
+    # The longest slices come first, so that the slices which still have a block are always at the front.
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order].astype(np.int64), lengths[order].astype(np.int64)
-    octets = np.concatenate([octets, np.zeros(4, np.uint8)])
-    blocks = lengths // 4
-    alive = np.searchsorted(-blocks, -np.arange(int(blocks.max(initial=0))), side="left")
+    octets = np.concatenate([octets, np.zeros(4, np.uint8)])  # a block is read as a whole, also at the end of the last slice
+    block_counts = lengths // 4
+    slices_with_block = np.searchsorted(-block_counts, -np.arange(int(block_counts.max(initial=0))), side="left")
     state = np.zeros(len(starts), np.uint32)
-    for place, count in enumerate(alive.tolist()):
-        state[:count] = _stirred(state[:count], _mixed(_words(octets, starts[:count] + 4 * place)))
-    tail = (lengths % 4).astype(np.uint32)
-    last = _words(octets, starts + 4 * blocks) & ((np.uint32(1) << (8 * tail)) - np.uint32(1))
-    state ^= np.where(tail > 0, _mixed(last), 0).astype(np.uint32)
-    found = np.empty_like(state)
-    found[order] = _final(state, lengths.astype(np.uint32))
-    return found
+    for block, count in enumerate(slices_with_block.tolist()):
+        state[:count] = _stirred(state[:count], _mixed(_words(octets, starts[:count] + 4 * block)))
+    tail_lengths = (lengths % 4).astype(np.uint32)
+    tails = _words(octets, starts + 4 * block_counts) & ((np.uint32(1) << (8 * tail_lengths)) - np.uint32(1))
+    state ^= np.where(tail_lengths > 0, _mixed(tails), 0).astype(np.uint32)
+    hashes_in_order = np.empty_like(state)
+    hashes_in_order[order] = _final(state, lengths.astype(np.uint32))
+    return hashes_in_order
 
 
 def _words(octets: Numbers, starts: Numbers) -> Numbers:
-    """The four bytes from each of these places on, as a little-endian number."""
+    """Return the four bytes from each of these indexes on, as a little-endian number."""
     overlapping: Numbers = np.ndarray((octets.size - 3,), "<u4", octets.data, strides=(1,))
     return overlapping[starts]
 

@@ -1,4 +1,4 @@
-"""Column definitions of CREATE TABLE and ALTER TABLE to fields: Spark parses the types."""
+"""Convert column definitions of CREATE TABLE and ALTER TABLE to fields. Spark parses the types."""
 
 from __future__ import annotations
 
@@ -17,40 +17,45 @@ from rowmerge.table.metadata.rules import DEFAULT, GENERATED
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Struct, backquote
 
 
-def fields_of(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
-    """The fields of column definitions, in order; what a column is generated from and its default go into its metadata, as in Spark.
+def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
+    """Return the fields of column definitions, in order. As in Spark, their metadata holds generation expressions and defaults.
 
     Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
     """
-    times = Counter(column.path.lower() for column in columns)
+    counts = Counter(column.path.lower() for column in columns)
     for column in columns:
-        if times[column.path.lower()] > 1:
+        if counts[column.path.lower()] > 1:
             raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
-        _refuse(column)
+        _check_definition(column)
     if not columns:
         return Struct()
-    limits = [lengths(column.type.text) for column in columns]
-    types = ["string" if isinstance(limit, Length) else column.type.text for limit, column in zip(limits, columns, strict=True)]
-    casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
+    casts = ", ".join(f"cast(null as {_spark_type(column)}) as {backquote(column.name)}" for column in columns)
     schema = schema_of(spark.sql(f"select {casts}"))
     check_collations(schema)
-    fields = []
-    for field, column, limit in zip(schema, columns, limits, strict=True):
-        metadata: dict[str, Any] = {}
-        if limit is not None:
-            # Texts remember their lengths as in Spark's own tables, inside other types too.
-            metadata[CHAR_VARCHAR] = str(limit) if isinstance(limit, Length) else column.type.text
-        if column.comment is not None:
-            metadata["comment"] = column.comment
-        if column.generated is not None:
-            metadata[GENERATED] = column.generated.text
-        if column.default is not None:
-            metadata[DEFAULT] = column.default.text
-        fields.append(replace(field, nullable=column.nullable, metadata=metadata))
-    return Struct(tuple(fields))
+    pairs = zip(schema, columns, strict=True)
+    return Struct(tuple(replace(field, nullable=column.nullable, metadata=_metadata(column)) for field, column in pairs))
 
 
-def _refuse(column: ColumnDefinition) -> None:
+def _spark_type(column: ColumnDefinition) -> str:
+    """Return the type for Spark to parse: string for char and varchar, whose length only the metadata holds."""
+    return "string" if isinstance(lengths(column.type.text), Length) else column.type.text
+
+
+def _metadata(column: ColumnDefinition) -> dict[str, Any]:
+    """Return the metadata of a column: declared lengths, at any depth, as Spark keeps them, and its comment, generation and default."""
+    limit = lengths(column.type.text)
+    declared = str(limit) if isinstance(limit, Length) else column.type.text
+    entries = {
+        CHAR_VARCHAR: None if limit is None else declared,
+        "comment": column.comment,
+        GENERATED: None if column.generated is None else column.generated.text,
+        DEFAULT: None if column.default is None else column.default.text,
+    }
+    return {key: value for key, value in entries.items() if value is not None}
+
+
+def _check_definition(column: ColumnDefinition) -> None:
+    """Raise UnsupportedStatement for an identity column, and PlanError for a generated column with a default."""
     if column.identity:
         raise UnsupportedStatement(
             f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported. "

@@ -1,4 +1,4 @@
-"""Functions of the warehouse made known to Spark under names of their own, for as long as its session lives."""
+"""Register functions of the warehouse in a Spark session, under names of their own."""
 
 from __future__ import annotations
 
@@ -23,46 +23,44 @@ BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
 
 
 def is_known(spark: SparkSession, name: str) -> bool:
-    """Whether a plain name is that of one of Spark's functions, or of a temporary one of its session."""
+    """Return whether an unquoted name is a function of Spark or a temporary function of its session."""
     return bool(spark.catalog.functionExists(name))
 
 
 def register_sql(spark: SparkSession, name: str, definition: FunctionDefinition, expression: str) -> None:
-    """Make a function in SQL known under a plain name. `expression`: its body, all tables and functions in it bound."""
+    """Register a function in SQL under an unquoted name. `expression`: its body with resolved tables and functions."""
     parameters = ", ".join(f"{backquote(p.name)} {p.type}" for p in definition.parameters)
     spark.sql(f"create or replace temporary function {backquote(name)}({parameters}) returns {definition.returns} return {expression}")
 
 
 def register_python(spark: SparkSession, name: str, shown: str, definition: FunctionDefinition) -> None:
-    """Make a function in Python known under a plain name. `shown`: its name in messages.
+    """Register a function in Python under an unquoted name. `shown`: its name in messages.
 
-    Raises PlanError for a body that does not run, or has no such handler; SparkTooOld for an aggregate before Spark 4.1.
+    Raises PlanError for a body that does not run or lacks the handler, and SparkTooOld for an aggregate before Spark 4.1.
     """
     if definition.aggregate:
         advice = "Write it in SQL, or pass collect_list(…) to a scalar function in Python."
         require_spark(spark, "4.1", f"The Python aggregate {shown}", advice)
     handler = handler_of(shown, definition)
     returns = type_of(spark, definition.returns)
-    if definition.aggregate:
-        spark.udf.register(name, _aggregate(handler, returns))
-        return
-    made = spark_functions.udf(handler, returns, useArrow=True)
-    spark.udf.register(name, made.asNondeterministic() if definition.deterministic is False else made)
+    function: Any = _aggregate(handler, returns) if definition.aggregate else spark_functions.udf(handler, returns, useArrow=True)
+    is_nondeterministic = not definition.aggregate and definition.deterministic is False
+    spark.udf.register(name, function.asNondeterministic() if is_nondeterministic else function)
 
 
 def unregister(spark: SparkSession, name: str) -> None:
-    """Forget a function."""
+    """Remove a function from the session."""
     spark.sql(f"drop temporary function if exists {backquote(name)}")
 
 
 def type_of(spark: SparkSession, type_: str) -> DataType:
-    """A type as SQL writes it. Raises what Spark raises of a type that is none."""
+    """Return a type from its SQL text. Spark's errors for an unknown type pass through."""
     return spark.sql(f"select cast(null as {type_})").schema.fields[0].dataType
 
 
 def handler_of(shown: str, definition: FunctionDefinition) -> Any:
-    """What the body of a function in Python calls by the handler's name. Raises PlanError."""
-    # Neither is importable, so what is defined here travels to Spark's workers by value.
+    """Run the body of a function in Python, and return its handler. Raises PlanError."""
+    # No module of this name can be imported, so functions and classes of the body travel to Spark's workers by value.
     module: dict[str, Any] = {"__name__": "__rowmerge_function__"}
     try:
         exec(compile(definition.body, f"<function {shown}>", "exec"), module)
@@ -72,20 +70,24 @@ def handler_of(shown: str, definition: FunctionDefinition) -> Any:
     handler: Any = module.get(definition.handler or "")
     if not callable(handler):
         raise PlanError(f"The body of the function {shown} defines no {definition.handler}, its handler. Define it, or name another one.")
-    _check(shown, definition, handler)
+    if definition.aggregate:
+        _check_aggregate_methods(shown, definition, handler)
+    _check_arguments(shown, definition, handler)
     return handler
 
 
-def _check(shown: str, definition: FunctionDefinition, handler: Any) -> None:
-    takes = handler
-    if definition.aggregate:
-        lacking = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
-        if lacking or not isinstance(handler, type):
-            told = f"is no class with the method {lacking[0]}" if lacking else "is no class"
-            raise PlanError(f"The handler {definition.handler} of {shown} {told}. Give it accumulate(self, …) and finish(self).")
-        takes = getattr(handler, "accumulate")  # noqa: B009
+def _check_aggregate_methods(shown: str, definition: FunctionDefinition, handler: Any) -> None:
+    missing = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
+    if missing or not isinstance(handler, type):
+        problem = f"is no class with the method {missing[0]}" if missing else "is no class"
+        raise PlanError(f"The handler {definition.handler} of {shown} {problem}. Give it accumulate(self, …) and finish(self).")
+
+
+def _check_arguments(shown: str, definition: FunctionDefinition, handler: Any) -> None:
+    """Raise PlanError unless the handler, or its method `accumulate`, takes as many arguments as the function has parameters."""
+    function, arguments = (handler.accumulate, (None, *definition.parameters)) if definition.aggregate else (handler, definition.parameters)
     try:
-        signature(takes).bind(*((None,) if definition.aggregate else ()), *definition.parameters)
+        signature(function).bind(*arguments)
     except (TypeError, ValueError) as error:
         raise PlanError(
             f"The handler {definition.handler} of {shown} does not take {len(definition.parameters)} arguments ({error}). Mend either."
@@ -93,7 +95,6 @@ def _check(shown: str, definition: FunctionDefinition, handler: Any) -> None:
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:
-    """A function over whole groups, which come as Arrow columns."""
 
     def aggregate(*columns: pa.Array) -> Any:  # by these types Spark sees that it is an aggregate
         state = handler()
@@ -105,13 +106,13 @@ def _aggregate(handler: Any, returns: DataType) -> Any:
 
 
 def analyse(spark: SparkSession, query: str) -> None:
-    """Let Spark read a query, and run nothing."""
-    spark.sql(query).schema  # noqa: B018  Spark Connect reads no sooner
+    """Let Spark analyse a query without running it."""
+    spark.sql(query).schema  # noqa: B018  Spark Connect analyses a query only when its schema is read
 
 
 @contextmanager
 def reading_body(shown: str) -> Iterator[None]:
-    """What Spark says of an aggregate in the body of a function that is none becomes a PlanError."""
+    """Turn Spark's error for an aggregate in the body of a function that is not an aggregate into a PlanError."""
     try:
         yield
     except AnalysisException as error:

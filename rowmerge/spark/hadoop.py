@@ -1,4 +1,4 @@
-"""Settings of Hadoop's file systems, set in a Spark session."""
+"""Set the settings of Hadoop's file systems in a Spark session."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Set Hadoop's settings (`fs.s3a.access.key`, …) in the configuration of a session, embedded, existing or of Spark Connect.
+    """Set Hadoop's settings (`fs.s3a.access.key`, …) in the configuration of a session: embedded, existing or of Spark Connect.
 
     Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`), under their own
     names. A prefix `spark.hadoop.` has an effect only before Spark starts, and there it is an argument of a process that others can list.
-    A setting that Spark was started with under that prefix stays. If the session accepts no such settings, one warning names them.
+    A setting that Spark was started with under that prefix stays. If the session rejects such settings, one warning names them.
     """
     missing = {name: value for name, value in settings.items() if spark.conf.get(f"spark.hadoop.{name}", None) is None}
     if not missing:
         return
     try:
-        pattern = spark.conf.get(_REDACTION, None)
-        if _SECRETS not in (pattern or ""):
+        pattern = spark.conf.get(_REDACTION, None) or ""
+        if _SECRETS not in pattern:
             spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
         for name, value in missing.items():
             spark.conf.set(name, value)

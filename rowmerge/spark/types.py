@@ -1,4 +1,4 @@
-"""Schemas between Spark, Arrow and ours, and the ways from small Arrow tables to DataFrames."""
+"""Convert schemas between Spark, Arrow and rowmerge, and small Arrow tables to DataFrames."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rowmerge.table.metadata.schema import (
     Array,
     DataType,
     Map,
+    Primitive,
     Struct,
     arrow_schema,
     arrow_type,
@@ -26,11 +27,13 @@ from rowmerge.table.metadata.schema import (
 
 _TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can hold. Make columns of its parts, or keep it as JSON."
 _COLLATIONS = "__COLLATIONS"
-"""Where Spark's JSON form of a field says that its strings have collations."""
+"""The metadata key of Spark's JSON form of a field whose strings have collations."""
+_BYTES_OF_TYPES = dict.fromkeys(("long", "double", "timestamp", "timestamp_ntz"), 8) | dict.fromkeys(("integer", "float", "date"), 4)
+_BYTES_OF_TYPES |= {"short": 2, "byte": 1, "boolean": 1}
 
 
 def schema_of(frame: DataFrame) -> Struct:
-    """The columns of a DataFrame as ours. Raises TypeMismatch for a type that no table holds (intervals, …)."""
+    """Return the columns of a DataFrame. Raises TypeMismatch for a type that no table holds (intervals, …)."""
     try:
         return from_spark(frame.schema)
     except RecursionError:
@@ -38,54 +41,57 @@ def schema_of(frame: DataFrame) -> Struct:
 
 
 def from_spark(schema: StructType) -> Struct:
-    """Spark's StructType as ours; the JSON form is the same in both."""
+    """Return Spark's StructType as a Struct. Both have the same JSON form. Raises TypeMismatch for a type that no table holds."""
     fields = []
     for spark_field in schema.fields:
         try:
-            fields.append(schema_from_json({"fields": [spark_field.jsonValue()]}).fields[0])
-            if nesting(fields[-1].type) > DEEPEST_TYPE:
-                raise TypeMismatch(f"The column `{spark_field.name}` has a type that {_TOO_DEEP}")
+            (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
         except ValueError as error:
             raise TypeMismatch(
                 f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "
                 f"Cast it to a type that can be stored, or leave it out."
             ) from error
+        if nesting(field.type) > DEEPEST_TYPE:
+            raise TypeMismatch(f"The column `{spark_field.name}` has a type that {_TOO_DEEP}")
+        fields.append(field)
     return Struct(tuple(fields))
 
 
-def check_collations(schema: Struct, above: str = "") -> None:
-    """Raises TypeMismatch for a text with a collation, at any depth: a table would hold it without, and compare it otherwise."""
+def check_collations(schema: Struct, path_prefix: str = "") -> None:
+    """Raise TypeMismatch for a string with a collation, at any depth.
+
+    A table would lose the collation, and so compare the string in another way.
+    """
     for field in schema:
-        path = f"{above}{field.name}"
-        if found := field.metadata.get(_COLLATIONS):
-            name = str(next(iter(found.values()))).rpartition(".")[2]
+        path = f"{path_prefix}{field.name}"
+        if collations := field.metadata.get(_COLLATIONS):
+            name = str(next(iter(collations.values()))).rpartition(".")[2]
             raise TypeMismatch(
                 f"The column `{path}` is a string with the collation {name}, which no table can hold. Leave COLLATE out of its type, "
                 f"and write it where values are compared."
             )
-        for inside in _structs(field.type):
-            check_collations(inside, f"{path}.")
+        for struct in _structs_in(field.type):
+            check_collations(struct, f"{path}.")
 
 
 def has_collation(schema: Struct) -> bool:
-    """Whether a column of texts has a collation: Arrow does not carry it."""
+    """Return whether a column of strings has a collation, which Arrow would lose."""
     return any(_COLLATIONS in field.metadata for field in schema)
 
 
-def _structs(type_: DataType) -> list[Struct]:
-    """The structs that are in a type, but not in another struct."""
+def _structs_in(type_: DataType) -> list[Struct]:
     match type_:
         case Struct():
             return [type_]
         case Array(element, _):
-            return _structs(element)
+            return _structs_in(element)
         case Map(key, value, _):
-            return _structs(key) + _structs(value)
+            return _structs_in(key) + _structs_in(value)
     return []
 
 
 def check_storable(schema: Struct) -> None:
-    """Raises TypeMismatch for a column whose type no table can hold (void, variant, collated strings, also inside others)."""
+    """Raise TypeMismatch for a column whose type no table can hold (void, variant, collated strings), at any depth."""
     check_collations(schema)
     for field in schema:
         try:
@@ -97,17 +103,25 @@ def check_storable(schema: Struct) -> None:
             ) from error
 
 
-def to_spark(schema: Struct, kept: Collection[str] = ()) -> StructType:
-    """Our schema as Spark's; metadata (comments and formats' own keys) stays behind, so that it does not leak into queries, but for `kept`:
-    Spark's Parquet reader finds fields by a FIELD_ID, and gives an INITIAL value where a file has no such column."""
-    return StructType.fromJson(to_json(bare(schema, kept)))
+def estimated_row_bytes(schema: Struct) -> int:
+    """Return the bytes of a row as Spark estimates them: exact for types of fixed width, a guess for strings and nested types."""
+    sizes = (_BYTES_OF_TYPES.get(field.type.name, 24) if isinstance(field.type, Primitive) else 48 for field in schema)
+    return 8 + sum(sizes)
+
+
+def to_spark(schema: Struct, kept_metadata: Collection[str] = ()) -> StructType:
+    """Return the schema as Spark's StructType, without metadata, so that comments and keys of formats do not appear in queries.
+
+    `kept_metadata`: the metadata keys that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills lacking columns with INITIAL.
+    """
+    return StructType.fromJson(to_json(bare(schema, kept_metadata)))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:
-    """A small Arrow table as a DataFrame, held by the driver."""
+    """Return a small Arrow table as a DataFrame, whose rows the driver holds."""
     return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
 
 
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
-    """No rows, these columns."""
+    """Return a DataFrame with these columns and no rows."""
     return frame_of(spark, arrow_schema(schema).empty_table(), schema)

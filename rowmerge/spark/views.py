@@ -1,4 +1,4 @@
-"""Spark's temporary views, and small questions to its SQL."""
+"""Register Spark's temporary views, and evaluate time expressions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rowmerge.table.metadata.schema import backquote
 
 
 def register(frame: DataFrame, name: str) -> None:
-    """Make a DataFrame known to SQL under a plain (unquoted) name."""
+    """Register a DataFrame as a temporary view under an unquoted name."""
     frame.createOrReplaceTempView(backquote(name))
 
 
 def unregister(spark: SparkSession, name: str) -> bool:
-    """Forget a temporary view; whether there was one."""
+    """Drop a temporary view. Returns whether it existed."""
     return bool(spark.catalog.dropTempView(name))
 
 
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Whether a temporary view of this plain name exists."""
+    """Return whether a temporary view of this unquoted name exists."""
     try:
         return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)
     except AnalysisException:
@@ -28,7 +28,7 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 
 def milliseconds(spark: SparkSession, expression: str) -> int:
-    """The value of a timestamp expression, in milliseconds since the epoch. Raises TypeMismatch when it is no time."""
+    """Return the value of a timestamp expression in milliseconds since the epoch. Raises TypeMismatch if the value is NULL."""
     value = spark.sql(f"select unix_millis(cast({expression} as timestamp)) as at").collect()[0]["at"]
     if value is None:
         raise TypeMismatch(f"The time {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")

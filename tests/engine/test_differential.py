@@ -258,7 +258,7 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
             with pytest.MonkeyPatch.context() as patch:
                 for name, value in reader.items():
                     patch.setattr(key_lookup, name, value)
-                patch.setattr(source_module, "PREPARED_ROWS", made)
+                patch.setattr(source_module, "MAX_PREPARED_ROWS", made)
                 patch.setattr(write_first, "is_made_of_few_bytes", lambda _: made > 0)
                 session.sql(ours)
         spark.catalog.dropTempView(view)

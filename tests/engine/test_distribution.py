@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from rowmerge.execution.insert import NewRows
 from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.parquet.data_files import WriteSpec
-from rowmerge.spark.writing.distribution import Gather, distributed
+from rowmerge.spark.writing.distribution import Gather, distribute_rows
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
@@ -171,7 +171,9 @@ def test_rows_of_a_merge_come_together_as_the_table_says_of_merges(spark: SparkS
     frame = rows(spark).frame
 
     def plan(gather: Gather, distribution: Distribution | None, ordering: tuple[SortField, ...] = ()) -> str:
-        made = distributed(frame, replace(table, parse_ordering=lambda: ordering), frame.columns, gather=gather, distribution=distribution)
+        made = distribute_rows(
+            frame, replace(table, parse_ordering=lambda: ordering), frame.columns, gather=gather, distribution=distribution
+        )
         with redirect_stdout(StringIO()) as told:
             made.explain("simple")
         return told.getvalue()

@@ -245,7 +245,7 @@ def test_explain_prints_the_way_of_a_large_source(
 ) -> None:
     for module in (write_first, single_pass):
         monkeypatch.setattr(module, "is_made_of_few_bytes", lambda _: False)
-    monkeypatch.setattr(source, "BROADCAST_BYTES", 100)
+    monkeypatch.setattr(source, "MAX_BROADCAST_BYTES", 100)
     assert _ways(explain(session, statement))[0].startswith(f"  way: {way}")
     session.sql(statement)
     assert ways_run == [way]

@@ -154,7 +154,7 @@ def test_what_the_source_alone_says_of_rows_is_done_without_a_join(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, last: int, made: int
 ) -> None:
     """Held against what each clause says of a number; rows are made before it is known which are wanted, or are too many for that."""
-    monkeypatch.setattr(source, "PREPARED_ROWS", made)
+    monkeypatch.setattr(source, "MAX_PREPARED_ROWS", made)
     session.sql(f"create table kept {TABLES[kind]} as select {COLUMNS} from range(1000)")
     session.sql("delete from kept where id % 10 = 3")
     rows = f"(select {COLUMNS.replace('k', 'n')} from range(500, {last}, 1, 2))"
@@ -241,8 +241,8 @@ def test_what_the_condition_says_besides_keys_is_held_against_rows(session: rowm
 
 def test_a_large_source_of_one_task_is_gone_over_by_several(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each source row does its work once, and the files are as many as the tasks."""
-    monkeypatch.setattr(source, "ROWS_OF_A_FILE", 1_000)
-    monkeypatch.setattr(source, "PREPARED_ROWS", 100)
+    monkeypatch.setattr(source, "MIN_ROWS_PER_FILE", 1_000)
+    monkeypatch.setattr(source, "MAX_PREPARED_ROWS", 100)
     monkeypatch.setattr(source.os, "cpu_count", lambda: 3)
     session.sql(f"create table kept {VECTORS} as select id, 0 as v from range(300000)")
     session.sql("create table given using delta as select id, 1 as v from range(299000, 306000, 1, 1)")
@@ -271,7 +271,7 @@ def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, tasks: i
 
 def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
-    monkeypatch.setattr(source, "COLLECTED_KEYS", 1_000)
+    monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
 
     def known(pair: KeyPair, most_keys: int) -> bool:
         (key,) = source.materialize(rows, "s", (pair,), most_keys=most_keys).keys
@@ -282,9 +282,9 @@ def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowm
     assert not known(pair, 0)
     assert not known(pair, 4_999)
     text = KeyPair("name", "=", "s.name")
-    monkeypatch.setattr(source, "KEY_BYTES", 10 + 90 * 2 + 900 * 3 + 4_000 * 4 + 5_000 * 8)
+    monkeypatch.setattr(source, "MAX_KEY_BYTES", 10 + 90 * 2 + 900 * 3 + 4_000 * 4 + 5_000 * 8)
     assert known(text, 5_000)
-    monkeypatch.setattr(source, "KEY_BYTES", source.KEY_BYTES - 1)
+    monkeypatch.setattr(source, "MAX_KEY_BYTES", source.MAX_KEY_BYTES - 1)
     assert not known(text, 5_000)
 
 
@@ -293,7 +293,7 @@ def test_a_step_of_a_large_snapshot_looks_its_rows_up_by_long_keys(
     session: rowmerge.Session, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """What becomes of a row depends on it, so keys alone do not tell; and these are more than any source's keys that are brought along."""
-    monkeypatch.setattr(source, "COLLECTED_KEYS", 100)
+    monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 100)
     session.sql(f"create table history {TABLES[kind]} as select md5('k' || id) as key, id, cast(null as int) as until from range(2000)")
     session.sql("update history set until = 1 where id % 10 = 0")
     request.getfixturevalue("no_scan")

@@ -152,7 +152,7 @@ def test_a_source_that_is_too_large_to_broadcast_minds_every_row_of_its_files(
     session: rowmerge.Session, spark: SparkSession, warehouse: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its join does not tell which rows met one of the source: a row of the file that is gone may have been one."""
-    monkeypatch.setattr("rowmerge.spark.source.source.BROADCAST_BYTES", -1)
+    monkeypatch.setattr("rowmerge.spark.source.source.MAX_BROADCAST_BYTES", -1)
     prepared(session, "merge-on-read")
     merge = "merge into t using (values (5, 2), (60, 2)) s (id, n) on t.id = s.id when not matched then insert (id, n) values (s.id, s.n)"
     result, _ = overtaken(spark, warehouse, merge, "delete from t where id = 5")

@@ -108,7 +108,7 @@ def test_what_was_written_in_vain_is_deleted(
     before_it, rows, more = THROWN_AWAY[case]
     session.sql(before_it)
     if case == "many":
-        monkeypatch.setattr(source, "MANY_KEYS", 500 if last > 1100 else 100)
+        monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 500 if last > 1100 else 100)
     tried: list[object] = []
     asked = source_writing.write_source
     monkeypatch.setattr(write_first, "write_source", lambda *given: tried.append(asked(*given)) or tried[-1])

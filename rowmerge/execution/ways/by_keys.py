@@ -5,8 +5,8 @@ positions of target rows are needed. Rows are joined instead in tables whose row
 each target row meets at most one source row, and the reverse.
 
 If a match decides whether a row is written, and the source reads few bytes, the job that evaluates the source returns finished rows to the
-driver, up to `PREPARED_ROWS`. Each comes with the action for a match and for no match. The driver writes the rows that apply, so no Python
-runs on executors. Of a larger source, a second job of Spark makes the rows.
+driver, up to `MAX_PREPARED_ROWS`. Each comes with the action for a match and for no match. The driver writes the rows that apply, so no
+Python runs on executors. Of a larger source, a second job of Spark makes the rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from rowmerge.plan.needed_columns import values_of_all
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import unmatched_rows
 from rowmerge.spark.matching.key_lookup import KeyMatches
-from rowmerge.spark.source.source import MANY_KEYS, Prepare, Source, ordinal_array
+from rowmerge.spark.source.keys import ordinal_array
+from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source
 from rowmerge.spark.source.writing import write_prepared, write_source_rows
 from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.writing.written import Written
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 def run(request: Request) -> WayResult | NotApplicable:
     """Look up the target rows that match, and write what the source makes of them and of its rows without a match."""
-    most_keys = MANY_KEYS if request.is_driver_the_cluster else 0
+    most_keys = MAX_KEYS_WITHOUT_JOIN if request.is_driver_the_cluster else 0
     source = request.source.rows(request.key_pairs, most_keys=most_keys, prepare=_preparation(request))
     files = request.files_for(source)
     matches = find_matches(request, files, source)

@@ -10,7 +10,7 @@ from rowmerge.parquet.key_lookup import FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import join_looked_up
 from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pages_instead
-from rowmerge.spark.source.source import LOOKED_UP_KEYS
+from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
 
 
 def applies(request: Request) -> Reason | None:
@@ -26,7 +26,7 @@ def applies(request: Request) -> Reason | None:
 def run(request: Request) -> WayResult | NotApplicable:
     """Look up the rows, and join them. All columns that the statement needs come with the rows."""
     assert request.needed_columns is not None
-    source = request.source.rows(request.key_pairs, most_keys=LOOKED_UP_KEYS if request.is_driver_the_cluster else 0)
+    source = request.source.rows(request.key_pairs, most_keys=MAX_LOOKED_UP_KEYS if request.is_driver_the_cluster else 0)
     if not source.rows:
         return NotApplicable(Reason("the source has no rows"))
     if skips_pages_instead(request.snapshot, source, request.needed_columns):
@@ -40,7 +40,7 @@ def run(request: Request) -> WayResult | NotApplicable:
         request.plan.table,
         files.to_read,
         source,
-        needed_columns=request.needed_columns,
+        column_names=request.needed_columns,
         lineage=request.lineage is not None,
     )
     if rows is None:

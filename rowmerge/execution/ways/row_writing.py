@@ -16,16 +16,16 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import WayResult
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.added_files import files_minded
+from rowmerge.spark.matching.added_files import files_with_relevant_rows
 from rowmerge.spark.matching.joins import Join, check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.few_rows import are_small, may_be_few
-from rowmerge.spark.writing.write import write_outcomes
+from rowmerge.spark.writing.write import WriteRequest, write_outcomes
 from rowmerge.spark.writing.written import Written, discard, discard_on_error
-from rowmerge.table.snapshots.files import FileListing, FileMask, Positions
+from rowmerge.table.snapshots.files import FileListing, FileMask, Positions, RowOrigin
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,22 +92,23 @@ def write_changed_rows(
     file_names = {} if target is None else target.file_names
     if gather is Gather.BY_SIZE and source is not None and target is not None and target.join.looked_up:
         gather = Gather.NOT if few_files_of(source, request.table_after) else gather
-    origins = None
+    origins: Mapping[str, RowOrigin] = {}
     if request.lineage is not None:
         names = {path: name for name, path in file_names.items()}
         by_path = request.snapshot.row_origins(files.paths)
         spelled = ((spark_path(path), origin) for path, origin in by_path.items())
-        origins = (request.lineage, {names.get(path, path): origin for path, origin in spelled})
-    written = write_outcomes(
-        outcomes,
+        origins = {names.get(path, path): origin for path, origin in spelled}
+    write_request = WriteRequest(
         request.table_after,
-        gather=gather,
-        changes_to=request.change_data_location,
+        gather,
+        request.distribution,
+        change_data_location=request.change_data_location,
         may_repeat=request.plan.duplicates_allowed,
-        distribution=request.distribution,
-        origins=origins,
         may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
+        lineage=request.lineage,
+        origins=origins,
     )
+    written = write_outcomes(outcomes, write_request)
     if file_names:
         written.rename(file_names)
     if not written.touched:
@@ -143,7 +144,7 @@ def matching_files(request: Request, source: Source | None) -> FileMask:
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
         return everything  # a source that was not kept cannot be asked again which rows it matches
-    return partial(files_minded, request.spark, request.snapshot, request.plan, source)
+    return partial(files_with_relevant_rows, request.spark, request.snapshot, request.plan, source)
 
 
 def _repeated_keys(request: Request, files: TargetFiles, source: Source) -> list[str]:

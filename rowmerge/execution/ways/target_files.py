@@ -12,7 +12,8 @@ from rowmerge.commands.rows import Match
 from rowmerge.plan.pruning.file_pruning import all_of, key_mask, range_mask
 from rowmerge.plan.pruning.key_ranges import key_condition
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.source.source import Source, SourceKey, fit
+from rowmerge.spark.source.keys import SourceKey, cast_key_values
+from rowmerge.spark.source.source import Source
 from rowmerge.table.metadata.schema import Field
 from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -70,7 +71,7 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
     for key in source.keys:
         column = snapshot.schema.find(key.pair.column, case_sensitive=True)
         assert column is not None  # the planner resolved the name against this schema
-        values = None if key.values is None else fit(key.values, key.pair.op, key.type, column.type)
+        values = None if key.values is None else cast_key_values(key.values, key.pair.op, key.type, column.type)
         if values is not None or (key.values is None and key.low is not None and key.type == column.type):
             keys.append(PruningKey(key, column, values))
     return keys

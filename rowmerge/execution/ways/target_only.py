@@ -9,7 +9,7 @@ from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
 from rowmerge.execution.ways.way import Reason, Way, WayResult
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.values.outcomes import boolean, outcome_rows
+from rowmerge.spark.values.outcomes import OutcomeShape, boolean, outcome_rows
 from rowmerge.spark.writing.written import Written, discard_on_error
 
 
@@ -36,7 +36,7 @@ def _write_selected_rows(request: Request) -> Written:
         rows = rows.where(boolean(clause.condition))
     cases = [("true", replace(clause, condition=None))]
     has_change_rows = request.change_data_location is not None
-    outcomes = outcome_rows(rows, plan, cases, addresses=True, ordinals=False, before=has_change_rows, lineage=has_lineage)
+    outcomes = outcome_rows(rows, plan, cases, OutcomeShape(addresses=True, before=has_change_rows, lineage=has_lineage))
     return write_changed_rows(request, outcomes, files) if len(files) else Written()
 
 

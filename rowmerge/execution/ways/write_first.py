@@ -24,7 +24,7 @@ from rowmerge.execution.ways.key_matches import (
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows
 from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
-from rowmerge.spark.source.source import MANY_KEYS
+from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write_source
 from rowmerge.spark.writing.written import discard_on_error
 
@@ -63,4 +63,4 @@ def run(request: Request) -> WayResult | NotApplicable:
     return WayResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
 
 
-WAY = Way("write_first", applies, run, unless=f"the source has more than {MANY_KEYS:,} keys, {UNLESS_INEXACT}")
+WAY = Way("write_first", applies, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

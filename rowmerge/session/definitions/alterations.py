@@ -21,7 +21,7 @@ from rowmerge.session.definitions.column_changes import changed_paths, check_unu
 from rowmerge.session.definitions.columns import new_properties, with_columns
 from rowmerge.session.definitions.partitioning import change_of, write_order
 from rowmerge.session.names.context import SessionContext
-from rowmerge.spark.columns import fields_of
+from rowmerge.spark.columns import parse_columns
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -72,7 +72,7 @@ def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
 
 
 def _add_columns(context: SessionContext, command: AddColumns) -> Alteration:
-    columns = fields_of(context.spark, command.columns)
+    columns = parse_columns(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in columns]}
     return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=with_columns(snapshot, columns, command)), parameters)
 

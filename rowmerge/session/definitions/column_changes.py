@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.definitions import AlterColumn, ColumnDefinition, ColumnPlace, DropColumns, RenameColumn
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.plan.expressions.column_refs import mentions
-from rowmerge.spark.columns import fields_of
+from rowmerge.spark.columns import parse_columns
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -47,7 +47,7 @@ def schema_change(spark: SparkSession, command: RenameColumn | DropColumns | Alt
             shown = [".".join(column) for column in columns]
             return "DROP COLUMNS", {"columns": shown}, lambda schema: without_columns(schema, columns, if_exists=if_exists)
         case AlterColumn(_, column, type_, comment, place):
-            declared = None if type_ is None else fields_of(spark, [ColumnDefinition(column[-1], type_)]).fields[0]
+            declared = None if type_ is None else parse_columns(spark, [ColumnDefinition(column[-1], type_)]).fields[0]
 
             def change(schema: Struct) -> Struct:
                 if declared is not None:

@@ -18,7 +18,7 @@ from rowmerge.session.definitions.partitioning import partitioning
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Place
 from rowmerge.session.names.scope import StatementScope
-from rowmerge.spark.columns import fields_of
+from rowmerge.spark.columns import parse_columns
 from rowmerge.spark.types import check_storable
 from rowmerge.spark.values.definition_rules import check_rules
 from rowmerge.table.metadata.shape import TableDefinition
@@ -55,7 +55,7 @@ class TableCreation:
         place, spark = self.context.names.place(command.name), self.context.spark
         if place.existing is not None and command.if_not_exists:
             return StatementResult(frames.empty(spark), "CREATE TABLE")
-        columns, rows, base = fields_of(spark, command.columns), None, None
+        columns, rows, base = parse_columns(spark, command.columns), None, None
         if command.query is not None:
             if place.existing is not None and place.existing.kind == "table":
                 base = self.context.catalog.open(place.schema, place.name).snapshot()

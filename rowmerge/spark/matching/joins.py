@@ -1,4 +1,4 @@
-"""Which target rows meet which source rows: the join of a MERGE, chosen by the size of the source."""
+"""The join of a MERGE between target and source rows, chosen by the size of the source."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import UnknownColumn
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.row_plan import RowPlan, SourceRows
-from rowmerge.spark.failures import as_ours
+from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.source.source import Source
-from rowmerge.spark.values.outcomes import Guarded, boolean, new_rows, outcome_rows
+from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, boolean, new_rows, outcome_rows
 from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import backquote, string_literal
 
@@ -26,9 +26,10 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 
 @dataclass(frozen=True)
 class Join:
-    """The first job of a MERGE. `leaves_unmatched`: the source rows that matched nothing are inserted by a second job; `ordinals`: it is
-    told which source rows matched. `looked_up`: of the target there are only the rows that have a key of the source, and they are
-    broadcast.
+    """The first job of a MERGE.
+
+    `leaves_unmatched`: a second job inserts the source rows without a match. `ordinals`: the job reports which source rows matched.
+    `looked_up`: the target's side holds only rows with a key of the source, and Spark broadcasts these rows.
     """
 
     kind: str
@@ -39,7 +40,7 @@ class Join:
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
-    """A small source is broadcast and never joined outer on its own side; a large one takes one join for everything."""
+    """Choose a broadcast join for a small source, never outer on the source's side, and one join for everything for a large source."""
     by_source = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
     inserts = plan.source_rows is SourceRows.UNMATCHED
     if source.broadcastable or plan.source_rows is SourceRows.ALL:
@@ -58,31 +59,32 @@ def changes_all_rows(plan: RowPlan) -> bool:
 
 
 def join_looked_up(plan: RowPlan) -> Join:
-    """One join for everything: few rows of the target, which are sent to where the source lies."""
+    """Return one join for everything, which broadcasts the few looked-up target rows to the source."""
     inserts = plan.source_rows is SourceRows.UNMATCHED
     return Join("right" if inserts else "inner", False, False, inserts, looked_up=True)
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
-    """Target joined to source on the plan's condition, under the plan's aliases."""
+    """Join the target to the source on the plan's condition, under the plan's aliases."""
     assert plan.on is not None and plan.source is not None
     left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
     if join.looked_up:
-        return F.broadcast(left).join(source.parted.alias(plan.source.alias), F.expr(boolean(plan.on.text)), join.kind)
+        return F.broadcast(left).join(source.split_rows.alias(plan.source.alias), F.expr(boolean(plan.on.text)), join.kind)
     return left.join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
 
 
 def check_visibility(plan: RowPlan, target: DataFrame, source: Source) -> None:
-    """A clause about rows of one side names columns of that side alone, though the joined rows have both.
+    """Raise UnknownColumn if a clause for rows of one side names a column of the other side, which the joined rows have, too.
 
-    Raises UnknownColumn, and what Spark's analysis raises.
+    Spark's analysis errors pass through.
     """
     assert plan.source is not None
-    _check_alone(plan, Match.NOT_MATCHED_BY_SOURCE, target, plan.target)
-    _check_alone(plan, Match.NOT_MATCHED, source.frame, plan.source)
+    _check_clauses_of_side(plan, Match.NOT_MATCHED_BY_SOURCE, target, plan.target)
+    _check_clauses_of_side(plan, Match.NOT_MATCHED, source.frame, plan.source)
 
 
-def _check_alone(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> None:
+def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> None:
+    """Let Spark analyse the values and conditions of the clauses of `match` over the rows of one side."""
     clauses = plan.of(match)
     if not clauses:
         return
@@ -90,42 +92,43 @@ def _check_alone(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> N
     texts |= {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     try:
         analysed = frame.alias(side.alias).selectExpr(*sorted(texts))
-        assert len(analysed.schema) == len(texts)  # Spark Connect analyses no sooner than it must
+        assert len(analysed.schema) == len(texts)  # Spark Connect analyses a frame only when its schema is read
     except PySparkException as error:
-        ours = as_ours(error, plan.table, plan.table)
-        if isinstance(ours, UnknownColumn):
-            where = f"{match.value}, which sees {'the target' if match is Match.NOT_MATCHED_BY_SOURCE else 'the source'} only"
-            raise UnknownColumn(ours.name, side.columns, where=where) from error
-        raise
+        translated_error = rowmerge_error(error, plan.table, plan.table)
+        if not isinstance(translated_error, UnknownColumn):
+            raise
+        visible_side = "the target" if match is Match.NOT_MATCHED_BY_SOURCE else "the source"
+        raise UnknownColumn(translated_error.name, side.columns, where=f"{match.value}, which sees {visible_side} only") from error
 
 
 def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False, lineage: bool = False) -> DataFrame:
-    """The outcome rows of the join, with `before` the target rows as they were too, with `lineage` the table's hidden columns."""
-    cases: list[Guarded] = [(BOTH, clause) for clause in plan.of(Match.MATCHED)]
+    """Return the outcome rows of a join. `before`, `lineage`: see `OutcomeShape`."""
+    cases: list[GuardedClause] = [(BOTH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, addresses=True, ordinals=join.ordinals, before=before, lineage=lineage)
+    return outcome_rows(rows, plan, cases, OutcomeShape(addresses=True, ordinals=join.ordinals, before=before, lineage=lineage))
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:
-    """The rows that the NOT MATCHED clauses make of the source rows that matched nothing."""
+    """Return what the NOT MATCHED clauses insert for source rows whose ordinals are not in `matched`."""
     assert plan.source is not None
     rows = source.without(matched).alias(plan.source.alias)
     return new_rows(rows, plan, plan.of(Match.NOT_MATCHED))
 
 
 def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:
-    """Up to five keys of target rows that more than one source row would change: the target's columns of the ON condition."""
+    """Return up to five keys of target rows that more than one source row would change, as texts.
+
+    `rows` are the joined rows. A key consists of the target's columns in the ON condition.
+    """
     assert plan.on is not None
     columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
     target = backquote(plan.target.alias)
-    shown = ", ', ', ".join(
+    descriptions = ", ', ', ".join(
         f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns
     )
-    keyed = rows.withColumn("__rowmerge_shown", F.expr(f"concat({shown})"))
-    guarded = [("true", clause) for clause in plan.of(Match.MATCHED)]
-    fired = " or ".join(f"({clause.condition})" if clause.condition else "true" for _, clause in guarded) or "false"
-    hit = keyed.where(F.expr(fired)).groupBy(FILE, POSITION)
-    counted = hit.agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys")).where("hits > 1")
-    return [row["keys"] for row in counted.orderBy("keys").limit(5).select("keys").collect()]
+    changes_row = " or ".join(f"({clause.condition})" if clause.condition else "true" for clause in plan.of(Match.MATCHED)) or "false"
+    changed = rows.withColumn("__rowmerge_shown", F.expr(f"concat({descriptions})")).where(F.expr(changes_row))
+    counts = changed.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys"))
+    return [row["keys"] for row in counts.where("hits > 1").orderBy("keys").limit(5).select("keys").collect()]

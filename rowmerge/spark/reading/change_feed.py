@@ -1,4 +1,4 @@
-"""Change rows as a DataFrame: one scan of all files that hold any, joined with what happened to them in which version."""
+"""Read change rows as a DataFrame: one scan of all files that hold any, joined with the changes of each file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rowmerge.table.snapshots.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, 
 
 _STRING, _LONG = Primitive("string"), Primitive("long")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MARKS = (
+_FILE_CHANGE = (
     Field("__rowmerge_key", _STRING),
     Field("__rowmerge_change", _STRING),
     Field("__rowmerge_version", _LONG),
@@ -25,48 +25,42 @@ _MARKS = (
     Field("__rowmerge_words", Array(_LONG)),
     Field("__rowmerge_listed", Primitive("boolean")),
 )
+"""Columns of a row for each file and version: the bit set holds the rows that changed or, if not listed, those that did not."""
 _RECORDED = Field("__rowmerge_recorded", _STRING)
-_KEY, _CHANGE, _VERSION, _TIMESTAMP, _FIRST, _WORDS, _LISTED = (field.name for field in _MARKS)
+_KEY, _CHANGE, _VERSION, _TIMESTAMP, _FIRST, _WORDS, _LISTED = (field.name for field in _FILE_CHANGE)
 
 
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
-    """The table's columns, then CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP. Raises MissingDataFile."""
+    """Return the table's columns, then CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP. Raises MissingDataFile."""
     snapshot = changes.snapshot
-    ends = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
+    change_columns = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
     if not changes.files:
-        return empty_frame(spark, bare(Struct((*snapshot.schema, *ends))))
-    paths = list(dict.fromkeys(file.path for file in changes.files))
-    (layout,) = snapshot.layouts(paths)
-    partition = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.outside)}
-    pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if pair[0].name not in partition]
+        return empty_frame(spark, bare(Struct((*snapshot.schema, *change_columns))))
+    (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
+    partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.outside)}
+    pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if pair[0].name not in partition_names]
     pairs.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
-    rows = read_files(spark, snapshot, layout, paths, pairs, addresses=True)
-    marks = F.broadcast(frame_of(spark, *_marks(changes, partition)))
-    joined = rows.join(marks, F.col(FILE) == F.col(_KEY), "inner")
-    joined = joined.where(F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)"))
-    columns = [F.col(backquote(partition.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # A data file may hold a column of that name too, which means nothing there.
-    kind = F.coalesce(F.col(_CHANGE), F.col(_RECORDED.name))
-    ended = [kind.alias(CHANGE_TYPE), F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIMESTAMP).alias(COMMIT_TIMESTAMP)]
-    return joined.select(*columns, *ended)
+    rows = read_files(spark, snapshot, layout, pairs, addresses=True)
+    file_changes = F.broadcast(frame_of(spark, *_file_changes(changes, partition_names)))
+    joined = rows.join(file_changes, F.col(FILE) == F.col(_KEY), "inner")
+    changed = joined.where(F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)"))
+    columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
+    # A data file may hold a column named CHANGE_TYPE, too, which has no meaning there. So the type of the file's change comes first.
+    change_type = F.coalesce(F.col(_CHANGE), F.col(_RECORDED.name)).alias(CHANGE_TYPE)
+    return changed.select(*columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIMESTAMP).alias(COMMIT_TIMESTAMP))
 
 
-def _marks(changes: TableChanges, partition: dict[str, str]) -> tuple[pa.Table, Struct]:
-    """What is known of each file and version: one row for each of `changes.files`."""
-    files = changes.files
-    bits = [bit_words(file.rows) if file.rows else (None, None) for file in files]
-    values = [changes.snapshot.schema.select((name,)).fields[0] for name in partition]
-    schema = bare(Struct((*_MARKS, *(Field(partition[f.name], f.type) for f in values))))
-    columns = [
-        [spark_path(file.path) for file in files],
-        [file.change for file in files],
-        [file.version for file in files],
-        [_EPOCH + timedelta(milliseconds=file.timestamp) for file in files],
-        [first for _, first in bits],
-        [words for words, _ in bits],
-        [file.listed for file in files],
-        *([file.partition.get(field.name) for file in files] for field in values),
-    ]
+def _file_changes(changes: TableChanges, partition_names: dict[str, str]) -> tuple[pa.Table, Struct]:
+    """Return a row for each of `changes.files`, with its partition values under `partition_names`."""
+    partition_fields = [changes.snapshot.schema.select((name,)).fields[0] for name in partition_names]
+    renamed_fields = (Field(partition_names[field.name], field.type) for field in partition_fields)
+    schema = bare(Struct((*_FILE_CHANGE, *renamed_fields)))
+    rows = []
+    for file in changes.files:
+        words, first = bit_words(file.rows) if file.rows else (None, None)
+        time = _EPOCH + timedelta(milliseconds=file.timestamp)
+        partition_values = [file.partition.get(field.name) for field in partition_fields]
+        rows.append((spark_path(file.path), file.change, file.version, time, first, words, file.listed, *partition_values))
     types = arrow_schema(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)]
+    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=types), schema

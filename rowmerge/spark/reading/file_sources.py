@@ -1,4 +1,4 @@
-"""Files without a table, by Spark's own readers."""
+"""Read files without a table, by Spark's own readers."""
 
 from __future__ import annotations
 
@@ -10,44 +10,51 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.commands.files import FileSource
-from rowmerge.errors import FilesNotFound, UnsupportedStatement
+from rowmerge.errors import FilesNotFound, RowmergeError, UnsupportedStatement
 
 _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
 def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
-    """The rows of files. Raises FilesNotFound, UnsupportedStatement for a format that this Spark has no reader for; what else is wrong with
-    options and columns is Spark's to say."""
+    """Return the rows of files. Spark's errors about options and columns pass through.
+
+    Raises FilesNotFound, and UnsupportedStatement for a format without a reader in this Spark.
+    """
     reader = spark.read.format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)
     try:
         frame = reader.load(absolute(source.path))
-        frame.columns  # noqa: B018  Spark Connect looks for the files no sooner than it must
+        frame.columns  # noqa: B018  Spark Connect looks for the files only when the columns are read
     except AnalysisException as error:
-        condition = error.getCondition() or ""
-        if condition.startswith("PATH_NOT_FOUND"):
-            raise FilesNotFound(source.told, "file", "Check the path.") from error
-        if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
-            raise FilesNotFound(
-                source.told, f"{source.format} file", "Check path and format, or say what columns there are: schema."
-            ) from error
-        if source.format == "avro" and "avro" in str(error).lower():
-            raise UnsupportedStatement(
-                f"Spark has no reader for avro, which {source.told} is to be read with. Add the package to Spark's configuration: "
-                f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
-            ) from error
+        if (known_error := _known_error(spark, source, error)) is not None:
+            raise known_error from error
         raise
     return frame
 
 
+def _known_error(spark: SparkSession, source: FileSource, error: AnalysisException) -> RowmergeError | None:
+    """Return the error of missing files or of a missing reader, None for another error."""
+    condition = error.getCondition() or ""
+    if condition.startswith("PATH_NOT_FOUND"):
+        return FilesNotFound(source.told, "file", "Check the path.")
+    if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
+        return FilesNotFound(source.told, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
+    if source.format == "avro" and "avro" in str(error).lower():
+        return UnsupportedStatement(
+            f"Spark has no reader for avro, which {source.told} is to be read with. Add the package to Spark's configuration: "
+            f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
+        )
+    return None
+
+
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:
-    """The bytes of all files together, and the newest's time in milliseconds since the epoch; nothing of them is read."""
-    listed = spark.read.format("binaryFile").load(absolute(source.path)).agg(F.sum("length"), F.max("modificationTime"))
-    size, newest = listed.select(F.col("sum(length)"), F.expr("unix_millis(`max(modificationTime)`)")).collect()[0]
+    """Return the bytes of all files, and the time of the newest in milliseconds since the epoch, without reading the files."""
+    totals = spark.read.format("binaryFile").load(absolute(source.path)).agg(F.sum("length"), F.max("modificationTime"))
+    size, newest = totals.select(F.col("sum(length)"), F.expr("unix_millis(`max(modificationTime)`)")).collect()[0]
     return size or 0, newest or 0
 
 
 def absolute(path: str) -> str:
-    """A local path from the root: that of a Spark server or of its JVM may start elsewhere."""
+    """Return a local path from the root. A Spark server or its JVM may have another working directory."""
     return path if _HAS_SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))

@@ -1,4 +1,4 @@
-"""The source of a MERGE: evaluated once, counted, its keys known.
+"""The source of a MERGE: evaluate it once, count its rows, and extract its keys.
 
 One job evaluates the source and keeps its rows in the executors. It returns the size, the keys and, of a small source, the rows.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -20,54 +19,50 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark.types import frame_of, has_collation, schema_of
+from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, known_keys, ordinal_array
+from rowmerge.spark.types import estimated_row_bytes, frame_of, has_collation, schema_of
 from rowmerge.table.metadata.engine_columns import MET, ORDINAL
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, backquote
+from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, backquote
 
-_MATCHED = "__rowmerge_matched"
-_WHOLE = "__rowmerge_row"
+_MATCHED_ORDINAL = "__rowmerge_matched"
+_ROW = "__rowmerge_row"
 _TASK_BITS = 33
 """`monotonically_increasing_id` is the task's index times 2^33 plus the row's index in it."""
-LOCAL_ROWS, LOCAL_TASKS, LOCAL_TEXT = 1_000, 64, 2_000
-"""A source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row, comes to the driver as a whole."""
-PREPARED_ROWS, PREPARED_TEXT = 100_000, 500
-"""At most so many source rows, with so many bytes of text each, are made into rows of the table before their matches are known."""
-COLLECTED_KEYS = 1_000_000
-"""Up to so many source rows, their keys come to the driver and files are pruned by each key, not by the range alone."""
-MANY_KEYS, LOOKED_UP_KEYS, KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
-"""Up to so many come to a driver that can do without a join then, or that joins the rows alone which have such a key, if all keys take no
-more than so many bytes."""
-_ANSWERED_KEYS = f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {COLLECTED_KEYS}"
-"""SQL for the rows whose keys are sent at once: of the n-th task the n-th part of them, so that all of evenly filled tasks are among them
-and of many tasks a few times as many at most."""
-FEW_TASKS, ROWS_OF_A_FILE = 4, 50_000
-"""So many tasks write few files, if they have so many rows each on average none that are too small."""
-BROADCAST_BYTES = 64 * 1024 * 1024
+_TASK, _ROW_OF_TASK = f"shiftright({ORDINAL}, {_TASK_BITS})", f"({ORDINAL} & {(1 << _TASK_BITS) - 1})"
+"""SQL for the index of a row's task, and for the row's index in the task."""
+
+MAX_LOCAL_ROWS, MAX_LOCAL_TASKS, MAX_LOCAL_TEXT_BYTES = 1_000, 64, 2_000
+"""The driver takes a whole source of up to so many rows in each of so many tasks, with up to so many bytes of text in a row."""
+MAX_PREPARED_ROWS, MAX_PREPARED_TEXT_BYTES = 100_000, 500
+"""Up to so many source rows, with so many bytes of text each, become rows of the table before their matches are known."""
+MAX_COLLECTED_KEYS = 1_000_000
+"""The driver takes the keys of up to so many source rows in any case, and prunes files by each key instead of the range of the keys."""
+MAX_KEYS_WITHOUT_JOIN, MAX_LOOKED_UP_KEYS, MAX_KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
+"""The driver takes so many keys if they replace a join, and so many if the join then reads only rows with such a key. All keys take up to
+so many bytes."""
+MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE = 4, 50_000
+"""Up to so many tasks write few files, and none too small if each task has so many rows on average."""
+MAX_BROADCAST_BYTES = 64 * 1024 * 1024
 """A source up to this estimated size is broadcast, so that the target is not shuffled."""
 
 Prepare = Callable[[DataFrame, Sequence[str]], DataFrame]
 """A function from the source's rows, under the source's alias, and the names of their key columns, to rows of the table. The result has
 these key columns and ORDINAL, too."""
 
-_TEXTS = (Primitive("string"), Primitive("binary"))
-_PLAIN = ("boolean", "byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string", "binary")
+_TEXT_TYPES = (Primitive("string"), Primitive("binary"))
+_UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 
 
-@dataclass(frozen=True)
-class SourceKey:
-    """The values that one key of the ON condition has in the source.
+def _in_share(most_rows: int) -> str:
+    """Return SQL for the n-th part of `most_rows` rows of the n-th task.
 
-    `values`: the distinct non-null ones, sorted; None when only the range is known, from `low` to `high`, or not even that.
-    `column`: the value of each row, the same rows for all keys of a source; None when they are too many.
+    So all rows of evenly filled tasks are among them, and the rows of many tasks are a few times `most_rows` at most.
     """
+    return f"{_ROW_OF_TASK} * ({_TASK} + 1) < {most_rows}"
 
-    pair: KeyPair
-    type: DataType
-    values: pa.Array | None
-    low: pa.Scalar | None
-    high: pa.Scalar | None
-    has_null: bool
-    column: pa.ChunkedArray | None = None
+
+_RETURNED_KEYS = _in_share(MAX_COLLECTED_KEYS)
+"""SQL for the rows whose keys the job that evaluates the source returns."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +86,26 @@ class Source:
 
     @property
     def broadcastable(self) -> bool:
-        """Whether it is small enough to send to every executor."""
+        """Return whether the source is small enough to send to every executor."""
         return _is_small(self.rows, self.schema)
 
     @property
     def makes_few_files(self) -> bool:
-        """Whether its tasks write few files and no small ones, so that rows need not be brought together first."""
-        return self._tasks == 1 or (self._tasks <= FEW_TASKS and self.rows >= self._tasks * ROWS_OF_A_FILE)
+        """Return whether the source's tasks write few files and no small ones, so that no shuffle needs to gather their rows."""
+        return self._tasks == 1 or (self._tasks <= MAX_UNGATHERED_TASKS and self.rows >= self._tasks * MIN_ROWS_PER_FILE)
 
     @property
-    def parted(self) -> DataFrame:
-        """The rows, in more tasks where they are many and one has them all: each goes over all of them, which are in memory, and leaves
-        the others' out. A shuffle would take longer. What Spark knows to be one partition, a range for one, it leaves so."""
-        parts = min(FEW_TASKS, os.cpu_count() or 1, self.rows // ROWS_OF_A_FILE)
-        if self.local is not None or self._tasks > 1 or parts < 2:
+    def split_rows(self) -> DataFrame:
+        """Return the rows, divided among several tasks if one task has many.
+
+        Each task reads all rows, which are in memory, and keeps its own. A shuffle would take longer. Spark does not divide what it knows
+        to be one partition, such as a range.
+        """
+        tasks = min(MAX_UNGATHERED_TASKS, os.cpu_count() or 1, self.rows // MIN_ROWS_PER_FILE)
+        if self.local is not None or self._tasks > 1 or tasks < 2:
             return self.frame
-        ends = pairwise(self.ordinals[0] + self.rows * part // parts for part in range(parts + 1))
-        return reduce(DataFrame.unionAll, (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in ends))
+        bounds = pairwise(self.ordinals[0] + self.rows * task // tasks for task in range(tasks + 1))
+        return reduce(DataFrame.unionAll, (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in bounds))
 
     @property
     def _tasks(self) -> int:
@@ -115,67 +113,61 @@ class Source:
         return last - first + 1
 
     def counted(self) -> Source:
-        """The same, after the job that read its rows."""
-        return self if self.counting is None else replace(self, rows=_observed(self.counting))
+        """Return the source with its exact row count, after the job that read its rows."""
+        return self if self.counting is None else replace(self, rows=_observed_count(self.counting))
 
     def without(self, ordinals: BitMap64) -> DataFrame:
-        """The rows, less those with these ordinals."""
+        """Return the rows except those with these ordinals."""
         if not ordinals:
-            return self.parted
+            return self.split_rows
         if self.local is not None:
             rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals))))
             return frame_of(self.frame.sparkSession, rows, _with_ordinal(self.schema))
-        return self.parted.join(self._broadcast(ordinals), F.col(ORDINAL) == F.col(_MATCHED), "left_anti")
+        return self._joined_to(ordinals, "left_anti")
 
     def marked(self, ordinals: BitMap64) -> DataFrame:
-        """The rows, with MET: whether their ordinals are among these."""
+        """Return the rows with MET: whether their ordinals are among these."""
         if self.local is not None:
             rows = self.local.append_column(MET, pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals)))
             schema = Struct((*_with_ordinal(self.schema), Field(MET, Primitive("boolean"))))
             return frame_of(self.frame.sparkSession, rows, schema)
-        known = self.parted.join(self._broadcast(ordinals), F.col(ORDINAL) == F.col(_MATCHED), "left")
-        return known.withColumn(MET, F.col(_MATCHED).isNotNull()).drop(_MATCHED)
+        return self._joined_to(ordinals, "left").withColumn(MET, F.col(_MATCHED_ORDINAL).isNotNull()).drop(_MATCHED_ORDINAL)
 
-    def _broadcast(self, ordinals: BitMap64) -> DataFrame:
-        return F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED: ordinal_array(ordinals)})))
+    def _joined_to(self, ordinals: BitMap64, kind: str) -> DataFrame:
+        matched = F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED_ORDINAL: ordinal_array(ordinals)})))
+        return self.split_rows.join(matched, F.col(ORDINAL) == F.col(_MATCHED_ORDINAL), kind)
 
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, prepare: Prepare | None = None) -> Source:
-    """Evaluate the source once, and tell how many rows and which keys it has: in one job if the rows are few. `most_keys`: of how many rows
-    they are wanted if need be, if that is more than COLLECTED_KEYS.
+    """Evaluate the source once, count its rows and extract its keys: in one job if the rows are few.
 
-    Few rows come to the driver and are a relation of it from then on; others are kept by the executors (localCheckpoint). Either way, what
-    runs later reads them, and a nondeterministic source is not asked again.
-    With `prepare`, the rows of the table that it makes, with their keys and ordinals, come to the driver instead if they are not too many.
+    The driver takes few rows, which are a local relation from then on. The executors keep other rows (localCheckpoint). Later jobs read
+    these rows, so a nondeterministic source is not evaluated again.
+    `most_keys`: how many rows' keys the driver takes if that is more than MAX_COLLECTED_KEYS. `prepare`: makes rows of the table, which the
+    driver takes instead of source rows if they are not too many.
     """
-    schema = schema_of(frame)
-    names = key_names(pairs)
-    kept = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
-    counted = Observation()
-    observed = kept.observe(counted, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
-    prepared, local = None, None
+    schema, names = schema_of(frame), key_names(pairs)
+    checkpoint = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
+    counts = Observation()
+    observed = checkpoint.observe(counts, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
+    prepared = local = None
     if prepare is None or not can_be_held(schema):
-        known, local = _first_answer(observed, names, schema)
+        returned, local = _evaluate(observed, names, schema)
     else:
+        prepared_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
         try:
-            prepared = known = prepare(observed.where(_few_prepared(schema)).alias(alias), names).toArrow()
+            returned = prepared = prepare(observed.where(prepared_rows).alias(alias), names).toArrow()
         except PySparkException:
             # The error may come from a row that no clause would write.
             return materialize(frame, alias, pairs, most_keys=most_keys)
-    rows, ordinals = int(counted.get["rows"]), (int(counted.get["first"] or 0), int(counted.get["last"] or 0))
-    key_ordinals = None
-    if known.num_rows < rows or rows > COLLECTED_KEYS:
-        keys, key_ordinals = _keys_of(kept, pairs, rows, most_keys)
-    elif pairs:
-        keys, key_ordinals = known_keys(pairs, _fields(kept, names), known), known[ORDINAL]
-    else:
-        keys = ()
-    whole = Source(kept.drop(*names), schema, rows, keys, ordinals, key_ordinals=key_ordinals)
+    rows, ordinals = int(counts.get["rows"]), (int(counts.get["first"] or 0), int(counts.get["last"] or 0))
+    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, returned)
+    source = Source(checkpoint.drop(*names), schema, rows, keys, ordinals, key_ordinals=key_ordinals)
     if prepared is not None and prepared.num_rows == rows:
-        return replace(whole, prepared=prepared.drop_columns(names))
-    if local is None or local.num_rows < rows:
-        return whole
-    return replace(whole, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
+        return replace(source, prepared=prepared.drop_columns(names))
+    if local is not None and local.num_rows >= rows:
+        return replace(source, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
+    return source
 
 
 @dataclass
@@ -217,39 +209,30 @@ class SourceRowsOnce:
         return self._kept[1]
 
 
-def _first_answer(kept: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
-    """The keys of rows, and the first rows as a whole, with their ordinals, where the driver can hold such rows; all in one job."""
-    first = _among_the_first(schema)
-    some = kept.where(_ANSWERED_KEYS if names else first)
+def _evaluate(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
+    """Return the keys and ordinals of rows, and the first whole rows if the driver can hold such rows, all by one job."""
+    is_local = f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}"
     if not can_be_held(schema):
-        return some.select(*names, ORDINAL).toArrow(), None
-    whole = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
-    # A list of none or one: where it is null it takes no room, as the null values of columns would.
-    told = some.selectExpr(*names, ORDINAL, f"if({first}, array(struct({whole})), null) as {_WHOLE}").toArrow()
-    return told, pa.Table.from_struct_array(pc.list_flatten(told[_WHOLE]))
+        return observed.where(_RETURNED_KEYS if names else is_local).select(*names, ORDINAL).toArrow(), None
+    is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
+    # A list of one row or NULL: a NULL list takes no room, as NULL values of all columns would.
+    row = f"if({is_local}, array(struct({columns})), null) as {_ROW}"
+    returned = observed.where(_RETURNED_KEYS if names else is_local).selectExpr(*names, ORDINAL, row).toArrow()
+    return returned, pa.Table.from_struct_array(pc.list_flatten(returned[_ROW]))
 
 
-def _few_prepared(schema: Struct) -> str:
-    """SQL for the rows that the driver takes when they are prepared."""
-    among_first = f"({ORDINAL} & {(1 << _TASK_BITS) - 1}) * (shiftright({ORDINAL}, {_TASK_BITS}) + 1) < {PREPARED_ROWS}"
-    return among_first + _short(schema, PREPARED_TEXT)
-
-
-def _short(schema: Struct, most: int) -> str:
-    texts = [f"coalesce(octet_length({backquote(f.name)}), 0)" for f in schema if f.type in _TEXTS]
-    return f" and {' + '.join(texts)} <= {most}" if texts else ""
-
-
-def _among_the_first(schema: Struct) -> str:
-    """SQL for the rows that are brought to the driver: so many of each task, of so many tasks, and none with long texts."""
-    short = _short(schema, LOCAL_TEXT) if can_be_held(schema) else ""
-    return f"{ORDINAL} & {(1 << _TASK_BITS) - 1} < {LOCAL_ROWS} and shiftright({ORDINAL}, {_TASK_BITS}) < {LOCAL_TASKS}{short}"
+def _and_short_texts(schema: Struct, most_bytes: int) -> str:
+    """Return SQL that limits the bytes of text in a row, to append to a condition."""
+    lengths = [f"coalesce(octet_length({backquote(field.name)}), 0)" for field in schema if field.type in _TEXT_TYPES]
+    return f" and {' + '.join(lengths)} <= {most_bytes}" if lengths else ""
 
 
 def can_be_held(schema: Struct) -> bool:
-    """Whether rows come from Spark and go back as they are: each column has a name of its own and a plain type without a collation."""
-    plain = all(isinstance(f.type, Decimal) or (isinstance(f.type, Primitive) and f.type.name in _PLAIN) for f in schema)
-    return plain and len({f.name.lower() for f in schema}) == len(schema) and not has_collation(schema)
+    """Return whether rows come from Spark to Arrow and back unchanged: simple types, no collation, and no name twice."""
+    types = [field.type for field in schema]
+    are_unchanged = all(isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _UNCHANGED_TYPES) for type_ in types)
+    return are_unchanged and len({field.name.lower() for field in schema}) == len(schema) and not has_collation(schema)
 
 
 def _with_ordinal(schema: Struct) -> Struct:
@@ -257,107 +240,68 @@ def _with_ordinal(schema: Struct) -> Struct:
 
 
 def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFrame:
-    """The rows of a source that is called `alias` in its keys, and these keys, under `key_names`."""
+    """Return the rows of a source, whose keys call it `alias`, and these keys under `key_names`."""
     keys = [F.expr(pair.source).alias(name) for pair, name in zip(pairs, key_names(pairs), strict=True)]
     return frame.alias(alias).select("*", *keys)
 
 
-def key_names(pairs: Sequence[KeyPair]) -> list[str]:
-    """What the keys are called beside the columns of a source."""
-    return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
+def _keys_of(
+    checkpoint: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int, returned: pa.Table
+) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
+    """Return the keys of a source with the ordinals of their rows, or the ranges of the keys if they are too many.
 
-
-def ordinal_array(ordinals: BitMap64) -> pa.Array:
-    """As int64, like ORDINAL."""
-    return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
-
-
-def _fields(kept: DataFrame, names: Sequence[str]) -> tuple[Field, ...]:
-    return schema_of(kept.select(*names)).fields if names else ()
-
-
-def _known(pair: KeyPair, field: Field, column: pa.ChunkedArray) -> SourceKey:
-    """A key whose values are all here. Of nested ones neither bounds nor kernels know an order: they prune nothing."""
-    if has_collation(Struct((field,))):
-        return _unknown(pair, field)
-    values = None if isinstance(field.type, Array | Map | Struct) else _distinct(column)
-    return SourceKey(pair, field.type, values, None, None, column.null_count > 0, column)
-
-
-def _unknown(pair: KeyPair, field: Field) -> SourceKey:
-    """A text whose collation says what is equal to it."""
-    return SourceKey(pair, field.type, None, None, None, True)
-
-
-def _keys_of(kept: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-    """The keys of rows that were not all told at once: their values when that is not too many, with ordinals, else their range."""
+    `returned`: the keys that the driver has already, of all rows or of some.
+    """
     if not pairs:
         return (), None
     names = key_names(pairs)
-    fields = _fields(kept, names)
-    if rows <= COLLECTED_KEYS or (rows <= most_keys and _are_short(kept, fields, rows)):
-        values = kept.select(*names, ORDINAL).toArrow()
-        return known_keys(pairs, fields, values), values[ORDINAL]
-    asked = []
-    for name in names:
-        column = F.col(name)
-        asked += [F.min(column).alias(f"{name}_low"), F.max(column).alias(f"{name}_high"), F.count(column).alias(f"{name}_known")]
-    told = kept.select(*names).agg(*asked).toArrow()
-    return tuple(_ranged(pair, field, told, rows) for pair, field in zip(pairs, fields, strict=True)), None
+    fields = schema_of(checkpoint.select(*names)).fields
+    if rows > MAX_COLLECTED_KEYS and not (rows <= most_keys and _are_short(checkpoint, fields, rows)):
+        return _key_ranges(checkpoint, pairs, fields, rows), None
+    if returned.num_rows < rows:
+        returned = checkpoint.select(*names, ORDINAL).toArrow()
+    return known_keys(pairs, fields, returned), returned[ORDINAL]
 
 
-def _are_short(kept: DataFrame, fields: Sequence[Field], rows: int) -> bool:
-    """Whether the keys of so many rows take KEY_BYTES at most. How long texts are is asked."""
+def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], rows: int) -> tuple[SourceKey, ...]:
+    """Return keys of which the range is known, and whether they have a NULL, by one job."""
+    aggregates = []
+    for name in key_names(pairs):
+        aggregates += [F.min(name).alias(f"{name}_low"), F.max(name).alias(f"{name}_high"), F.count(name).alias(f"{name}_count")]
+    answer = checkpoint.agg(*aggregates).toArrow()
+
+    def ranged(pair: KeyPair, field: Field) -> SourceKey:
+        if has_collation(Struct((field,))):
+            return SourceKey(pair, field.type)
+        low, high, count = (answer[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
+        return SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
+
+    return tuple(map(ranged, pairs, fields))
+
+
+def _are_short(checkpoint: DataFrame, fields: Sequence[Field], rows: int) -> bool:
+    """Return whether the keys of all rows take up to MAX_KEY_BYTES. A job adds up the lengths of texts."""
     if not all(isinstance(field.type, Primitive | Decimal) for field in fields):
         return False
-    texts = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXTS]
-    long = 0 if not texts else sum(length or 0 for length in kept.agg(*texts).toArrow().to_pylist()[0].values())
-    return rows * row_width(Struct(tuple(field for field in fields if field.type not in _TEXTS))) + long <= KEY_BYTES
+    lengths = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXT_TYPES]
+    text_bytes = sum(length or 0 for length in checkpoint.agg(*lengths).toArrow().to_pylist()[0].values()) if lengths else 0
+    other_fields = Struct(tuple(field for field in fields if field.type not in _TEXT_TYPES))
+    return rows * estimated_row_bytes(other_fields) + text_bytes <= MAX_KEY_BYTES
 
 
 def most_keys_at_once(fields: Sequence[Field]) -> int:
-    """Of how many rows keys of these types come to the driver without a look at how long they are."""
-    short = all(isinstance(field.type, Primitive) and field.type not in _TEXTS for field in fields)
-    return MANY_KEYS if short else COLLECTED_KEYS
-
-
-def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:
-    """The keys of a source, all of whose rows are here: a column for each key, called as its field is."""
-    return tuple(_known(pair, field, rows[field.name]) for pair, field in zip(pairs, fields, strict=True))
-
-
-def _ranged(pair: KeyPair, field: Field, told: pa.Table, rows: int) -> SourceKey:
-    if has_collation(Struct((field,))):
-        return _unknown(pair, field)
-    low, high, known = (told[f"{field.name}_{what}"][0] for what in ("low", "high", "known"))
-    return SourceKey(pair, field.type, None, low, high, known.as_py() < rows)
+    """Return how many rows' keys of these types the driver takes, whatever their lengths."""
+    have_fixed_width = all(isinstance(field.type, Primitive) and field.type not in _TEXT_TYPES for field in fields)
+    return MAX_KEYS_WITHOUT_JOIN if have_fixed_width else MAX_COLLECTED_KEYS
 
 
 def unevaluated(frame: DataFrame) -> Source:
-    """A source as its columns are, for Spark to analyse a statement; its rows are never asked for."""
+    """Return a source with its columns alone, for Spark to analyse a statement. Nothing reads its rows."""
     return Source(frame.withColumn(ORDINAL, F.lit(0)), schema_of(frame), 0, ())
 
 
-def fit(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:
-    """Key values in the target column's type; None when nothing can be said in that type.
-
-    Values that the column cannot hold equal nothing in it, and are left out for `=` and `<=>`; for an inequality they say everything, so
-    then it is None, as it is for types that Spark would not compare value by value.
-    """
-    if isinstance(target, Primitive | Decimal) and source == target:
-        return values.cast(arrow_type(target)) if values.type != arrow_type(target) else values
-    integers = {"byte", "short", "integer", "long"}
-    if isinstance(source, Primitive) and isinstance(target, Primitive) and source.name in integers and target.name in integers:
-        wide = values.cast(pa.int64())
-        bits = pa.types.is_integer(arrow_type(target)) and arrow_type(target).bit_width
-        limit = 1 << (int(bits) - 1)
-        held = wide.filter(pc.and_(pc.greater_equal(wide, -limit), pc.less_equal(wide, limit - 1)))
-        return held.cast(arrow_type(target)) if len(held) == len(wide) or op in ("=", "<=>") else None
-    return None
-
-
-def _observed(counting: Observation) -> int:
-    """The count. Where Spark saw that there are no rows, and left the counting out, it has no value, for which PySpark has no row."""
+def _observed_count(counting: Observation) -> int:
+    """Return the observed row count. If Spark saw that there are no rows and left the count out, PySpark cannot convert the result."""
     try:
         return int(counting.get.get("rows", 0))
     except Exception as error:
@@ -367,29 +311,4 @@ def _observed(counting: Observation) -> int:
 
 
 def _is_small(rows: int, schema: Struct) -> bool:
-    return rows * row_width(schema) <= BROADCAST_BYTES
-
-
-def row_width(schema: Struct) -> int:
-    """Bytes of a row as Spark estimates them: fixed for plain types, a guess for strings and nested ones."""
-    sizes = {
-        "long": 8,
-        "double": 8,
-        "timestamp": 8,
-        "timestamp_ntz": 8,
-        "integer": 4,
-        "float": 4,
-        "date": 4,
-        "short": 2,
-        "byte": 1,
-        "boolean": 1,
-    }
-    return 8 + sum(sizes.get(f.type.name, 24) if isinstance(f.type, Primitive) else 48 for f in schema)
-
-
-def _distinct(column: pa.ChunkedArray) -> pa.Array:
-    if pa.types.is_integer(column.type):
-        ordered = np.sort(pc.drop_null(column).to_numpy())
-        return pa.array(ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]], column.type)
-    values = pc.drop_null(pc.unique(column))
-    return values.take(pc.sort_indices(values))
+    return rows * estimated_row_bytes(schema) <= MAX_BROADCAST_BYTES

@@ -1,4 +1,4 @@
-"""Rules that a table is about to get, judged: what their expressions may be, and whether the rows that are there meet them."""
+"""Check rules that a table is about to get: whether their expressions are allowed, and whether existing rows fulfil them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rowmerge.errors import ConstraintViolated, PlanError, TypeMismatch, Unknown
 from rowmerge.plan.expressions.column_refs import has_query, parse
 from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.expressions.moment import at_moment
-from rowmerge.spark.failures import as_ours
+from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.values.assignment import stored
 from rowmerge.spark.values.rules import sample_row
@@ -24,10 +24,10 @@ _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY
 
 
 def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -> None:
-    """Raises PlanError, UnknownColumn, TypeMismatch, UnsupportedStatement for a rule that this table cannot have."""
-    named = [check for check in rules.checks if check.name]
-    frame = empty_frame(spark, schema) if named or rules.generated else spark.range(0)
-    for check in named:
+    """Raise PlanError, UnknownColumn, TypeMismatch or UnsupportedStatement for a rule that this table cannot have."""
+    named_checks = [check for check in rules.checks if check.name]
+    frame = empty_frame(spark, schema) if named_checks or rules.generated else spark.range(0)
+    for check in named_checks:
         check_condition(frame, check)
     for name, expression in rules.generated.items():
         _check_generated(frame, schema, rules, schema.select((name,)).fields[0], expression)
@@ -36,70 +36,82 @@ def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -
 
 
 def check_condition(rows: DataFrame, check: Check) -> None:
-    """Raises as `check_rules` does when the condition is none over these rows' columns."""
-    type_ = _type(rows, check.expression, check.told)
+    """Raise as `check_rules` does if the expression is not a condition over these rows' columns."""
+    type_ = _rule_type(rows, check.expression, check.told)
     if type_ != Primitive("boolean"):
         raise TypeMismatch(f"{check.told} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
 
 
 def check_default(spark: SparkSession, table: str, field: Field, expression: str) -> None:
-    """Raises as `check_rules` does when a column cannot have this default: it must be a constant that the column can hold."""
-    told = f"the default of column `{field.name}`, {expression}"
-    nothing = spark.range(0).select()
+    """Raise as `check_rules` does if a column cannot have this default, which must be a constant that fits the column."""
+    rule = f"the default of column `{field.name}`, {expression}"
     try:
-        type_ = _type(nothing, expression, told)
+        type_ = _rule_type(spark.range(0).select(), expression, rule)
     except UnknownColumn as error:
-        raise PlanError(f"{told} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
+        raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
     spark.range(1).select(F.expr(stored(f"({expression})", type_, field, table))).collect()
 
 
 def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:
-    """Raises ConstraintViolated when rows that are there are against a rule: how many, and one of them."""
-    against = rows.where(f"not coalesce(({check.expression}), false)")
+    """Raise ConstraintViolated if existing rows violate a rule, with their number and one of them."""
+    violations = rows.where(f"not coalesce(({check.expression}), false)")
     sample = F.min(F.expr(sample_row(schema, check.expression)))
-    found = against.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()[0]
-    if found["rows"]:
-        raise ConstraintViolated(table, check.told, found["sample"], existing=found["rows"])
+    result = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()[0]
+    if result["rows"]:
+        raise ConstraintViolated(table, check.told, result["sample"], existing=result["rows"])
 
 
 def _check_generated(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
-    told = f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
+    """Raise if a column cannot be generated from this expression."""
+    rule = f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
     if at_moment(expression, 0, schema.names) != expression:
-        raise UnsupportedStatement(f"{told} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
-    others = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
+        raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
+    allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:
-        type_ = _type(others, expression, told)
+        type_ = _rule_type(allowed_columns, expression, rule)
     except UnknownColumn as error:
-        name = error.name.split(".")[0]
-        meant = schema.find(name)
-        if meant is None:
-            raise UnknownColumn(error.name, others.columns, where=told) from None
-        itself = "itself" if meant is field else f"the generated column `{meant.name}`"
-        raise PlanError(f"{told} reads {itself}. A generated column reads other columns only; write their expression out.") from None
+        raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
     if sql_name(type_) != sql_name(field.type):
         raise TypeMismatch(
-            f"{told} is {sql_name(type_)}, and the column is {field.sql_type}. Write GENERATED ALWAYS AS (cast({expression} as "
+            f"{rule} is {sql_name(type_)}, and the column is {field.sql_type}. Write GENERATED ALWAYS AS (cast({expression} as "
             f"{sql_name(field.type)})), or give the column the type {sql_name(type_)}."
         )
 
 
-def _type(rows: DataFrame, expression: str, told: str) -> DataType:
-    """The type of an expression over one row, after everything that a rule may not contain was refused."""
+def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: str, allowed: list[str]) -> UnknownColumn | PlanError:
+    """Return the error for a generated column that reads an unknown column, itself, or another generated column."""
+    column = schema.find(error.name.split(".")[0])
+    if column is None:
+        return UnknownColumn(error.name, allowed, where=rule)
+    described = "itself" if column is field else f"the generated column `{column.name}`"
+    return PlanError(f"{rule} reads {described}. A generated column reads other columns only; write their expression out.")
+
+
+def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
+    """Return the type of an expression over one row. Raises for an expression that a rule must not contain."""
     if function := nondeterministic(expression):
-        raise UnsupportedStatement(f"{told} uses {function}(), which gives another value each time. Leave it out", text=expression)
-    tree = parse(expression)
-    if has_query(tree) if tree is not None else re.search(r"\(\s*(select|with|values|from|table)\b", expression, re.IGNORECASE):
-        raise UnsupportedStatement(f"{told} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
+        raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
+    if _has_subquery(expression):
+        raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
     try:
         # A filter takes neither aggregates nor windows nor generators.
         rows.where(F.expr(f"(({expression})) is null"))
         (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_MANY_ROWS):
-            named = (error.getMessageParameters() or {}).get("expressionList", expression)
+            calls = (error.getMessageParameters() or {}).get("expressionList", expression)
             raise UnsupportedStatement(
-                f"{told} uses {named}, which is about many rows. A rule reads one row: leave aggregates and windows out", text=expression
+                f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out",
+                text=expression,
             ) from None
-        ours = as_ours(error, expression, told)
-        raise UnknownColumn(ours.name, rows.columns, where=told) if isinstance(ours, UnknownColumn) else ours from None
+        known_error = rowmerge_error(error, expression, rule)
+        raise UnknownColumn(known_error.name, rows.columns, where=rule) if isinstance(known_error, UnknownColumn) else known_error from None
     return field.type
+
+
+def _has_subquery(expression: str) -> bool:
+    """Return whether an expression has a subquery. An expression that sqlglot cannot parse is searched for its keywords."""
+    tree = parse(expression)
+    if tree is not None:
+        return has_query(tree)
+    return re.search(r"\(\s*(select|with|values|from|table)\b", expression, re.IGNORECASE) is not None

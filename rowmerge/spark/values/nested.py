@@ -6,85 +6,105 @@ from collections.abc import Callable
 
 from rowmerge.table.metadata.schema import Array, DataType, Map, Struct, backquote, sql_name, string_literal
 
-Leaf = Callable[[str, DataType, DataType], str]
-"""Text, its type and the type wanted, where one of the two is no struct, array or map: the text of the cast value."""
+Cast = Callable[[str, DataType, DataType], str]
+"""From SQL text, its type and the target type, one of which is no struct, array or map: SQL for the cast value."""
 
-Known = tuple[str, DataType]
-"""A value's text and type."""
+SqlValue = tuple[str, DataType]
+"""The SQL text and the type of a value."""
 
 
-def reshaped(text: str, given: DataType, wanted: DataType, leaf: Leaf, *, kept: Known | None = None, depth: int = 0) -> str:
-    """The value `text` of type `given` as `wanted`; a field of a struct that the value lacks is NULL.
+def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType], str], depth: int) -> str:
+    """Return SQL for a struct, array or map whose parts `change` replaces, and `text` if it changes no part.
 
-    With `kept`, the old value, a lacking field keeps what it holds there, outside arrays and maps; then the whole is NULL only where both
-    are (delta-spark's UPDATE SET * under schema evolution). A struct that is NULL stays NULL.
+    `change` receives the name of a part (a field, `element`, `key` or `value`), its SQL and its type. `depth` makes the names of lambda
+    variables unique among nested calls.
     """
-    match given, wanted:
-        case Struct(), Struct() if kept is not None or not _alike(given, wanted):
-            return _struct(text, given, wanted, leaf, kept, depth)
-        case _ if _alike(given, wanted):
-            return text
-        case Array(), Array():
-            item = f"__rowmerge_item_{depth}"
-            return f"transform({text}, {item} -> {reshaped(item, given.element, wanted.element, leaf, depth=depth + 1)})"
-        case Map(), Map():
-            return _map(text, given, wanted, leaf, depth)
-    return leaf(text, given, wanted)
-
-
-def _struct(text: str, given: Struct, wanted: Struct, leaf: Leaf, kept: Known | None, depth: int) -> str:
-    if kept is None or not isinstance(kept[1], Struct) or not _lacks(given, wanted):
-        kept = None
-        if _alike(given, wanted):
-            return text
-    parts = []
-    for field in wanted:
-        found, old = given.find(field.name), _field_of(kept, field.name)
-        if found is not None:
-            value = reshaped(f"({text}).{backquote(found.name)}", found.type, field.type, leaf, kept=old, depth=depth)
-        elif old is not None:
-            value = reshaped(*old, field.type, leaf, depth=depth)
-        else:
-            value = f"cast(null as {sql_name(field.type)})"
-        parts.append(f"{string_literal(field.name)}, {value}")
-    absent = f"{text} is null" if kept is None else f"{text} is null and {kept[0]} is null"
-    return f"if({absent}, null, named_struct({', '.join(parts)}))"
-
-
-def _map(text: str, given: Map, wanted: Map, leaf: Leaf, depth: int) -> str:
-    key, value = f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
-    if not _alike(given.value, wanted.value):
-        text = f"transform_values({text}, ({key}, {value}) -> {reshaped(value, given.value, wanted.value, leaf, depth=depth + 1)})"
-    if not _alike(given.key, wanted.key):
-        text = f"transform_keys({text}, ({key}, {value}) -> {reshaped(key, given.key, wanted.key, leaf, depth=depth + 1)})"
+    item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
+    match type_:
+        case Struct(fields):
+            parts = [f"({text}).{backquote(field.name)}" for field in fields]
+            changed = [change(field.name, part, field.type) for field, part in zip(fields, parts, strict=True)]
+            if changed != parts:
+                named = (f"{string_literal(field.name)}, {part}" for field, part in zip(fields, changed, strict=True))
+                return f"if({text} is null, null, named_struct({', '.join(named)}))"
+        case Array(element, _):
+            if (part := change("element", item, element)) != item:
+                return f"transform({text}, {item} -> {part})"
+        case Map(key, value, _):
+            if (part := change("value", map_value, value)) != map_value:
+                text = f"transform_values({text}, ({map_key}, {map_value}) -> {part})"
+            if (part := change("key", map_key, key)) != map_key:
+                text = f"transform_keys({text}, ({map_key}, {map_value}) -> {part})"
     return text
 
 
-def _field_of(value: Known | None, name: str) -> Known | None:
+def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
+    """Return SQL for the value `text` of type `source` as `target`. A field that a struct of the value lacks is NULL.
+
+    With `old_value`, a lacking field keeps its old value outside arrays and maps; then the whole is NULL only if both values are
+    NULL (delta-spark's UPDATE SET * under schema evolution). A struct that is NULL stays NULL.
+    """
+    match source, target:
+        case Struct(), Struct() if old_value is not None or not _is_castable_by_position(source, target):
+            return _reshaped_struct(text, source, target, cast, old_value, depth)
+        case _ if _is_castable_by_position(source, target):
+            return text
+        case Array(), Array():
+            return with_parts(text, source, lambda _, part, type_: reshaped(part, type_, target.element, cast, depth=depth + 1), depth)
+        case Map(), Map():
+            types = {"key": target.key, "value": target.value}
+            return with_parts(text, source, lambda name, part, type_: reshaped(part, type_, types[name], cast, depth=depth + 1), depth)
+    return cast(text, source, target)
+
+
+def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
+    """Return SQL for a struct with the fields of `target`: of the value, else of the old value, else NULL."""
+    if old_value is None or not isinstance(old_value[1], Struct) or not _lacks_field(source, target):
+        old_value = None
+        if _is_castable_by_position(source, target):
+            return text
+    named_values = []
+    for field in target:
+        source_field, old_field_value = source.find(field.name), _field_value(old_value, field.name)
+        if source_field is not None:
+            source_value = f"({text}).{backquote(source_field.name)}"
+            value = reshaped(source_value, source_field.type, field.type, cast, old_value=old_field_value, depth=depth)
+        elif old_field_value is not None:
+            value = reshaped(*old_field_value, field.type, cast, depth=depth)
+        else:
+            value = f"cast(null as {sql_name(field.type)})"
+        named_values.append(f"{string_literal(field.name)}, {value}")
+    is_absent = f"{text} is null" if old_value is None else f"{text} is null and {old_value[0]} is null"
+    return f"if({is_absent}, null, named_struct({', '.join(named_values)}))"
+
+
+def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
     if value is None or not isinstance(value[1], Struct):
         return None
     field = value[1].find(name)
     return None if field is None else (f"({value[0]}).{backquote(field.name)}", field.type)
 
 
-def _lacks(given: Struct, wanted: Struct) -> bool:
-    """Whether a value lacks a field that is wanted, at any depth of structs."""
-    for field in wanted:
-        found = given.find(field.name)
-        if found is None or (isinstance(found.type, Struct) and isinstance(field.type, Struct) and _lacks(found.type, field.type)):
+def _lacks_field(source: Struct, target: Struct) -> bool:
+    for field in target:
+        source_field = source.find(field.name)
+        if source_field is None:
+            return True
+        if isinstance(source_field.type, Struct) and isinstance(field.type, Struct) and _lacks_field(source_field.type, field.type):
             return True
     return False
 
 
-def _alike(given: DataType, wanted: DataType) -> bool:
-    """Whether a cast by position changes neither a value nor the place of a field."""
-    match given, wanted:
+def _is_castable_by_position(source: DataType, target: DataType) -> bool:
+    """Return whether a cast by position changes neither a value nor the place of a field."""
+    match source, target:
         case Struct(), Struct():
-            return len(given) == len(wanted) and all(
-                old.name.lower() == new.name.lower() and _alike(old.type, new.type) for old, new in zip(given, wanted, strict=True)
+            pairs = zip(source, target, strict=False)
+            return len(source) == len(target) and all(
+                old.name.lower() == new.name.lower() and _is_castable_by_position(old.type, new.type) for old, new in pairs
             )
         case Array(), Array():
-            return _alike(given.element, wanted.element)
+            return _is_castable_by_position(source.element, target.element)
         case Map(), Map():
-            return _alike(given.key, wanted.key) and _alike(given.value, wanted.value)
-    return given == wanted
+            return _is_castable_by_position(source.key, target.key) and _is_castable_by_position(source.value, target.value)
+    return source == target

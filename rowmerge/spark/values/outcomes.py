@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -16,194 +16,209 @@ from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.assignment import stored, unchanged
-from rowmerge.spark.values.rules import ruled
+from rowmerge.spark.values.rules import NumberedClause, apply_rules
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MET, IF_NEW, MET, ORDINAL, POSITION
-from rowmerge.table.metadata.schema import DataType, Field, Struct, backquote, sql_name
+from rowmerge.table.metadata.schema import DataType, Field, backquote, sql_name
 
-_PLAIN = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
-"""A column and no more: it may be looked at for any row."""
+_COLUMN_REFERENCE = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
+"""SQL text that only names a column or a field. It can be evaluated for any row."""
 
-Guarded = tuple[str, Clause]
-"""A clause and the SQL text that is true for the rows it is about."""
+GuardedClause = tuple[str, Clause]
+"""A SQL condition, and the clause for the rows for which the condition is true."""
 
 
-def outcome_rows(
-    rows: DataFrame,
-    plan: RowPlan,
-    cases: Sequence[Guarded],
-    *,
-    addresses: bool,
-    ordinals: bool,
-    before: bool = False,
-    lineage: bool = False,
-    told: Sequence[str] = (),
-) -> DataFrame:
-    """Outcome rows as the sink takes them: ACTION, FILE and POSITION with `addresses`, the hidden columns of the table with `lineage`,
-    ORDINAL with `ordinals`, what is to be `told` besides (SQL texts with names), the table's columns (see `output_column`) when any clause
-    writes, and with `before` the target row as it was (see `old_column`).
+@dataclass(frozen=True)
+class OutcomeShape:
+    """The columns of outcome rows besides ACTION and the new values.
 
-    `rows` carry the aliases of the plan's sides. Rows for which no clause fires are left out unless their ordinals are wanted.
+    `addresses`: FILE and POSITION of the target row. `lineage`: the hidden columns ROW_ID and CHANGED_IN. `ordinals`: ORDINAL of the source
+    row; then rows for which no clause fires stay. `extra_columns`: SQL texts with names. `before`: the old values (see `old_column`).
+    """
+
+    addresses: bool = False
+    lineage: bool = False
+    ordinals: bool = False
+    extra_columns: tuple[str, ...] = ()
+    before: bool = False
+
+    def columns(self, plan: RowPlan) -> list[str]:
+        """Return these columns as SQL texts, in their order."""
+        addresses = [FILE, POSITION] if self.addresses else []
+        lineage = [ROW_ID, CHANGED_IN] if self.lineage else []
+        ordinals = [ORDINAL] if self.ordinals else []
+        before = [f"{_old_value(plan, field)} as {old_column(i)}" for i, field in enumerate(plan.schema)] if self.before else []
+        return [*addresses, *lineage, *ordinals, *self.extra_columns, *before]
+
+
+def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause], shape: OutcomeShape) -> DataFrame:
+    """Return outcome rows for the sink: ACTION, the columns of `shape`, and the new values (see `output_column`) if a clause writes.
+
+    `rows` have the aliases of the plan's sides. Rows for which no clause fires are left out unless `shape` has ordinals.
     Raises TypeMismatch; Spark's analysis errors pass through.
     """
-    fired = " ".join(f"when {guard} and {_condition(clause)} then {index}" for index, (guard, clause) in enumerate(cases))
-    rows = rows.withColumn(CLAUSE, F.expr(f"case {fired} end") if cases else F.lit(None).cast("int"))
-    if not ordinals:
+    fires = _case([(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)], "null")
+    rows = rows.withColumn(CLAUSE, F.expr(f"cast({fires} as int)"))
+    if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
-    effects = " ".join(f"when {index} then {clause.effect.value}" for index, (_, clause) in enumerate(cases))
-    action = f"case {CLAUSE} {effects} else 0 end" if cases else "0"
-    # As texts: each part of a Column that is made here would be a call to the JVM, and tables may have a thousand columns.
-    columns = [f"cast({action} as tinyint) as {ACTION}"]
-    if addresses:
-        columns += [FILE, POSITION]
-    if lineage:
-        columns += [ROW_ID, CHANGED_IN]
-    if ordinals:
-        columns.append(ORDINAL)
-    columns += told
-    writing = [(index, clause) for index, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
-    if before:
-        columns += [f"{_as_it_was(plan, field)} as {old_column(position)}" for position, field in enumerate(plan.schema)]
+    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    action = _case([(f"{CLAUSE} = {number}", clause.effect.value) for number, (_, clause) in enumerate(cases)], "0")
+    columns = [f"cast({action} as tinyint) as {ACTION}", *shape.columns(plan)]
+    writing = [(number, clause) for number, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
     if not writing:
         deleted = rows.selectExpr(*columns)
         assert len(deleted.columns) == len(columns)  # Spark Connect analyses a frame only when its columns are read; errors must come now
         return deleted
-    # Where every row that is left is the one clause's, there is nothing to choose; a value must not be computed for any other row.
-    chosen = len(cases) == 1 and not ordinals
-    rows, writing = _drawn(rows, writing)
-    written = rows.selectExpr(*columns, *_written(rows, plan, writing, chosen=chosen), CLAUSE)
-    technical, positional = written.columns[: len(columns)], written.columns[len(columns) : -1]
+    fires_always = len(cases) == 1 and not shape.ordinals
+    rows, writing = _with_drawn_values(rows, writing)
+    outcomes = rows.selectExpr(*columns, *_new_values(rows, plan, writing, fires_always=fires_always), CLAUSE)
     if plan.rules.checks or plan.rules.generated:
-        named = written.toDF(*technical, *plan.schema.names, CLAUSE)
-        written = ruled(named, plan, writing, CLAUSE, ACTION).toDF(*technical, *positional, CLAUSE)
-    return written.drop(CLAUSE)
+        # Rules name the table's columns, so these get their own names meanwhile.
+        names = outcomes.columns
+        renamed = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
+        outcomes = apply_rules(renamed, plan, writing).toDF(*names)
+    return outcomes.drop(CLAUSE)
 
 
-def _drawn(rows: DataFrame, writing: Sequence[tuple[int, Clause]]) -> tuple[DataFrame, list[tuple[int, Clause]]]:
-    """The rows with each nondeterministic value in a column of its own: what stores a value mentions it more than once."""
-    drawn = []
-    for index, clause in writing:
+def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
+    """Return SQL for the value of the first branch whose condition is true."""
+    whens = " ".join(f"when {condition} then {value}" for condition, value in branches)
+    return f"case {whens} else {otherwise} end" if branches else otherwise
+
+
+def _with_drawn_values(rows: DataFrame, writing: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
+    """Add a column for each nondeterministic value, and return the clauses with these columns as values.
+
+    The SQL text that stores a value mentions the value more than once, and each mention would draw another one.
+    """
+    clauses = []
+    for number, clause in writing:
         values = dict(clause.values)
-        for number, (name, text) in enumerate(clause.values.items()):
+        for index, (name, text) in enumerate(clause.values.items()):
             if nondeterministic(text):
-                values[name] = f"__rowmerge_drawn_{index}_{number}"
-                rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {index} then {text} end"))
-        drawn.append((index, replace(clause, values=values)))
-    return rows, drawn
+                values[name] = f"__rowmerge_drawn_{number}_{index}"
+                rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {number} then {text} end"))
+        clauses.append((number, replace(clause, values=values)))
+    return rows, clauses
 
 
 def output_column(position: int) -> str:
-    """The name of the table's column at a position (from 0) among the outcome columns."""
+    """Return the name of the table's column at a position (from 0) among the outcome columns."""
     # PySpark's mapInArrow selects columns by name (`df[name]`): a dot or a backquote in a name breaks it, and each column costs a call.
     return f"__rowmerge_column_{position}"
 
 
 def old_column(position: int) -> str:
-    """The name of the table's column at a position (from 0), as the target row had it, among the outcome columns."""
+    """Return the name that the old value of the table's column at a position (from 0) has among the outcome columns."""
     return f"__rowmerge_before_{position}"
 
 
 def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
-    """Which columns these outcome rows have, for a table of `width` columns."""
-    there = set(outcomes.columns)
+    """Return which columns these outcome rows have, for a table of `width` columns."""
+    present = set(outcomes.columns)
 
-    def found(name: str) -> str | None:
-        return name if name in there else None
+    def table_columns(name_at: Callable[[int], str]) -> tuple[str, ...]:
+        return tuple(name_at(position) for position in range(width)) if name_at(0) in present else ()
 
-    def row(column: Callable[[int], str]) -> tuple[str, ...]:
-        return tuple(column(position) for position in range(width)) if column(0) in there else ()
-
-    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in there else None
-    return OutcomeColumns(ACTION, found(FILE), found(POSITION), lineage, found(ORDINAL), row(output_column), row(old_column))
+    file, position, source = (name if name in present else None for name in (FILE, POSITION, ORDINAL))
+    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in present else None
+    return OutcomeColumns(ACTION, file, position, lineage, source, table_columns(output_column), table_columns(old_column))
 
 
-def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], told: Sequence[str] = ()) -> DataFrame:
-    """Source rows to inserted rows (no addresses): for rows that are known to match nothing. `told`: see `outcome_rows`."""
-    return outcome_rows(rows, plan, [("true", clause) for clause in clauses], addresses=False, ordinals=False, told=told)
+def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_columns: Sequence[str] = ()) -> DataFrame:
+    """Return what the clauses insert for source rows that match nothing. `extra_columns`: see `OutcomeShape`."""
+    return outcome_rows(rows, plan, [("true", clause) for clause in clauses], OutcomeShape(extra_columns=tuple(extra_columns)))
 
 
 def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
-    """Source rows with MET to new rows (no addresses), where a source row alone tells what becomes of it and of the row that it met; with
-    the ORDINAL of each that changes the row that it met."""
+    """Return what the clauses write for source rows with MET, when no value depends on the target row.
+
+    ORDINAL identifies the source rows that change their match, and is NULL for the others.
+    """
     cases = [(MET, clause) for clause in plan.of(Match.MATCHED)] + [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, addresses=False, ordinals=False, told=[f"if({MET}, {ORDINAL}, null) as {ORDINAL}"])
+    return outcome_rows(rows, plan, cases, OutcomeShape(extra_columns=(f"if({MET}, {ORDINAL}, null) as {ORDINAL}",)))
 
 
-def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], told: Sequence[str]) -> DataFrame:
-    """Source rows to rows with these values, whether or not the command writes them: IF_MET and IF_NEW say what it does (as ACTION) where a
-    source row meets a row and where it does not. With the ORDINAL, and what is `told` (see `outcome_rows`)."""
-    actions = [f"{_effect(plan.of(match))} as {name}" for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW))]
-    written = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
-    return outcome_rows(rows, plan, [("true", written)], addresses=False, ordinals=False, told=[*told, ORDINAL, *actions])
+def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
+    """Return source rows as table rows with these values, whether or not the command writes them, with `extra_columns` and ORDINAL.
 
-
-def _effect(clauses: Sequence[Clause]) -> str:
-    cases = " ".join(f"when {_condition(clause)} then {clause.effect.value}" for clause in clauses)
-    return f"cast({f'case {cases} else 0 end' if cases else '0'} as tinyint)"
+    IF_MET and IF_NEW hold the action for a source row with a match and for one without.
+    """
+    actions = []
+    for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW)):
+        effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")
+        actions.append(f"cast({effect} as tinyint) as {name}")
+    insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
+    return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, *actions])
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Rows of the table, whose columns have these names, that are written as they are; what else `rows` has comes along."""
+    """Return table rows, whose first columns have these names, as outcome rows that are written unchanged; other columns stay."""
     columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(names)]
     return rows.selectExpr(f"cast({MOVE} as tinyint) as {ACTION}", *rows.columns[len(names) :], *columns)
 
 
 def boolean(condition: str) -> str:
-    """A condition in a place where Spark wants a boolean: a bare NULL becomes one, anything else that is none stays an error."""
+    """Return a condition where Spark expects a boolean: a bare NULL becomes one, and another type stays an error."""
     return f"({condition}) and true"
 
 
-def _condition(clause: Clause) -> str:
+def condition_of(clause: Clause) -> str:
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
-def _written(rows: DataFrame, plan: RowPlan, writing: Sequence[tuple[int, Clause]], *, chosen: bool) -> list[str]:
-    texts = {(index, field.name): _text(plan, clause, field) for index, clause in writing for field in plan.schema}
+def _new_values(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause], *, fires_always: bool) -> list[str]:
+    """Return SQL texts for the values that the clauses store, a column for each of the table's.
+
+    `fires_always`: the only clause fires for all rows, so no CASE is needed.
+    """
+    texts = {(number, field.name): _value(plan, clause, field) for number, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
-    before = plan.evolved_from or plan.schema
     for position, field in enumerate(plan.schema):
-        parts = []
-        for index, clause in writing:
-            text = texts[index, field.name]
-            old = before.find(field.name, case_sensitive=True)
-            if text is None:
-                value = stored("null", field.type, field, plan.table)
-            elif clause.effect is Effect.UPDATE and field.name not in clause.values:
-                value = text if old is None else unchanged(text, old.type, field, plan.table)
-            else:
-                kept = (_current(plan, old), old.type) if clause.keeps_fields and old is not None else None
-                value = stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, kept=kept, texts=True)
-            parts.append(value)
-        if chosen or (_PLAIN.fullmatch(parts[0]) and len(set(parts)) == 1):
-            # In one place, or the same in all: with a choice for each of many columns, Java may find the code too long to compile.
-            whole = parts[0]
-        else:
-            whole = "case " + CLAUSE + " " + " ".join(f"when {i} then {v}" for (i, _), v in zip(writing, parts, strict=True)) + " end"
+        values = {number: _stored_value(plan, clause, field, texts[number, field.name], types) for number, clause in writing}
+        chosen, *others = values.values()
+        # A value must not be computed for rows of another clause, but a column may be read in any row. Where no CASE is needed, there is
+        # none: with one for each of many columns, Java may find the code too long to compile.
+        is_unconditional = fires_always or (_COLUMN_REFERENCE.fullmatch(chosen) and all(value == chosen for value in others))
+        if not is_unconditional:
+            branches = " ".join(f"when {number} then {value}" for number, value in values.items())
+            chosen = f"case {CLAUSE} {branches} end"
         # The cast gives NULL its type and drops what a value's own type says beyond the column's.
-        columns.append(f"cast({whole} as {sql_name(field.type)}) as {output_column(position)}")
+        columns.append(f"cast({chosen} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 
-def _text(plan: RowPlan, clause: Clause, field: Field) -> str | None:
+def _stored_value(plan: RowPlan, clause: Clause, field: Field, text: str | None, types: Mapping[str, DataType]) -> str:
+    """Return SQL text for the value that a clause stores in a column. `text`: the value before the cast, None for NULL."""
+    if text is None:
+        return stored("null", field.type, field, plan.table)
+    old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
+    if clause.effect is Effect.UPDATE and field.name not in clause.values:
+        return text if old_field is None else unchanged(text, old_field.type, field, plan.table)
+    old_value = (_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
+    return stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, old_value=old_value, texts=True)
+
+
+def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
+    """Return SQL text for the value that a clause gives a column, None for NULL."""
     if field.name in clause.values:
         return clause.values[field.name]
-    old = (plan.evolved_from or plan.schema).find(field.name)
-    return _current(plan, old) if clause.effect is Effect.UPDATE and old is not None else None
+    old_field = (plan.evolved_from or plan.schema).find(field.name)
+    return _target_column(plan, old_field) if clause.effect is Effect.UPDATE and old_field is not None else None
 
 
-def _current(plan: RowPlan, field: Field) -> str:
-    """The column as the target row has it."""
+def _target_column(plan: RowPlan, field: Field) -> str:
     return f"{backquote(plan.target.alias)}.{backquote(field.name)}"
 
 
-def _as_it_was(plan: RowPlan, field: Field) -> str:
-    """The target row's value of a column, in the type that the column has after the command."""
-    old = (plan.evolved_from or plan.schema).find(field.name)
-    value = "null" if old is None else unchanged(_current(plan, old), old.type, field, plan.table)
-    return value if old == field else f"cast({value} as {sql_name(field.type)})"
+def _old_value(plan: RowPlan, field: Field) -> str:
+    """Return SQL text for the target row's value of a column, in the type that the column has after the command."""
+    old_field = (plan.evolved_from or plan.schema).find(field.name)
+    value = "null" if old_field is None else unchanged(_target_column(plan, old_field), old_field.type, field, plan.table)
+    return value if old_field == field else f"cast({value} as {sql_name(field.type)})"
 
 
 def _types(rows: DataFrame, texts: set[str]) -> dict[str, DataType]:
     ordered = sorted(texts)
-    schema: Struct = schema_of(rows.selectExpr(*(f"{text} as c{index}" for index, text in enumerate(ordered))))
+    schema = schema_of(rows.selectExpr(*(f"{text} as c{index}" for index, text in enumerate(ordered))))
     return {text: field.type for text, field in zip(ordered, schema, strict=True)}

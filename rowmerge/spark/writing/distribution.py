@@ -1,7 +1,4 @@
-"""How rows come together in tasks, and in which order, before they are written: by what divides and orders a table's files.
-
-What is computed here only brings rows together. Which partition a row is in, the writer says.
-"""
+"""Bring rows together in tasks, and sort them, before they are written: by the partition and sort fields of the table."""
 
 from __future__ import annotations
 
@@ -20,14 +17,13 @@ from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distrib
 from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, held_types
 from rowmerge.table.metadata.shape import TableShape
 
-_KEY = "__rowmerge_key_{}"
 _HOUR = 3_600_000_000
 """In microseconds."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Into how many files rows of so many partitions are to go."""
+    """The number of files to make of all rows, and the number of partitions that the rows belong to."""
 
     files: int
     partitions: int
@@ -42,47 +38,65 @@ class Gather(Enum):
     DRIVER = "in the driver, which writes them itself"
 
 
-def distributed(
-    rows: DataFrame,
-    table: TableShape,
-    columns: Sequence[str],
-    *,
-    gather: Gather,
-    parts: Parts | None = None,
-    distribution: Distribution | None = None,
-) -> DataFrame:
-    """Rows in the tasks that write them, in the table's order inside each partition; `columns`: what the table's are called in `rows`.
+@dataclass(frozen=True)
+class _Clustering:
+    """The partition keys and the sort order of a table, over rows that have the `computed` columns, too."""
 
-    Where partitions divide the table, rows of one come together (Spark's adaptive rebalance), so that a task does not write a small file
-    into each; few changed rows come together in any case (`gather`), so that they make few files. Rows that are new and many lie by
-    ranges, if the table says so: each file then has a part of the order of its own.
-    `parts`: how many files are to be made of the rows; `distribution`: what the table says of rows of this operation.
+    computed: dict[str, Column]
+    keys: Sequence[Column]
+    order: Sequence[Column]
+
+
+def distribute_rows(
+    rows: DataFrame, table: TableShape, columns: Sequence[str], *, gather: Gather | Parts, distribution: Distribution | None = None
+) -> DataFrame:
+    """Bring rows to the tasks that write them, in the table's order inside each partition.
+
+    Rows of one partition come together (Spark's adaptive rebalance), so that a task does not write a small file into each partition. Few
+    changed rows come together in any case (`gather`), so that they make few files. Many new rows are divided by ranges if the table is
+    set so: each file then has its own range of the order.
+    `columns`: the names of the table's columns in `rows`; `distribution`: the table's setting for the operation, None for that of inserts.
     """
-    fields: list[PartitionField | SortField] = [field for field in table.partitioning if field.transform.name != VOID]
-    divided, names = len(fields), list[str]()
-    computed: dict[str, Column] = {}
-    for field in (*fields, *table.ordering):
-        column = columns[table.schema.names.index(field.column[0])]
-        plain = field.transform.name == IDENTITY and len(field.column) == 1
-        names.append(column if plain else _KEY.format(len(names)))
-        if not plain:
-            computed[names[-1]] = _value(table, column, field)
-    are_spread = distribution is not None or gather is Gather.NOT
-    keys = [F.col(name) for name in names[:divided]]
-    order = [_ordered(F.col(name), field) for name, field in zip(names[divided:], table.ordering, strict=True)]
-    rows = rows.withColumns(computed) if computed else rows
-    if parts is not None and (keys or order):
-        whole = keys and parts.files == parts.partitions
-        rows = rows.repartition(parts.files, *keys) if whole else rows.repartitionByRange(parts.files, *keys, *order)
+    clustering = _clustering(table, columns)
+    keys, order = clustering.keys, clustering.order
+    if clustering.computed:
+        rows = rows.withColumns(clustering.computed)
+    if isinstance(gather, Parts) and (keys or order):
+        rows = _repartition(rows, clustering, gather)
     elif gather in (Gather.ONE_TASK, Gather.DRIVER):
         rows = rows.coalesce(1)
-    elif (mode := distribution or table.settings.distribution(is_ordered=bool(order))) is Distribution.RANGE and order and are_spread:
-        rows = rows.repartitionByRange(*keys, *order)
-    elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
-        rows = rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
+    else:
+        mode = distribution or table.settings.distribution(is_ordered=bool(order))
+        are_many = distribution is not None or gather is Gather.NOT
+        if mode is Distribution.RANGE and order and are_many:
+            rows = rows.repartitionByRange(*keys, *order)
+        elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
+            rows = rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)
-    return rows.drop(*computed) if computed else rows
+    return rows.drop(*clustering.computed) if clustering.computed else rows
+
+
+def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
+    """Return the clustering of rows whose columns have these names. Values of transforms and of nested fields are computed columns."""
+    computed: dict[str, Column] = {}
+
+    def field_value(field: PartitionField | SortField) -> Column:
+        column = columns[table.schema.names.index(field.column[0])]
+        if field.transform.name == IDENTITY and len(field.column) == 1:
+            return F.col(column)
+        name = f"__rowmerge_key_{len(computed)}"
+        computed[name] = _transformed(table, column, field)
+        return F.col(name)
+
+    keys = [field_value(field) for field in table.partitioning if field.transform.name != VOID]
+    return _Clustering(computed, keys, [_ordered(field_value(field), field) for field in table.ordering])
+
+
+def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> DataFrame:
+    if clustering.keys and parts.files == parts.partitions:
+        return rows.repartition(parts.files, *clustering.keys)
+    return rows.repartitionByRange(parts.files, *clustering.keys, *clustering.order)
 
 
 def _ordered(value: Column, field: SortField) -> Column:
@@ -91,18 +105,21 @@ def _ordered(value: Column, field: SortField) -> Column:
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
 
 
-def _value(table: TableShape, column: str, field: PartitionField | SortField) -> Column:
-    """The transformed value, or another one that groups and orders rows alike. `column`: what the whole column is called."""
+def _transformed(table: TableShape, column: str, field: PartitionField | SortField) -> Column:
+    """Return a value that groups and orders rows like the transformed value, which the writer computes. `column`: the top-level column."""
     column = ".".join((column, *map(backquote, field.column[1:])))
     source = table.schema.at(field.column, case_sensitive=True)
     assert source is not None
-    in_files = held_types(table.schema).at(field.column, case_sensitive=True)
-    if field.transform.name == BUCKET and in_files is not None and in_files.type == UUID:
+    if field.transform.name != BUCKET:
+        return F.expr(_transform_sql(column, source.type, field))
+    stored_field = held_types(table.schema).at(field.column, case_sensitive=True)
+    if stored_field is not None and stored_field.type == UUID:
         return _bucket(octets(column), Primitive("binary"), field.transform)
-    return _bucket(column, source.type, field.transform) if field.transform.name == BUCKET else F.expr(_sql(column, source.type, field))
+    return _bucket(column, source.type, field.transform)
 
 
-def _sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:
+def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:
+    """Return SQL text for a transform other than bucket."""
     name, width = field.transform.name, field.transform.parameter
     if name == IDENTITY:
         return column
@@ -117,17 +134,15 @@ def _sql(column: str, type_: DataType, field: PartitionField | SortField) -> str
 
 
 def _since_1970(column: str, type_: DataType, unit: str) -> str:
-    """Years, months, days or hours since 1970, the zone being UTC whatever the session's is."""
+    """Return SQL text for the years, months, days or hours since 1970, in UTC whatever the session's time zone is."""
     if type_ == Primitive("timestamp"):
-        hours = f"try_subtract({_micros(column, type_)}, pmod({_micros(column, type_)}, {_HOUR})) div {_HOUR}"
-        if unit == "hour":
-            return hours
+        micros = _micros(column, type_)
+        hours = f"try_subtract({micros}, pmod({micros}, {_HOUR})) div {_HOUR}"
         date = f"date_from_unix_date(cast(({hours} - pmod({hours}, 24)) div 24 as int))"
     else:
         date = f"cast({column} as date)"
-        if unit == "hour":
-            return f"unix_date({date}) * 24 + hour({column})"
-    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})"}.get(unit, date)
+        hours = f"unix_date({date}) * 24 + hour({column})"
+    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "hour": hours}.get(unit, date)
 
 
 def _micros(column: str, type_: DataType) -> str:
@@ -138,7 +153,10 @@ def _micros(column: str, type_: DataType) -> str:
 
 
 def _bucket(column: str, type_: DataType, transform: Transform) -> Column:
-    """The bucket, computed where the rows are. Whatever pandas would hold otherwise goes there as the number that is hashed."""
+    """Return the bucket, which a pandas UDF computes.
+
+    Dates and timestamps reach the UDF as the number that is hashed, because pandas would hold them as another type.
+    """
     arrow = arrow_type(type_)
     match type_:
         case Primitive("date"):
@@ -149,5 +167,5 @@ def _bucket(column: str, type_: DataType, transform: Transform) -> Column:
         # Integers with a null among them would become floats.
         column = f"coalesce({column}, 0)"
     bucket: Any = pandas_udf(bucket_function(str(transform), arrow), "int")  # type: ignore[call-overload]
-    found: Column = bucket(F.expr(column))
-    return found
+    value: Column = bucket(F.expr(column))
+    return value

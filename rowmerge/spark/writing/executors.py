@@ -1,4 +1,4 @@
-"""Our functions on their way to executors, which need not have rowmerge installed: they travel with the job, by value."""
+"""Send functions of rowmerge to executors by value, with the job: executors need not have rowmerge installed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pyspark import cloudpickle
 from rowmerge import concurrency
 from rowmerge.parquet import data_files, filesystems, fitting, lineage, outcomes, partitions, reading, rewriting, transforms, uuids
 from rowmerge.spark.writing import sink
-
-BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from rowmerge.spark.writing.sink import BatchFunction
 
 _MODULES = (uuids, fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, reading, rewriting, outcomes, sink)
 """The code that runs on executors. It imports only PyArrow, NumPy, pyroaring, PySpark and the standard library."""
@@ -24,33 +23,35 @@ for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
-"""Of what is given to functions."""
+"""The classes of rowmerge among the arguments of these functions."""
 
 
-def shipped(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
-    """What `function(*arguments)` returns, for mapInArrow. `function` is one of sink.py.
+def ship(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
+    """Return what `function(*arguments)` returns, for mapInArrow, in a form that executors can load. `function` is one of sink.py.
 
     Its code is pickled once in a process: to do so for each job would take longer than to plan a small one.
     """
-    return _loaded(_code(function), pickle.dumps(arguments))
+    return _loader(_pickled_code(function), pickle.dumps(arguments))
 
 
 @cache
-def _code(function: Callable[..., BatchFunction]) -> bytes:
-    code: bytes = cloudpickle.dumps((function, {made.__name__: made for made in _CLASSES}))  # type: ignore[no-untyped-call]
+def _pickled_code(function: Callable[..., BatchFunction]) -> bytes:
+    code: bytes = cloudpickle.dumps((function, {class_.__name__: class_ for class_ in _CLASSES}))  # type: ignore[no-untyped-call]
     return code
 
 
-def _loaded(code: bytes, given: bytes) -> BatchFunction:
+def _loader(code: bytes, pickled_arguments: bytes) -> BatchFunction:
+    """Return a function that loads the code and its arguments where it runs."""
+
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         function, classes = pickle.loads(code)
 
         class Arguments(pickle.Unpickler):
             def find_class(self, module: str, name: str) -> object:
-                # Only the code that came along has these classes here.
+                # Executors know these classes only from the code that travels with the job.
                 return classes[name] if name in classes and module.startswith("rowmerge.") else super().find_class(module, name)
 
-        made: BatchFunction = function(*Arguments(io.BytesIO(given)).load())
-        return made(batches)
+        batch_function: BatchFunction = function(*Arguments(io.BytesIO(pickled_arguments)).load())
+        return batch_function(batches)
 
     return run

@@ -1,15 +1,15 @@
-"""What runs on executors: the one writer of every row-level command.
+"""The code that runs on executors: the one writer of every row-level command.
 
-Sent to the executors by value together with data_files.py: they need pyarrow, numpy and pyroaring there, and not this package.
-
-The input is outcome rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names at once, and
-none is renamed. Files of a failed statement belong to no version.
+Executors get it by value together with data_files.py, so they need pyarrow, numpy and pyroaring, and not this package. The input is outcome
+rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names at once, and none is renamed. Files
+of a failed statement belong to no version.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,99 +17,103 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark import TaskContext
 
-from rowmerge.parquet.data_files import PartitionedWriter, WriteSpec, delete_written
+from rowmerge.parquet.data_files import WriteSpec, delete_written
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, TaskMessage, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
 
+BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
 MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
-_HANDING_TASKS, _HANDED_OVER = 64, 1024 * 1024
-"""The first tasks hand over rows of so many bytes at most."""
+_BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
+"""The tasks that may return rows to the driver, and the bytes of rows that each of them returns at most."""
 
 
 @dataclass(frozen=True)
 class SourceMessage:
-    """What one task did with rows of a source: what `message_fields` has of it, the keys of its rows and the rows that it did not write,
-    each as an Arrow stream, None for none. `written` is None for a task that gave up."""
+    """The result of one task over rows of a source.
+
+    `written`: the fields of `message_fields`, None for a task that gave up. `keys`, `rows`: the keys of the task's rows, and the rows that
+    the task did not write, each as an Arrow stream, None for none.
+    """
 
     written: dict[str, Any] | None
     keys: bytes | None
     rows: bytes | None
 
 
-def outcome_sink(
-    spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The mapInArrow function over outcome rows. `changes`: how files of change rows are written, None where the table keeps none."""
+def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> BatchFunction:
+    """Return the mapInArrow function over outcome rows. `changes`: how change rows are written, None for a table without them."""
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = OutcomeTask(columns, PartitionedWriter(spec), None if changes is None else PartitionedWriter(changes))
-        try:
+        task = OutcomeTask(columns, spec, changes)
+        with _delete_on_error(task, spec):
             for batch in batches:
-                table = pa.Table.from_batches([batch])
-                if table.num_rows:
-                    task.take(table)
+                if batch.num_rows:
+                    task.take(pa.Table.from_batches([batch]))
             message = task.close()
-        except BaseException:
-            delete_written(task.abort(), spec.filesystem_options)
-            raise
-        yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
+        yield _message_batch(message_fields(message))
 
     return sink
 
 
-def source_sink(
-    spec: WriteSpec, columns: OutcomeColumns, keys: tuple[str, ...], most_keys: int
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The mapInArrow function over rows that are all new, with the `keys` of the source rows that they are made of, which messages tell.
+def source_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], most_keys: int) -> BatchFunction:
+    """Return the mapInArrow function over new rows that also have the keys of their source rows, under `key_names`.
 
-    A task with few rows hands them over, for the driver to write together with those of others. The n-th task tells the n-th part of
-    `most_keys`, so that all of evenly filled tasks are told and of many tasks a few times as many at most; one with more rows gives up.
+    A task with few rows returns them to the driver, which writes the rows of several tasks together. The n-th task returns up to
+    `most_keys` / n keys and gives up if it has more rows. So all keys of evenly filled tasks are returned, and the keys of many tasks come
+    to a few times `most_keys` at most.
     """
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        number = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        task = OutcomeTask(columns, PartitionedWriter(spec), None)
-        known: list[pa.Table] = []
-        held: list[pa.Table] = []
-        rows, holds = 0, number < _HANDING_TASKS
-        try:
-            for batch in batches:
-                table = pa.Table.from_batches([batch])
-                rows += table.num_rows
-                if rows > most_keys // (number + 1) or not table.num_rows:
-                    continue  # all input must be taken in, or Spark calls the task failed
-                known.append(table.select(keys))
-                held.append(table.drop_columns(list(keys)))
-                if not holds or sum(part.nbytes for part in held) > _HANDED_OVER:
-                    holds = False
-                    for part in held:
-                        task.take(part)
-                    held = []
-            if rows > most_keys // (number + 1):
-                delete_written(task.abort(), spec.filesystem_options)
-                told = SourceMessage(None, None, None)
+        task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        outcome_task = OutcomeTask(columns, spec, None)
+        task = _SourceTask(outcome_task, key_names, most_keys // (task_index + 1), may_buffer=task_index < _BUFFERING_TASKS)
+        with _delete_on_error(outcome_task, spec):
+            for batch in batches:  # also after the task gave up: Spark fails a task that leaves input unread
+                task.take(pa.Table.from_batches([batch]))
+            if task.has_too_many_rows:
+                delete_written(outcome_task.abort(), spec.filesystem_options)
+                message = SourceMessage(None, None, None)
             else:
-                told = SourceMessage(message_fields(task.close()), _stream(known), _stream(held))
-        except BaseException:
-            delete_written(task.abort(), spec.filesystem_options)
-            raise
-        yield pa.record_batch([pa.array([pickle.dumps(vars(told))], pa.binary())], schema=MESSAGE_SCHEMA)
+                message = task.close()
+        yield _message_batch(vars(message))
 
     return sink
 
 
-def _stream(tables: list[pa.Table]) -> bytes | None:
-    """An Arrow stream of tables of one schema, None for none."""
-    if not tables:
-        return None
-    whole, stream = pa.concat_tables(tables), pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, whole.schema) as writer:
-        writer.write_table(whole)
-    return bytes(stream.getvalue())
+class _SourceTask:
+    """Collect the keys of new rows, and buffer the rows while they are few; write them once they are many."""
+
+    def __init__(self, outcome_task: OutcomeTask, key_names: tuple[str, ...], max_rows: int, *, may_buffer: bool) -> None:
+        self._outcome_task, self._key_names, self._max_rows, self._may_buffer = outcome_task, list(key_names), max_rows, may_buffer
+        self._row_count = 0
+        self._keys: list[pa.Table] = []
+        self._buffer: list[pa.Table] = []
+
+    @property
+    def has_too_many_rows(self) -> bool:
+        return self._row_count > self._max_rows
+
+    def take(self, rows: pa.Table) -> None:
+        """Add a batch of rows, unless there are already too many."""
+        self._row_count += rows.num_rows
+        if self.has_too_many_rows or not rows.num_rows:
+            return
+        self._keys.append(rows.select(self._key_names))
+        self._buffer.append(rows.drop_columns(self._key_names))
+        if not self._may_buffer or sum(table.nbytes for table in self._buffer) > _MAX_BUFFERED_BYTES:
+            self._may_buffer = False
+            for table in self._buffer:
+                self._outcome_task.take(table)
+            self._buffer = []
+
+    def close(self) -> SourceMessage:
+        """Finish the files, and return the message with the keys and the buffered rows."""
+        return SourceMessage(message_fields(self._outcome_task.close()), _arrow_stream(self._keys), _arrow_stream(self._buffer))
 
 
-def rewrite_sink(spec: WriteSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """The mapInArrow function over (paths, positions, partition) rows: the files of each row written again as `rewrite` does."""
+def rewrite_sink(spec: WriteSpec) -> BatchFunction:
+    """Return the mapInArrow function over (paths, positions, partition) rows, which writes the live rows of each row's files again."""
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
@@ -118,6 +122,28 @@ def rewrite_sink(spec: WriteSpec) -> Callable[[Iterator[pa.RecordBatch]], Iterat
                 bitmaps = [BitMap64.deserialize(bitmap) for bitmap in row["positions"]]
                 deleted = dict(zip(row["paths"], bitmaps, strict=True))
                 message.files += write_live_rows(spec, deleted, pickle.loads(row["partition"]), delete_written)
-        yield pa.record_batch([pa.array([pickle.dumps(message_fields(message))], pa.binary())], schema=MESSAGE_SCHEMA)
+        yield _message_batch(message_fields(message))
 
     return sink
+
+
+@contextmanager
+def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        delete_written(task.abort(), spec.filesystem_options)
+        raise
+
+
+def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([pickle.dumps(fields)], pa.binary())], schema=MESSAGE_SCHEMA)
+
+
+def _arrow_stream(tables: list[pa.Table]) -> bytes | None:
+    if not tables:
+        return None
+    whole, stream = pa.concat_tables(tables), pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, whole.schema) as writer:
+        writer.write_table(whole)
+    return bytes(stream.getvalue())

@@ -1,4 +1,4 @@
-"""Running the sink: outcome rows in, written files and deleted positions out.
+"""Run the sink: outcome rows in, written files and deleted positions out.
 
 If a table has a change data feed, the outcome rows also hold the target row before the change. The same task writes data files and
 `_change_data`, without a second read or a join. A version with change rows must hold all of them, so inserted rows are written twice then.
@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -27,11 +27,10 @@ from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_pa
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, Parts, distributed
-from rowmerge.spark.writing.executors import shipped
-from rowmerge.spark.writing.few_rows import FEW_ROWS, sink_here
-from rowmerge.spark.writing.leftovers import discard_attempt
-from rowmerge.spark.writing.written import Written, added_file, discard, discard_paths, written_of
+from rowmerge.spark.writing.distribution import Gather, Parts, distribute_rows
+from rowmerge.spark.writing.executors import ship
+from rowmerge.spark.writing.few_rows import FEW_ROWS, write_on_driver
+from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, written_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -41,30 +40,30 @@ from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
 from rowmerge.table.snapshots.files import FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-_LEAST_ROW_GROUP = 1024 * 1024
-"""In bytes of Arrow data: a smaller one tells a reader little for its place in the footer."""
-REWRITTEN_HERE = 8 * 1024 * 1024
+_MIN_ROW_GROUP_BYTES = 1024 * 1024
+"""Of Arrow data: the statistics of a smaller row group are not worth their place in the footer."""
+MAX_DRIVER_REWRITE_BYTES = 8 * 1024 * 1024
 
 
 def write_spec(table: TableShape) -> WriteSpec:
-    """How this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
+    """Return how this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
     outside = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
     pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in outside]
     columns = _optional(Struct(tuple(field for field, _ in pairs)))
     parquet = table.settings.parquet
-    target = table.settings.target_file_size or WriteSpec.target_file_size
+    target_size = table.settings.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
         schema=columns,
-        stored=_optional(Struct(tuple(held for _, held in pairs))),
+        stored=_optional(Struct(tuple(stored_field for _, stored_field in pairs))),
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
         values_in_files=table.partition_values_in_files,
         ordered=bool(table.ordering),
         bounds=frozenset(columns.names),
-        target_file_size=target,
-        row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target, _LEAST_ROW_GROUP)),
+        target_file_size=target_size,
+        row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target_size, _MIN_ROW_GROUP_BYTES)),
         compression=parquet.codec or WriteSpec.compression,
         compression_level=parquet.level,
         filesystem_options=table.filesystem_options,
@@ -72,110 +71,122 @@ def write_spec(table: TableShape) -> WriteSpec:
 
 
 def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
+    """Return how the writer computes the values of a partition field."""
     if field.transform.name == VOID:
         return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
-    assert source is not None
-    in_files = held_types(table.schema).at(field.column, case_sensitive=True)
-    # A UUID's bucket is that of its bytes.
-    of_uuids = field.transform.name == BUCKET and in_files is not None and in_files.type == UUID
-    type_ = pa.binary(UUID.length) if of_uuids else arrow_type(source.type)
+    stored_source = held_types(table.schema).at(field.column, case_sensitive=True)
+    assert source is not None and stored_source is not None
+    # The bucket of a UUID is the bucket of its bytes.
+    is_bucket_of_uuid = field.transform.name == BUCKET and stored_source.type == UUID
+    type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(source.type)
     stored_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
     folder = field.name if table.partition_values_in_files else stored_names[field.name]
     return PartitionKey(field.name, folder, field.column, type_, str(field.transform))
 
 
 def _optional(schema: Struct) -> pa.Schema:
-    """A column that is NOT NULL in the table is written as optional, as Spark does: later rules may relax it."""
+    """Return the Arrow schema with all columns nullable. Spark, too, writes NOT NULL columns as optional: later rules may relax them."""
     return arrow_schema(bare(schema, kept=(FIELD_ID, NESTED_IDS)))
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
-    """How the change rows of a table are written (PROTOCOL.md, Change Data Files): as its data, with the type of the change behind."""
+    """Return how a table's change rows are written (PROTOCOL.md, Change Data Files): as its data, with the change type as last column."""
     kind = pa.field(CHANGE_TYPE, pa.string())
     columns = {"names": (*spec.names, CHANGE_TYPE), "schema": spec.schema.append(kind), "stored": spec.stored.append(kind)}
     return replace(spec, root=location, bounds=frozenset(), prefix="cdc", **columns)
 
 
-def _taking_along(spec: WriteSpec, columns: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
-    """With the hidden columns of what rows take along from files; `origins` are by path as the tasks know it."""
-    fields = ((ROW_ID, columns.row_id), (CHANGED_IN, columns.changed_in))
-    named, stored = (_optional(Struct(tuple(part))) for part in ((Field(n, f.type) for n, f in fields), (f for _, f in fields)))
-    schema, held = pa.schema([*spec.schema, *named]), pa.schema([*spec.stored, *stored])
-    return replace(
-        spec,
-        schema=schema,
-        stored=held,
-        lineage=FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()}),
-    )
+def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
+    """Add the hidden columns, and what rows take along from the files that `origins` names by the path that tasks see."""
+    hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
+    hidden = _optional(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))
+    stored = _optional(Struct(tuple(column for _, column in hidden_columns)))
+    files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
+    return replace(spec, schema=pa.schema([*spec.schema, *hidden]), stored=pa.schema([*spec.stored, *stored]), lineage=files_lineage)
 
 
-def write_outcomes(
-    outcomes: DataFrame,
-    table: TableShape,
-    *,
-    gather: Gather,
-    changes_to: str | None = None,
-    may_repeat: bool = False,
-    distribution: Distribution | None = None,
-    origins: tuple[Lineage, Mapping[str, RowOrigin]] | None = None,
-    may_be_few: bool = False,
-) -> Written:
-    """Run the job. `gather`, `distribution`: how rows come together before they are written; see `distributed`.
+@dataclass(frozen=True)
+class WriteRequest:
+    """How a job writes outcome rows into files of `table`.
 
-    `origins`: the hidden columns, and what the files of target rows give to them by what FILE says, where rows are to take that along.
-    `changes_to`: the folder that the same job writes change rows to. `may_repeat`: one target row may stand in several outcome rows, of
-    which the first makes a change row. `may_be_few`: up to FEW_ROWS rows come to the driver, which writes them itself; when there are more,
-    the job is run again. When it fails, the files of its finished tasks are deleted.
+    `gather`, `distribution`: see `distribute_rows`. `change_data_location`: the folder of change rows that the same job writes, None for no
+    change rows. `may_repeat`: several outcome rows may name one target row; the first of them makes a change row. `may_be_few`: up to
+    FEW_ROWS rows come to the driver, which writes them; if there are more, the job runs again. `lineage`: the hidden columns if rows take
+    them along; `origins`: what the files of target rows give to these columns, by the text that FILE holds.
     """
-    spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
-    changes = None if changes_to is None else change_rows_spec(spec, changes_to)
-    if origins is not None:
-        spec = _taking_along(spec, *origins)
-    columns = outcome_columns(outcomes, len(table.schema))
-    written = columns.after or columns.before
-    if may_be_few:
-        some = (outcomes.coalesce(1) if gather is Gather.ONE_TASK else outcomes).limit(FEW_ROWS + 1)
-        rows = (distributed(some, table, written, gather=Gather.DRIVER) if written else some).toArrow()
+
+    table: TableShape
+    gather: Gather
+    distribution: Distribution | None = None
+    change_data_location: str | None = None
+    may_repeat: bool = False
+    may_be_few: bool = False
+    lineage: Lineage | None = None
+    origins: Mapping[str, RowOrigin] = field(default_factory=dict)
+
+
+def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
+    """Write outcome rows, in the driver or by a job. If the job fails, the files of its finished tasks are deleted."""
+    spec, location = replace(write_spec(request.table), attempt=str(uuid.uuid4())), request.change_data_location
+    changes = None if location is None else change_rows_spec(spec, location)
+    if request.lineage is not None:
+        spec = _with_lineage(spec, request.lineage, request.origins)
+    columns = outcome_columns(outcomes, len(request.table.schema))
+    if request.may_be_few:
+        rows = _first_rows(outcomes, columns, request)
         if rows.num_rows <= FEW_ROWS:
-            return sink_here(rows, spec, columns, changes)
-    if changes_to is not None and may_repeat and gather is not Gather.ONE_TASK:
+            return write_on_driver(rows, spec, columns, changes)
+    outcomes = _distribute_outcomes(outcomes, columns, request)
+    if request.gather is Gather.DRIVER:
+        return write_on_driver(outcomes.toArrow(), spec, columns, changes)
+    return _run_sink(outcomes, spec, columns, changes)
+
+
+def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
+    first = (outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes).limit(FEW_ROWS + 1)
+    table_columns = columns.after or columns.before
+    return (distribute_rows(first, request.table, table_columns, gather=Gather.DRIVER) if table_columns else first).toArrow()
+
+
+def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> DataFrame:
+    """Bring outcome rows to the tasks that write them. Rows with addresses alone stay where they are."""
+    if request.change_data_location is not None and request.may_repeat and request.gather is not Gather.ONE_TASK:
         # The rows of one target row must meet in one task; new rows may go anywhere.
-        elsewhere = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
-        outcomes = outcomes.repartition(F.col(FILE), F.col(POSITION), elsewhere)
-    elif written:
-        outcomes = distributed(outcomes, table, written, gather=gather, distribution=distribution)
-    if gather is Gather.DRIVER:
-        return sink_here(outcomes.toArrow(), spec, columns, changes)
-    return _run(outcomes, spec, columns, changes)
+        any_task = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
+        return outcomes.repartition(F.col(FILE), F.col(POSITION), any_task)
+    table_columns = columns.after or columns.before
+    if not table_columns:
+        return outcomes
+    return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
 
 
-def _run(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
+def _run_sink(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
     try:
-        messages = outcomes.mapInArrow(shipped(sink.outcome_sink, spec, columns, changes), "message binary").toArrow()
+        messages = outcomes.mapInArrow(ship(sink.outcome_sink, spec, columns, changes), "message binary").toArrow()
     except BaseException:
         discard_attempt(spec, changes)
         raise
-    return _together(messages)
+    return _sum_of_messages(messages)
 
 
 def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: FileListing, parts: Parts, *, target_size: int) -> Written:
-    """Write files again without their deleted rows, all of them in the table's order."""
+    """Write files again without their deleted rows, all of them in the table's order. `target_size`: bytes of a file."""
     spec = replace(write_spec(snapshot.shape), attempt=str(uuid.uuid4()), target_file_size=target_size)
-    hidden = snapshot.shape.row_lineage
-    if hidden is not None:
+    lineage = snapshot.shape.row_lineage
+    if lineage is not None:
         origins = snapshot.row_origins(files.paths)
-        spec = _taking_along(spec, hidden, {spark_path(path): origin for path, origin in origins.items()})
-    rows = read_snapshot(spark, snapshot, files, addresses=hidden is not None, lineage=True)
+        spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
+    rows = read_snapshot(spark, snapshot, files, addresses=lineage is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes = distributed(outcomes, snapshot.shape, columns.after, gather=Gather.NOT, parts=parts)
-    return _run(outcomes, spec, columns, None)
+    outcomes = distribute_rows(outcomes, snapshot.shape, columns.after, gather=parts)
+    return _run_sink(outcomes, spec, columns, None)
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Files of one partition that are written again together: all their deleted positions by path; `size`: their bytes."""
+    """Files of one partition that are written again together. `deleted`: all their deleted positions by path; `size`: their bytes."""
 
     deleted: Mapping[str, Positions]
     partition: Mapping[str, object]
@@ -183,75 +194,72 @@ class Rewrite:
 
 
 def rewrite_files(spark: SparkSession, snapshot: Snapshot, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
-    """Write files again without their deleted rows: read, drop, write, no join. `target_size`: bytes of a file.
-
-    Few bytes are rewritten here, without the latency of a Spark job.
-    """
+    """Write files again without their deleted rows, in their row order and without a join. `target_size`: bytes of a file."""
     spec = write_spec(snapshot.shape)
     paths = [path for rewrite in rewrites for path in rewrite.deleted]
     if snapshot.shape.row_lineage is not None:
-        spec = _taking_along(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
-    spec = replace(spec, ordered=False, others=_others(snapshot, spec, paths), initial=_initial_values(spark, snapshot.shape))
+        spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
+    spec = replace(spec, ordered=False, others=_older_layouts(snapshot, spec, paths), initial=_initial_values(spark, snapshot.shape))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     return run_rewrites(spark, snapshot.name, spec, rewrites)
 
 
 def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
-    """Write files again that hold the columns as `spec` says, of a table that is called `table`."""
-    if sum(rewrite.size for rewrite in rewrites) <= REWRITTEN_HERE:
-        return _rewrite_here(spec, table, rewrites)
-    jobs = pa.table(
+    """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
+    if sum(rewrite.size for rewrite in rewrites) <= MAX_DRIVER_REWRITE_BYTES:
+        return _rewrite_on_driver(spec, table, rewrites)
+    tasks = pa.table(
         {
             "paths": pa.array([list(rewrite.deleted) for rewrite in rewrites], pa.list_(pa.string())),
             "positions": pa.array([[p.serialize() for p in rewrite.deleted.values()] for rewrite in rewrites], pa.list_(pa.binary())),
             "partition": pa.array([pickle.dumps(dict(rewrite.partition)) for rewrite in rewrites], pa.binary()),
         }
     )
-    frame = frame_of(spark, jobs).repartition(len(rewrites))
-    return _together(frame.mapInArrow(shipped(sink.rewrite_sink, spec), "message binary").toArrow())
+    frame = frame_of(spark, tasks).repartition(len(rewrites))
+    return _sum_of_messages(frame.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
-    """What columns hold in rows of files that do not have them, as arrays of one value."""
+    """Return the default values of columns for files without these columns, as arrays of one value by column name."""
     if not table.supports_initial_defaults:
         return {}
     pairs = zip(table.schema, table.stored_schema, strict=True)
-    texts = {field.name: (field.type, held.metadata[INITIAL]) for field, held in pairs if INITIAL in held.metadata}
-    if not texts:
+    defaults = {field.name: (field.type, stored.metadata[INITIAL]) for field, stored in pairs if INITIAL in stored.metadata}
+    if not defaults:
         return {}
-    values = spark.sql("select " + ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in texts.values())).toArrow()
-    typed = zip(texts.items(), values.columns, strict=True)
+    values = spark.sql("select " + ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in defaults.values())).toArrow()
+    typed = zip(defaults.items(), values.columns, strict=True)
     return {name: column.combine_chunks().cast(arrow_type(type_)) for (name, (type_, _)), column in typed}
 
 
-def _others(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:
-    """Those of these files that do not hold the columns as new files do."""
-    found: dict[str, HeldColumns] = {}
+def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:
+    """Return, by path, the columns of those files that do not identify columns as new files do (by field id or by name)."""
+    columns_by_path: dict[str, HeldColumns] = {}
     for layout in snapshot.layouts(paths):
-        if layout.by_field_id != spec.by_field_id:
-            stored = [h for field, h in zip(snapshot.schema, layout.stored, strict=True) if field.name in spec.schema.names]
-            held = Struct((*stored, *(hidden for _, hidden in lineage_columns(snapshot.shape.row_lineage, layout))))
-            found |= dict.fromkeys(layout.paths, HeldColumns(_optional(held), layout.by_field_id, layout.outside))
-    return found
+        if layout.by_field_id == spec.by_field_id:
+            continue
+        stored = [stored for field, stored in zip(snapshot.schema, layout.stored, strict=True) if field.name in spec.schema.names]
+        stored += [hidden for _, hidden in lineage_columns(snapshot.shape.row_lineage, layout)]
+        columns = HeldColumns(_optional(Struct(tuple(stored))), layout.by_field_id, layout.outside)
+        columns_by_path |= dict.fromkeys(layout.paths, columns)
+    return columns_by_path
 
 
-def _rewrite_here(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> Written:
+def _rewrite_on_driver(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> Written:
+    """Write files again in this process. If that fails, the files that it wrote are deleted."""
     written = Written()
-    try:
+    with discard_on_error(written, spec.filesystem_options):
         for rewrite in rewrites:
-            files = write_live_rows(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
+            try:
+                files = write_live_rows(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
+            except UnreadableFile as error:
+                raise unreadable_data_file(table, error.path, error.reason) from error
             written.files += [added_file(vars(file)) for file in files]
-    except UnreadableFile as error:
-        discard(written.files, spec.filesystem_options)
-        raise unreadable_data_file(table, error.path, error.reason) from error
-    except BaseException:
-        discard(written.files, spec.filesystem_options)
-        raise
     return written
 
 
-def _together(messages: pa.Table) -> Written:
+def _sum_of_messages(messages: pa.Table) -> Written:
     total = Written()
     for payload in messages["message"].to_pylist():
         total.add(written_of(pickle.loads(payload)))

@@ -1,30 +1,36 @@
-"""What the sink did, as the driver holds it."""
+"""What the sink wrote, as the driver holds it, and the deletion of files that no version lists."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 from pyroaring import BitMap64
 
 from rowmerge.errors import StorageError
+from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
 
+_STOP_SECONDS = 0.3
+"""Tasks have usually stopped so long after they were told to. VACUUM deletes a file that comes later."""
+
 
 @dataclass
 class Written:
-    """What the tasks of a job did, put together.
+    """What the tasks of a job wrote.
 
-    `change_rows` are files of the rows that changed; `positions` of changed rows are by path as Spark spells it; `repeated` counts
-    positions that were set more than once; `sources` are the ordinals of source rows that matched; `reads` the positions of rows that met
-    a source row and stay as they are.
+    `change_rows` are files of change rows; `positions` of changed rows are by path as Spark spells it; `repeated` counts positions that
+    were set more than once; `sources` are the ordinals of source rows that matched; `reads` are the positions of matched rows that stay
+    unchanged.
     """
 
     files: list[AddedFile] = field(default_factory=list)
@@ -37,48 +43,46 @@ class Written:
     inserted: int = 0
 
     def add(self, other: Written) -> None:
-        """Take in another job's outcome."""
+        """Add what another job wrote. A position that both jobs changed counts as repeated."""
         self.files += other.files
         self.change_rows += other.change_rows
-        for path, bitmap in other.positions.items():
-            self._mark(path, bitmap)
-        for path, bitmap in other.reads.items():
-            self.reads[path] = self.reads.get(path, Positions()) | bitmap
+        common_paths = self.positions.keys() & other.positions.keys()
+        changed_twice = sum(self.positions[path].intersection_cardinality(other.positions[path]) for path in common_paths)
+        _unite(self.positions, other.positions)
+        _unite(self.reads, other.reads)
         self.sources |= other.sources
-        self.repeated += other.repeated
+        self.repeated += other.repeated + changed_twice
         self.updated += other.updated
         self.inserted += other.inserted
 
-    def _mark(self, path: str, bitmap: BitMap64) -> None:
-        known = self.positions.get(path)
-        if known is None:
-            self.positions[path] = bitmap
-            return
-        before = len(known)
-        known |= bitmap
-        self.positions[path] = known
-        self.repeated += len(bitmap) - (len(known) - before)
-
     def rename(self, paths: Mapping[str, str]) -> None:
-        """Put a path for each name that rows had for a file."""
+        """Replace the names that rows had for files by the paths."""
         self.positions = {paths[name]: bitmap for name, bitmap in self.positions.items()}
         self.reads = {paths[name]: bitmap for name, bitmap in self.reads.items()}
 
     @property
     def touched(self) -> int:
-        """Target rows that are deleted or replaced."""
+        """Return the number of target rows that are deleted or replaced."""
         return sum(len(bitmap) for bitmap in self.positions.values())
 
     def touched_files(self, files: FileListing) -> list[ListedFile]:
         """Return those of the files that have such rows."""
         if not self.positions:
             return []
-        spelled = pa.array([spark_path(path) for path in files.paths], pa.string())
-        return files.filter(pc.is_in(spelled, value_set=pa.array(list(self.positions), pa.string()))).files()
+        spelled_paths = pa.array([spark_path(path) for path in files.paths], pa.string())
+        return files.filter(pc.is_in(spelled_paths, value_set=pa.array(list(self.positions), pa.string()))).files()
 
     def discard(self, filesystem_options: Options) -> None:
         """Delete all files. A failure leaves them for VACUUM."""
         discard([*self.files, *self.change_rows], filesystem_options)
+
+
+def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
+    for path, positions in added.items():
+        if path in bitmaps:
+            bitmaps[path] |= positions
+        else:
+            bitmaps[path] = positions
 
 
 @contextmanager
@@ -93,7 +97,7 @@ def discard_on_error(written: Written, filesystem_options: Options) -> Iterator[
 
 @dataclass(frozen=True)
 class DataFolder:
-    """Implements `rowmerge.storage.deletion.FileDeleter` by the file systems that write data files."""
+    """Implement `rowmerge.storage.deletion.FileDeleter` by the file systems that write data files."""
 
     location: str
     filesystem_options: Options = field(repr=False)
@@ -104,9 +108,9 @@ class DataFolder:
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             absolute = f"{self.location}/{path}"
-            filesystem, inner = filesystem_of(absolute, self.filesystem_options)
+            filesystem, inner_path = filesystem_of(absolute, self.filesystem_options)
             try:
-                filesystem.delete_file(inner)
+                filesystem.delete_file(inner_path)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -123,18 +127,48 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 
     The paths are this process's own choice, below the location of their table's data, so any common folder of them will do.
     """
-    by_store: dict[tuple[str, ...], list[str]] = {}
+    paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
-        by_store.setdefault(tuple(path.split("/")[:3]), []).append(path)
-    for written in by_store.values():
-        folder = written[0].rpartition("/")[0]
-        while not all(path.startswith(f"{folder}/") for path in written):
+        scheme_and_authority = tuple(path.split("/")[:3])
+        paths_by_store.setdefault(scheme_and_authority, []).append(path)
+    for store_paths in paths_by_store.values():
+        folder = store_paths[0].rpartition("/")[0]
+        while not all(path.startswith(f"{folder}/") for path in store_paths):
             folder = folder.rpartition("/")[0]
-        clean_up(DataFolder(folder, filesystem_options), [written], Origin.WRITTEN)
+        clean_up(DataFolder(folder, filesystem_options), [store_paths], Origin.WRITTEN)
+
+
+def discard_attempt(*specs: WriteSpec | None) -> None:
+    """Delete the files of an attempt whose job failed. An error here is ignored, because the job's own error is the one to report.
+
+    No message lists the files of finished tasks, so they are found by their names.
+    """
+    for pause in (0.0, _STOP_SECONDS):
+        time.sleep(pause)
+        for spec in specs:
+            if spec is not None:
+                with suppress(OSError):
+                    _discard_attempt_files(spec)
+
+
+def _discard_attempt_files(spec: WriteSpec) -> None:
+    """Delete the files with the attempt's UUID in their names, which only this job wrote."""
+    filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
+    files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
+    paths = [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
+    discard_paths(paths, spec.filesystem_options)
+
+
+def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolders: bool) -> Iterator[pyarrow.fs.FileInfo]:
+    for entry in filesystem.get_file_info(pyarrow.fs.FileSelector(folder, allow_not_found=True)):
+        if entry.type is pyarrow.fs.FileType.File:
+            yield entry
+        elif with_subfolders and not entry.base_name.startswith(("_", ".")):
+            yield from _data_files(filesystem, entry.path, with_subfolders=True)
 
 
 def written_of(message: Mapping[str, Any]) -> Written:
-    """What a task's message says (see `sink.message_fields`)."""
+    """Return the content of a task's message (see `message_fields`)."""
     return Written(
         files=[added_file(fields) for fields in message["files"]],
         change_rows=[added_file(fields) for fields in message["change_rows"]],
@@ -148,5 +182,5 @@ def written_of(message: Mapping[str, Any]) -> Written:
 
 
 def added_file(fields: Mapping[str, object]) -> AddedFile:
-    kept: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
-    return AddedFile(**{name: fields[name] for name in kept})  # type: ignore[arg-type]
+    names: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
+    return AddedFile(**{name: fields[name] for name in names})  # type: ignore[arg-type]

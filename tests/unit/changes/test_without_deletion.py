@@ -21,7 +21,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
 from rowmerge.spark.writing import written as written_files
-from rowmerge.spark.writing.few_rows import sink_here
+from rowmerge.spark.writing.few_rows import write_on_driver
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.drop_markers import MARKERS
@@ -188,7 +188,7 @@ def test_a_write_of_the_driver_that_fails_reports_its_own_error(
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with caplog.at_level(logging.WARNING), pytest.raises(StorageError, match="File too large"):
-            sink_here(rows, write_spec(opened().snapshot().shape), OutcomeColumns("action", after=("id", "name")), None)
+            write_on_driver(rows, write_spec(opened().snapshot().shape), OutcomeColumns("action", after=("id", "name")), None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1

@@ -20,8 +20,7 @@ from rowmerge.parquet.data_files import HeldColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, look_up
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.spark.source.keys import source_keys
-from rowmerge.spark.source.source import SourceKey
+from rowmerge.spark.source.keys import SourceKey, source_keys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import Positions
@@ -72,7 +71,7 @@ def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -
             for other in source.to_pylist()
         )
     ]
-    assert found.look(target)[0].tolist() == wanted
+    assert found.find_rows(target)[0].tolist() == wanted
     check_numbers(found, source, target)
     for name in names:
         # As in files of partitions: all rows have one value in all columns but one.
@@ -84,13 +83,13 @@ def test_rows_are_those_whose_keys_all_meet_those_of_one_source_row(seed: int) -
 
 def check_numbers(keys: SourceKeys, source: pa.Table, rows: pa.Table) -> None:
     """The rows that were found have the numbers of the source rows that have the same values, and no others were found."""
-    if not keys.exact:
+    if not keys.is_exact:
         return
     given: dict[tuple[Any, ...], set[int]] = {}
-    for row, number in zip(source.select(keys.names).to_pylist(), keys.of_source().tolist(), strict=True):
+    for row, number in zip(source.select(keys.names).to_pylist(), keys.source_numbers().tolist(), strict=True):
         if number >= 0:
             given.setdefault(tuple(row.values()), set()).add(number)
-    found, numbers = keys.look(rows)
+    found, numbers = keys.find_rows(rows)
     values = [tuple(row.values()) for row in rows.select(keys.names).to_pylist()]
     met = {index: given[value] for index, value in enumerate(values) if value in given}
     assert {index: {number} for index, number in zip(found.tolist(), numbers.tolist(), strict=True)} == met
@@ -104,7 +103,7 @@ def test_keys_of_another_width_are_looked_up_where_the_column_can_hold_them() ->
 
     found = keys([1, 100])
     assert found is not None
-    assert found.look(pa.table({"k": pa.array([100, 5, None, 1], pa.int8())}))[0].tolist() == [0, 3]
+    assert found.find_rows(pa.table({"k": pa.array([100, 5, None, 1], pa.int8())}))[0].tolist() == [0, 3]
     assert keys([1, 1000]) is None
 
 
@@ -126,11 +125,11 @@ def test_without_combinations_each_key_is_looked_up_by_itself() -> None:
     found = keys_of(pa.table({"a": [1, 2], "b": [10, 20]}), types, {"a": "=", "b": "="})
     target = pa.table({"a": [1, 1, 2, 3], "b": [10, 20, 30, 10]})
     assert found is not None
-    assert found.look(target)[0].tolist() == [0]
-    assert found.exact
+    assert found.find_rows(target)[0].tolist() == [0]
+    assert found.is_exact
     alone = replace(found, combinations=None)
-    assert alone.look(target)[0].tolist() == [0, 1]
-    assert not alone.exact
+    assert alone.find_rows(target)[0].tolist() == [0, 1]
+    assert not alone.is_exact
 
 
 class Files:

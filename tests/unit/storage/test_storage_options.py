@@ -22,11 +22,10 @@ from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.reading import open_data_file
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.matching import key_lookup
-from rowmerge.spark.writing.executors import shipped
-from rowmerge.spark.writing.leftovers import discard_attempt
+from rowmerge.spark.writing.executors import ship
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
-from rowmerge.spark.writing.written import added_file, discard, discard_paths
+from rowmerge.spark.writing.written import added_file, discard, discard_attempt, discard_paths
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Change, Committed
 from rowmerge.table.maintenance import VacuumOptions
@@ -112,7 +111,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
     snapshot = table.snapshot()
     assert ids(snapshot) == list(range(10))
     keys = keys_of(pa.table({"id": pa.array([3, 7, 70], pa.int64())}), {"id": ID_NAME.find("id").type}, {"id": "="})
-    files = key_lookup._files(NO_SPARK, snapshot, snapshot.files(), Struct(tuple(snapshot.schema)), lineage=False)
+    files = key_lookup._looked_up_files(NO_SPARK, snapshot, snapshot.files(), Struct(tuple(snapshot.schema)), lineage=False)
     assert files is not None and keys is not None
     columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
     assert sorted(key_lookup.look_up("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
@@ -155,7 +154,7 @@ def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s
     spec = write_spec(table.snapshot().shape)
     assert SECRET_KEY not in repr(spec)
     function, message = tmp_path / "function", tmp_path / "message"
-    function.write_bytes(cloudpickle.dumps(shipped(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
+    function.write_bytes(cloudpickle.dumps(ship(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or "METADATA" in name}
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True, env=environment)
     commit(table, FileChanges(tuple(added_file(file) for file in pickle.loads(message.read_bytes())["files"])))
