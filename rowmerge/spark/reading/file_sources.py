@@ -27,14 +27,14 @@ def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
     except AnalysisException as error:
         condition = error.getCondition() or ""
         if condition.startswith("PATH_NOT_FOUND"):
-            raise FilesNotFound(source.told, "file", "Check the path.") from error
+            raise FilesNotFound(source.display_name, "file", "Check the path.") from error
         if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
             raise FilesNotFound(
-                source.told, f"{source.format} file", "Check path and format, or say what columns there are: schema."
+                source.display_name, f"{source.format} file", "Check path and format, or say what columns there are: schema."
             ) from error
         if source.format == "avro" and "avro" in str(error).lower():
             raise UnsupportedStatement(
-                f"Spark has no reader for avro, which {source.told} is to be read with. Add the package to Spark's configuration: "
+                f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
                 f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
             ) from error
         raise

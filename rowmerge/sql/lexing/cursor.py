@@ -5,22 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from difflib import SequenceMatcher, get_close_matches
-from typing import TypedDict, TypeVar
+from typing import TypeVar
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import Unparsable, UnsupportedStatement
-from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, string_value
+from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, string_value, unparsable
 
 _Item = TypeVar("_Item")
 _KEYWORDS = re.compile("[A-Z]{2,}")
-
-
-class Place(TypedDict):
-    """Where a statement went wrong, as StatementError takes it."""
-
-    text: str
-    line: int
-    column: int
 
 
 class TokenCursor:
@@ -31,8 +23,6 @@ class TokenCursor:
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.tokens, self.index = tokens.text, tokens, 0
-
-    # -------------------------------------------------------------- looking
 
     def token(self, ahead: int = 0) -> Token:
         return self.tokens[min(max(self.index + ahead, 0), len(self.tokens) - 1)]
@@ -59,8 +49,6 @@ class TokenCursor:
     def next_is_keyword(self, keys: frozenset[str] | set[str]) -> bool:
         """Return whether the next token is one of these words, and not a field name after a dot."""
         return self.key() in keys and (self.index == 0 or self.key(-1) != ".")
-
-    # -------------------------------------------------------------- moving
 
     def accept(self, *keys: str) -> bool:
         """Step over these words or symbols if all of them come next."""
@@ -106,8 +94,6 @@ class TokenCursor:
         if not self.at_end:
             raise self.expected(f"the end of the statement after {preceding}")
 
-    # -------------------------------------------------------------- texts
-
     def text_from(self, start: int) -> SqlText:
         """Return the user's text from token `start` up to, not including, the next token."""
         first, last = self.tokens[start], self.tokens[self.index - 1]
@@ -118,13 +104,12 @@ class TokenCursor:
         start, self.index = self.index, len(self.tokens) - 1
         return self.text_from(start)
 
-    # -------------------------------------------------------------- errors
-
     def error(self, reason: str, token: Token | None = None) -> Unparsable:
-        return Unparsable(reason, **self._place(token))
+        return unparsable(self.text, (token or self.token()).start, reason)
 
     def unsupported(self, reason: str, token: Token | None = None) -> UnsupportedStatement:
-        return UnsupportedStatement(reason, **self._place(token))
+        line, column = self.tokens.place((token or self.token()).start)
+        return UnsupportedStatement(reason, text=self.text, line=line, column=column)
 
     def expected(self, description: str) -> Unparsable:
         """Return the error that something with this description was expected at the next token.
@@ -137,10 +122,6 @@ class TokenCursor:
             token = previous
         token_text = "the end of the statement" if token.kind is Kind.END else f"`{_shorten(token.text)}`"
         return self.error(f"Expected {description}, found {token_text}", token)
-
-    def _place(self, token: Token | None) -> Place:
-        line, column = self.tokens.place((token or self.token()).start)
-        return {"text": self.text, "line": line, "column": column}
 
 
 class Cursor(TokenCursor):

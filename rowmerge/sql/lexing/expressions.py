@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -35,11 +35,8 @@ _QUANTITY = (Kind.STRING, Kind.NUMBER)
 _SIGNS = ("-", "+")
 _BINARY = frozenset(["+", "-", "*", "/", "%", "||", "&", "^", "|", "DIV"])
 _INTERVAL_UNITS = _UNITS | {f"{unit}S" for unit in _UNITS}
-_TIMESTAMP_OFFSETS = (0, 4, 6, 8, 10, 12, 14, 17)
-"""Where the parts of yyyyMMddHHmmssSSS begin, and where the last part ends."""
-
-
-# ------------------------------------------------------------------ expressions
+_DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
+"""The parts of yyyyMMddHHmmssSSS."""
 
 
 def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
@@ -116,7 +113,8 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
         cursor.index += 1
         _skip_interval(cursor)
     elif token.kind is Kind.STRING:
-        _skip_strings(cursor)  # Spark joins adjacent strings
+        while cursor.token().kind is Kind.STRING:  # Spark joins adjacent strings
+            cursor.index += 1
     elif token.key == "?" or token.kind is Kind.NUMBER:
         cursor.index += 1
     elif token.is_name or (token.key == ":" and cursor.token(1).is_name):
@@ -125,11 +123,6 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
             cursor.index += 1  # a typed literal such as DATE '2026-01-31'
     else:
         raise cursor.expected(description)
-
-
-def _skip_strings(cursor: Cursor) -> None:
-    while cursor.token().kind is Kind.STRING:
-        cursor.index += 1
 
 
 def _skip_interval(cursor: Cursor) -> None:
@@ -170,9 +163,6 @@ def _begins_case(cursor: Cursor) -> bool:
     return following.kind in (Kind.QUOTED, *_QUANTITY) or following.key in ("(", "-", "+", "~", "!", ":", "?")
 
 
-# ------------------------------------------------------------------ types
-
-
 def parse_data_type(cursor: Cursor) -> SqlText:
     """Read a type with its parameters: `decimal(10, 2)`, `map<string, array<int>>`, `interval day to second`, `string collate x`."""
     start = cursor.index
@@ -202,9 +192,6 @@ def _skip_angle_brackets(cursor: Cursor) -> None:
         if not depth:
             return
     raise cursor.error("The < of this type is not closed. Close it with >", opening)
-
-
-# ------------------------------------------------------------------ queries
 
 
 def begins_query(cursor: Cursor) -> bool:
@@ -265,9 +252,6 @@ def skip_to_with_query(cursor: Cursor) -> None:
     cursor.accept("AS")
 
 
-# ------------------------------------------------------------------ relations
-
-
 @dataclass(frozen=True)
 class TimeTravel:
     """VERSION AS OF or TIMESTAMP AS OF. `reference`: a version that is no number, the name of a branch or tag."""
@@ -312,8 +296,7 @@ def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
     cursor.index += 2
     if is_version:
         return TimeTravel(version=int(value.text[1:]))
-    year, month, day, hour, minute, second, fraction = (value.text[start:end] for start, end in itertools.pairwise(_TIMESTAMP_OFFSETS))
-    timestamp = f"'{year}-{month}-{day} {hour}:{minute}:{second}.{fraction}'"
+    timestamp = _DIGITS.sub(r"'\1-\2-\3 \4:\5:\6.\7'", value.text)
     return TimeTravel(timestamp=SqlText(timestamp, *cursor.tokens.place(value.start)))
 
 

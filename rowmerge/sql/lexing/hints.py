@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rowmerge.errors import Unparsable
-from rowmerge.sql.lexing.lexer import HINT, Kind, Token, position, skip_space, string_value, tokenize
+from rowmerge.sql.lexing.lexer import HINT, Kind, Token, skip_space, string_value, tokenize, unparsable
 
 _NAME = "IDEMPOTENCY_KEY"
 _NAME_IN_HINT = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
@@ -23,7 +22,7 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
     hint_start, hint_end = _leading_hint_offset(text), text.find("*/", name_in_hint.end())
     if hint_start != name_in_hint.start() or hint_end < 0:
         reason = f"{_NAME} stands in a hint behind the first word of the statement, and nowhere else"
-        raise _error(text, name_in_hint.start(), reason)
+        raise unparsable(text, name_in_hint.start(), reason)
     content_start = hint_start + len(HINT)
     tokens = tokenize(text[content_start:hint_end])
     if _NAME not in tokens.keys:
@@ -32,7 +31,7 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
     key = _key_in_parentheses(tokens[index + 1 : index + 6])
     if key is None:
         reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
-        raise _error(text, content_start + tokens.starts[index], reason)
+        raise unparsable(text, content_start + tokens.starts[index], reason)
     return key
 
 
@@ -51,8 +50,3 @@ def _leading_hint_offset(text: str) -> int:
     start = skip_space(text, over_hints=False)
     word = _WORD.match(text, start)
     return start if word is None or not word.group() else skip_space(text, word.end(), over_hints=False)
-
-
-def _error(text: str, offset: int, reason: str) -> Unparsable:
-    line, column = position(text, offset)
-    return Unparsable(reason, text=text, line=line, column=column)

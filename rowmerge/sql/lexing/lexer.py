@@ -161,11 +161,10 @@ _NAMES = {"'": "string", '"': "string", "$": "string", "`": "quoted name", "/": 
 
 
 def tokenize(text: str) -> Tokens:
-    """Cut a text into tokens, as Spark's lexer does (SqlBaseLexer.g4).
+    """Cut a text into tokens, as Spark's lexer does (SqlBaseLexer.g4). Raise Unparsable for an unclosed string, quoted name or comment.
 
     Bracketed comments nest, names may begin with a digit, `'it''s'` is one string, and so is all between `$$` and `$$`, or `$tag$` and
     `$tag$`. `<` and `>` are always tokens of their own so that types nest.
-    Raises Unparsable where a string, a quoted name or a comment is not closed.
     """
     tokens, unclosed_at = _lex(text)
     if unclosed_at is not None:
@@ -224,9 +223,10 @@ def _lex(text: str) -> tuple[Tokens, int | None]:
         end = _unit_end(text, match) if group in _OPENING else match.end()
         if end is None:
             return Tokens(text, keys, kinds, starts, ends), offset
-        if group not in _SPACE:
+        kind = _KINDS.get(group)
+        if kind is not None:  # neither space nor a comment
             keys.append(match.group().upper() if group in _KEYED else "")
-            kinds.append(_KINDS[group])
+            kinds.append(kind)
             starts.append(offset)
             ends.append(end)
         offset = end
@@ -258,8 +258,12 @@ def _unclosed_error(text: str, offset: int) -> Unparsable:
     closing = "*/" if opening == "/" else opening
     if match is not None and match.lastgroup == "dollars":
         closing = match.group()
+    return unparsable(text, offset, f"The {_NAMES[opening]} that begins here is not closed. Close it with {closing}")
+
+
+def unparsable(text: str, offset: int, reason: str) -> Unparsable:
+    """Return the error that a text does not follow the grammar at an offset."""
     line, column = position(text, offset)
-    reason = f"The {_NAMES[opening]} that begins here is not closed. Close it with {closing}"
     return Unparsable(reason, text=text, line=line, column=column)
 
 
@@ -269,10 +273,7 @@ def position(text: str, offset: int) -> tuple[int, int]:
 
 
 def string_value(literal: str) -> str:
-    """Return the value of a string literal of Spark SQL.
-
-    Escapes and doubled quotes are resolved, except in `r'…'` and `$$…$$`.
-    """
+    """Return the value of a string literal of Spark SQL. Escapes and doubled quotes are resolved, except in `r'…'` and `$$…$$`."""
     if literal[0] == "$":
         tag = literal[: literal.index("$", 1) + 1]
         return literal[len(tag) : -len(tag)]

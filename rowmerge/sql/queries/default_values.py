@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, Kind, tokenize
-from rowmerge.sql.queries.function_calls import Edit, edited
+from rowmerge.sql.queries.function_calls import Edit, apply_edits
 
 
 class DefaultPlace(NamedTuple):
@@ -33,7 +33,7 @@ class Defaults:
 
     def filled(self, text: str, value: Callable[[int], str]) -> str:
         """Return the query with each DEFAULT replaced by the value of its column."""
-        return edited(text, [Edit(place.start, place.end, value(place.column)) for place in self.places])
+        return apply_edits(text, [Edit(place.start, place.end, value(place.column)) for place in self.places])
 
 
 def find_defaults(query: str) -> Defaults:

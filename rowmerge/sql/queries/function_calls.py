@@ -83,9 +83,8 @@ class _Call:
 
 
 def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
-    """Return the edits of a text: those given, and for each call that `resolve` knows one that replaces the whole call.
+    """Return `edits` with one more for each call that `resolve` knows. An edit inside a call becomes part of the edit of the call.
 
-    An edit inside a call becomes part of the edit of the call.
     Raises PlanError for arguments that do not fit the function, UnsupportedStatement for an aggregate in the wrong place.
     """
     resolved_calls = [(call, function) for call in _find_calls(cursor.tokens) if (function := resolve(call.name)) is not None]
@@ -104,7 +103,7 @@ def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> l
     return edits_before + edits_from_call
 
 
-def edited(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
+def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
     """Return the text between two offsets with the edits applied."""
     pieces, offset = [], start
     for edit in sorted(edits, key=lambda edit: edit[:2]):
@@ -122,7 +121,7 @@ def inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, st
         Edit(tokens.starts[index], tokens.ends[index], f"cast({arguments[name]} as {types[name]})")
         for index, name in _find_mentions(tokens, frozenset(types))
     ]
-    return f"cast(({edited(text, edits)}) as {definition.returns})"
+    return f"cast(({apply_edits(text, edits)}) as {definition.returns})"
 
 
 @lru_cache(maxsize=256)
@@ -146,16 +145,13 @@ def can_be_inlined(definition: FunctionDefinition, body: str) -> bool:
     return not any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokenize(expression_of(body)).keys)
 
 
-def call_of(called: CalledFunction, arguments: Mapping[str, str]) -> str:
-    """Return a call as Spark executes it: the body as an expression, or a call of the registered function.
-
-    `arguments` are by the parameter in lower case.
-    """
-    definition = called.definition
-    if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, called.body, arguments)):
-        return inline(definition, called.body, arguments)
+def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
+    """Return a call as Spark executes it, inlined or of the registered function. `arguments` are by the parameter in lower case."""
+    definition = function.definition
+    if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
+        return inline(definition, function.body, arguments)
     cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
-    return f"{called.register()}({cast_arguments})"
+    return f"{function.register()}({cast_arguments})"
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
@@ -186,9 +182,6 @@ def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
         if not depth:
             yield key
         depth += key in CLOSING
-
-
-# ------------------------------------------------------------------ calls
 
 
 def _find_calls(tokens: Tokens) -> Iterator[_Call]:
@@ -229,7 +222,7 @@ def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits
         if name not in names:
             raise _argument_error(function, f"has no parameter {name}")
         start, end = tokens.starts[first + 2 if is_named else first], tokens.ends[last]
-        arguments[name] = edited(cursor.text, [edit for edit in edits if start <= edit.start and edit.end <= end], start, end)
+        arguments[name] = apply_edits(cursor.text, [edit for edit in edits if start <= edit.start and edit.end <= end], start, end)
     for name, parameter in zip(names, parameters, strict=True):
         if name not in arguments and parameter.default is None:
             raise _argument_error(function, f"is given no {parameter.name}, which has no default")

@@ -16,10 +16,7 @@ _ENDING = re.compile(rf"\.({'|'.join(FILE_FORMATS)})(?:\.\w+)?/?$", re.IGNORECAS
 
 
 def parse_file_source(cursor: Cursor) -> FileSource:
-    """Parse the arguments of read_files with their parentheses. All values are constants.
-
-    Raises Unparsable, and UnsupportedStatement for an unknown format or an option that a table does not have.
-    """
+    """Parse `('path', option => constant, …)`. Raise UnsupportedStatement for an unknown format or an option that a table does not have."""
     start_token = cursor.token()
     cursor.expect("(")
     path = cursor.string("the path of files")

@@ -103,8 +103,6 @@ class _ReadFinder:
         self.reads: list[Read] = []
         self.closing = cursor.tokens.closings
 
-    # -------------------------------------------------------------- statements
-
     def find_in_statement(self) -> None:
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
@@ -163,8 +161,6 @@ class _ReadFinder:
             if cursor.accept("USING"):
                 self._find_in_relation(scope)
         self.find_in_expression(self.size, scope.names)
-
-    # -------------------------------------------------------------- queries
 
     def find_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
         """Search a query. With `in_from`, the query begins inside its FROM clause."""
@@ -227,8 +223,6 @@ class _ReadFinder:
             visible_names.add(name)
             cursor.accept(",")
         return visible_names
-
-    # -------------------------------------------------------------- relations
 
     def _find_in_relation(self, scope: _Scope) -> None:
         """Search one relation without its alias. Relations in parentheses are one relation."""
@@ -343,8 +337,6 @@ class _ReadFinder:
         is_query = begins_query(cursor)
         cursor.index -= 1
         return cursor.token(2).is_name and not is_query
-
-    # -------------------------------------------------------------- expressions
 
     def find_in_expression(self, end: int, names: Set[str]) -> None:
         """Search anything that holds tables only in the subqueries inside its brackets."""

@@ -11,7 +11,7 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
-from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, call_edits, edited
+from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, apply_edits, call_edits
 from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression, find_with_names
 from rowmerge.table.metadata.schema import backquote
 
@@ -112,7 +112,7 @@ def _bind_reads(cursor: Cursor, reads: list[Read], resolve: Resolve, functions: 
             tail = cursor.tokens.ends[read.tail - 1]
             edits.append(Edit(tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
     edits += _cut_qualifiers(cursor.tokens, reads, renamed_reads)
-    return edited(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
+    return apply_edits(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
 
 
 def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:

@@ -7,56 +7,23 @@ from collections.abc import Callable
 from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
-    ChangePartitioning,
     CommentOn,
-    DropColumns,
+    DefinitionCommand,
     DropConstraint,
-    RenameColumn,
     SetDefault,
     SetNullable,
     SetProperties,
-    SetWriteOrder,
     UnsetProperties,
 )
 from rowmerge.commands.maintenance import DropReference, SetReference
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_last_expression
-from rowmerge.sql.statements.alter_columns import (
-    ColumnChange,
-    parse_column_change,
-    parse_column_place,
-    parse_drop_columns,
-    parse_rename_column,
-)
-from rowmerge.sql.statements.columns import (
-    begins_constraint,
-    parse_column_definition,
-    parse_constraint,
-    parse_properties,
-    parse_property_key,
-)
-from rowmerge.sql.statements.partitioning import parse_partitioning_change, parse_write_order
-from rowmerge.sql.statements.snapshot_references import parse_drop_reference, parse_set_reference
+from rowmerge.sql.statements import alter_columns, columns, partitioning, snapshot_references
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 
-Alteration = (
-    AddColumns
-    | RenameColumn
-    | DropColumns
-    | ColumnChange
-    | AddConstraint
-    | DropConstraint
-    | SetDefault
-    | SetNullable
-    | SetProperties
-    | UnsetProperties
-    | ChangePartitioning
-    | SetWriteOrder
-    | SetReference
-    | DropReference
-)
+Alteration = DefinitionCommand | SetReference | DropReference
 
 _UNSUPPORTED = {
     ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
@@ -67,10 +34,7 @@ _UNSUPPORTED = {
 
 
 def parse_alter(cursor: Cursor) -> Alteration | None:
-    """Parse the forms of ALTER TABLE and ALTER VIEW that change no data, and refuse the others by name.
-
-    Return None for ALTER of other objects, which Spark executes.
-    """
+    """Parse the forms of ALTER TABLE and ALTER VIEW that change no data, and refuse the others. Return None for other objects."""
     cursor.expect("ALTER")
     kind = cursor.accept_any("TABLE", "VIEW")
     if not kind:
@@ -113,7 +77,7 @@ def _parse_set_properties(cursor: Cursor, name: TableName) -> SetProperties | No
     """Parse `SET TBLPROPERTIES ('key' = 'value', …)`, or return None."""
     if not cursor.accept("SET", "TBLPROPERTIES"):
         return None
-    properties = parse_properties(cursor)
+    properties = columns.parse_properties(cursor)
     cursor.expect_end("the properties")
     return SetProperties(name, properties)
 
@@ -123,7 +87,7 @@ def _parse_unset_properties(cursor: Cursor, name: TableName) -> UnsetProperties 
     if not cursor.accept("UNSET", "TBLPROPERTIES"):
         return None
     if_exists = cursor.accept("IF", "EXISTS")
-    keys = cursor.parenthesized(lambda: parse_property_key(cursor))
+    keys = cursor.parenthesized(lambda: columns.parse_property_key(cursor))
     cursor.expect_end("the properties")
     return UnsetProperties(name, keys, if_exists)
 
@@ -133,7 +97,10 @@ def _parse_add_columns(cursor: Cursor, name: TableName) -> AddColumns | None:
     if not cursor.accept("ADD") or not cursor.accept_any("COLUMN", "COLUMNS"):
         return None
     columns_with_places = cursor.list_with_or_without_parentheses(
-        lambda: (parse_column_definition(cursor, nested=True), parse_column_place(cursor, "the column before the new one"))
+        lambda: (
+            columns.parse_column_definition(cursor, nested=True),
+            alter_columns.parse_column_place(cursor, "the column before the new one"),
+        )
     )
     cursor.expect_end("the columns")
     positions = {column.path: place.after for column, place in columns_with_places if place is not None}
@@ -153,20 +120,20 @@ def _parse_drop_constraint(cursor: Cursor, name: TableName) -> DropConstraint | 
 
 def _parse_add_constraint(cursor: Cursor, name: TableName) -> AddConstraint | None:
     """Parse `ADD [CONSTRAINT name] CHECK (…)`, or return None."""
-    if not cursor.accept("ADD") or not (cursor.next_is("CONSTRAINT") or begins_constraint(cursor)):
+    if not cursor.accept("ADD") or not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
         return None
-    check = parse_constraint(cursor)
+    check = columns.parse_constraint(cursor)
     cursor.expect_end("the constraint")
     return AddConstraint(name, check)
 
 
-def _parse_alter_column(cursor: Cursor, name: TableName) -> ColumnChange | SetDefault | SetNullable | None:
+def _parse_alter_column(cursor: Cursor, name: TableName) -> alter_columns.ColumnChange | SetDefault | SetNullable | None:
     """Parse `ALTER|CHANGE [COLUMN] column …`, or return None."""
     if not cursor.accept_any("ALTER", "CHANGE"):
         return None
     cursor.accept_before_name("COLUMN")
     column = cursor.path("a column's name")
-    return parse_column_change(cursor, name, column) or _parse_default_or_nullability(cursor, name, column)
+    return alter_columns.parse_column_change(cursor, name, column) or _parse_default_or_nullability(cursor, name, column)
 
 
 def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> SetDefault | SetNullable:
@@ -199,14 +166,14 @@ _VIEW_FORMS: _Forms = (_parse_set_properties, _parse_unset_properties)
 _TABLE_FORMS: _Forms = (
     *_VIEW_FORMS,
     _parse_add_columns,
-    parse_partitioning_change,
-    parse_write_order,
-    parse_drop_reference,
-    parse_set_reference,
+    partitioning.parse_partitioning_change,
+    partitioning.parse_write_order,
+    snapshot_references.parse_drop_reference,
+    snapshot_references.parse_set_reference,
     _parse_drop_constraint,
     _parse_add_constraint,
-    parse_rename_column,
-    parse_drop_columns,
+    alter_columns.parse_rename_column,
+    alter_columns.parse_drop_columns,
     _parse_alter_column,
 )
 """Rules for what follows the table's name. A rule returns None for a form that another rule parses."""

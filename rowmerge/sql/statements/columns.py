@@ -14,10 +14,7 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 
 
 def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
-    """Parse `name type`, then NOT NULL, COMMENT, DEFAULT, GENERATED and CHECK in any order; only CHECK can occur twice.
-
-    With `nested`, a path names a field inside a struct.
-    """
+    """Parse `name type` and options in any order; only CHECK can occur twice. With `nested`, a path names a field inside a struct."""
     *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
     if cursor.next_is("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
@@ -94,9 +91,6 @@ def _parse_generated(cursor: Cursor, column: ColumnDefinition) -> ColumnDefiniti
     if cursor.next_is("("):
         cursor.skip_group()
     return replace(column, identity=True)
-
-
-# ------------------------------------------------------------------ properties
 
 
 def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[str, str]:

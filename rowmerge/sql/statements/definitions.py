@@ -82,9 +82,6 @@ def parse_schema_name(cursor: Cursor) -> str:
     raise cursor.unsupported(f"Schemas have one level. Name the schema `{path[-1]}` alone", token)
 
 
-# ------------------------------------------------------------------ tables
-
-
 def _parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
     """Parse what follows CREATE [OR REPLACE] TABLE. Return None for a table of another format, which Spark creates."""
     if_not_exists = not or_replace and _accept_if_not_exists(cursor)
@@ -218,9 +215,6 @@ def _accept_if_not_exists(cursor: Cursor) -> bool:
     return False
 
 
-# ------------------------------------------------------------------ views
-
-
 def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView | None:
     """Parse what follows CREATE [OR REPLACE] [TEMPORARY] VIEW. Return None for a temporary view of files, which Spark creates."""
     start_token = cursor.token()
@@ -231,7 +225,9 @@ def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView
     name = cursor.table_name("the name of a view")
     if temporary and _find_before_query(cursor, ("USING",)) is not None:
         return None
-    columns = cursor.parenthesized(lambda: _parse_view_column(cursor)) if cursor.next_is("(") else ()
+    columns: tuple[tuple[str, str | None], ...] = ()
+    if cursor.next_is("("):
+        columns = cursor.parenthesized(lambda: (cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")))
     comment, properties = _parse_view_clauses(cursor)
     cursor.expect("AS")
     return CreateView(name, _parse_query(cursor), columns, comment, properties, or_replace, if_not_exists, temporary)
@@ -253,13 +249,6 @@ def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:
     if cursor.next_is("WITH", "SCHEMA") or cursor.next_is("PARTITIONED", "ON"):
         raise cursor.unsupported(f"{cursor.key()} {cursor.key(1)} of a view is not supported. Leave it out")
     return comment, properties
-
-
-def _parse_view_column(cursor: Cursor) -> tuple[str, str | None]:
-    return cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")
-
-
-# ------------------------------------------------------------------ schemas
 
 
 def _parse_schema(cursor: Cursor) -> CreateSchema:

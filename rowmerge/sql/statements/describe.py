@@ -17,10 +17,7 @@ _NOT_TABLES = ("QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS)
 
 
 def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
-    """Parse `DESCRIBE|DESC [TABLE] [EXTENDED|FORMATTED|DETAIL|HISTORY] name` or DESCRIBE FUNCTION.
-
-    Return None for a query, a column, a schema and other objects, which Spark describes.
-    """
+    """Parse DESCRIBE of a table or a function. Return None for queries, columns, schemas and other objects, which Spark describes."""
     if not cursor.accept_any("DESCRIBE", "DESC"):
         raise cursor.expected("DESCRIBE")
     if cursor.next_is("FUNCTION") and cursor.token(1).is_name:
@@ -56,7 +53,11 @@ def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | Sh
         case "TABLES" | "VIEWS":
             return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), subject == "VIEWS")
         case "TABLE" if cursor.accept("EXTENDED"):
-            return _parse_show_table_extended(cursor)
+            schema = _parse_optional_schema(cursor)
+            cursor.expect("LIKE")
+            pattern = cursor.string("a pattern")
+            cursor.expect_end("the pattern")
+            return ShowTables(schema, pattern, extended=True)
         case "TBLPROPERTIES":
             return _parse_show_properties(cursor)
         case "COLUMNS":
@@ -80,15 +81,6 @@ def _parse_show_schemas(cursor: Cursor) -> ShowSchemas | None:
         if len(catalog) > 1 or catalog[0].lower() not in CATALOGS:
             return None
     return ShowSchemas(_parse_last_pattern(cursor))
-
-
-def _parse_show_table_extended(cursor: Cursor) -> ShowTables:
-    """Parse `[FROM|IN schema] LIKE 'pattern'`."""
-    schema = _parse_optional_schema(cursor)
-    cursor.expect("LIKE")
-    pattern = cursor.string("a pattern")
-    cursor.expect_end("the pattern")
-    return ShowTables(schema, pattern, extended=True)
 
 
 def _parse_optional_schema(cursor: Cursor) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import cast
 
 from rowmerge.commands.functions import (
@@ -19,27 +19,12 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_end, parse_data_type, parse_expression
 from rowmerge.sql.lexing.lexer import Kind
 
-_VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "STABLE": None, "VOLATILE": False}
-
-
-@dataclass
-class _Clauses:
-    """The values of the clauses of one CREATE FUNCTION that have been parsed so far."""
-
-    body: str | None = None
-    language: Language | None = None
-    deterministic: bool | None = None
-    handler: str | None = None
-    runtime: str | None = None
-    packages: tuple[str, ...] = ()
-    comment: str | None = None
+_VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "NOT DETERMINISTIC": False, "STABLE": None, "VOLATILE": False}
+_PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
 
 
 def parse_create_function(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
-    """Parse `[AGGREGATE] FUNCTION [IF NOT EXISTS] name (parameters) RETURNS type … RETURN …|AS …` after CREATE [OR REPLACE].
-
-    Return None for a function of a Java class, which Spark creates.
-    """
+    """Parse `[AGGREGATE] FUNCTION name (…) RETURNS type …` after CREATE [OR REPLACE]. Return None for a Java class, which is Spark's."""
     aggregate = cursor.accept("AGGREGATE")
     cursor.expect("FUNCTION")
     start_token = cursor.token()
@@ -61,24 +46,18 @@ def _parse_definition(cursor: Cursor, aggregate: bool) -> FunctionDefinition:
     cursor.expect("RETURNS")
     if cursor.next_is("TABLE"):
         raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
-    return_type = parse_data_type(cursor).text
-    clauses = _Clauses()
-    while _parse_clause(cursor, clauses):
-        pass
-    if clauses.body is None:
+    definition = FunctionDefinition(parameters, parse_data_type(cursor).text, body="", aggregate=aggregate)
+    body: str | None = None
+    while clause := _accept_clause(cursor):
+        if clause not in ("RETURN", "AS"):
+            definition = _parse_clause(cursor, clause, definition)
+        elif body is not None:
+            raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+        else:
+            body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
+    if body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
-    return FunctionDefinition(
-        parameters,
-        return_type,
-        clauses.body,
-        language=clauses.language or "sql",
-        aggregate=aggregate,
-        deterministic=clauses.deterministic,
-        handler=clauses.handler,
-        runtime=clauses.runtime,
-        packages=clauses.packages,
-        comment=clauses.comment,
-    )
+    return replace(definition, body=body)
 
 
 def parse_drop_function(cursor: Cursor) -> DropFunction | None:
@@ -105,10 +84,7 @@ def parse_describe_function(cursor: Cursor) -> DescribeFunction | None:
 
 
 def parse_show_functions(cursor: Cursor) -> ShowFunctions | None:
-    """Parse `[USER] FUNCTIONS [FROM|IN schema] [[LIKE] 'pattern']` after SHOW.
-
-    Return None without USER and a schema: Spark then lists its own functions.
-    """
+    """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Return None without USER and schema: Spark lists its own."""
     user = cursor.accept("USER")
     if not cursor.accept("FUNCTIONS"):
         return None
@@ -152,25 +128,34 @@ def _parse_parameter(cursor: Cursor) -> Parameter:
     return Parameter(name, type_, default, cursor.optional_string("COMMENT", "a comment"))
 
 
-def _parse_clause(cursor: Cursor, clauses: _Clauses) -> bool:
-    """Parse one clause into `clauses`, and return whether a clause came next."""
-    if cursor.accept("CONTAINS", "SQL") or cursor.accept("READS", "SQL", "DATA"):
-        return True
-    if cursor.accept("NOT", "DETERMINISTIC"):
-        clauses.deterministic = False
-    elif volatility := cursor.accept_any(*_VOLATILITY):
-        clauses.deterministic = _VOLATILITY[volatility]
-    elif cursor.accept("LANGUAGE"):
-        clauses.language = _parse_language(cursor)
-    elif cursor.accept("COMMENT"):
-        clauses.comment = cursor.string("a comment")
-    elif cursor.key() in ("RETURN", "AS"):
-        if clauses.body is not None:
-            raise cursor.error("The function has two bodies. Keep one")
-        clauses.body = _parse_body(cursor)
-    else:
-        return _parse_python_clause(cursor, clauses)
-    return True
+def _accept_clause(cursor: Cursor) -> str:
+    """Step over the words that begin a clause and return them, or return an empty text."""
+    for words in (("NOT", "DETERMINISTIC"), ("CONTAINS", "SQL"), ("READS", "SQL", "DATA")):
+        if cursor.accept(*words):
+            return " ".join(words)
+    return cursor.accept_any(*_VOLATILITY, *_PYTHON_CLAUSES, "LANGUAGE", "COMMENT", "RETURN", "AS")
+
+
+def _parse_clause(cursor: Cursor, clause: str, definition: FunctionDefinition) -> FunctionDefinition:
+    """Parse what follows the words that begin a clause, and return `definition` with the clause. Those of Python are Snowflake's."""
+    if clause in _PYTHON_CLAUSES:
+        cursor.accept("=")
+    match clause:
+        case "CONTAINS SQL" | "READS SQL DATA":
+            return definition
+        case "LANGUAGE":
+            return replace(definition, language=_parse_language(cursor))
+        case "COMMENT":
+            return replace(definition, comment=cursor.string("a comment"))
+        case "PACKAGES":
+            packages = () if cursor.accept("(", ")") else cursor.parenthesized(lambda: cursor.string("a package"))
+            return replace(definition, packages=packages)
+        case "HANDLER":
+            return replace(definition, handler=cursor.string("the name of the Python function or class"))
+        case "RUNTIME_VERSION":
+            return replace(definition, runtime=cursor.string("a version of Python"))
+        case _:
+            return replace(definition, deterministic=_VOLATILITY[clause])
 
 
 def _parse_language(cursor: Cursor) -> Language:
@@ -179,29 +164,6 @@ def _parse_language(cursor: Cursor) -> Language:
         reason = f"Functions in the language {language} are not supported. Write it in SQL or PYTHON"
         raise cursor.unsupported(reason, cursor.token(-2))
     return cast(Language, language)
-
-
-def _parse_body(cursor: Cursor) -> str:
-    """Parse `RETURN expression` or `AS 'text of the body'`."""
-    if cursor.accept("RETURN"):
-        return parse_expression(cursor, "an expression", at_end).text
-    cursor.expect("AS")
-    return cursor.string("the body")
-
-
-def _parse_python_clause(cursor: Cursor, clauses: _Clauses) -> bool:
-    """Parse `PACKAGES = (…)`, `HANDLER = '…'` or `RUNTIME_VERSION = '…'`, as Snowflake does. Return whether one came next."""
-    clause = cursor.accept_any("RUNTIME_VERSION", "HANDLER", "PACKAGES")
-    if not clause:
-        return False
-    cursor.accept("=")
-    if clause == "PACKAGES":
-        clauses.packages = () if cursor.accept("(", ")") else cursor.parenthesized(lambda: cursor.string("a package"))
-    elif clause == "HANDLER":
-        clauses.handler = cursor.string("the name of the Python function or class")
-    else:
-        clauses.runtime = cursor.string("a version of Python")
-    return True
 
 
 def _refuse_inconsistent(cursor: Cursor, definition: FunctionDefinition) -> None:

@@ -10,31 +10,15 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
 
-_TRANSFORMS = {
-    "identity": "identity",
-    "bucket": "bucket",
-    "truncate": "truncate",
-    "year": "year",
-    "years": "year",
-    "month": "month",
-    "months": "month",
-    "day": "day",
-    "days": "day",
-    "date": "day",
-    "hour": "hour",
-    "hours": "hour",
-    "date_hour": "hour",
-}
+_ALIASES = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
+_TRANSFORMS = {name: name for name in ("identity", "bucket", "truncate", "year", "month", "day", "hour")} | _ALIASES
 _PARAMETERS = {"bucket": "a number of buckets", "truncate": "a width"}
 """Transforms that have a parameter, with its description."""
 _MAX_PARAMETER = 2**31 - 1
 
 
 def parse_partition_field(cursor: Cursor) -> PartitionField:
-    """Parse `column`, `struct.field`, `bucket(16, id)`, `truncate(4, s)`, `days(ts)`, …
-
-    The parameter can come before the column or after it. The field has no name, and its column is as written.
-    """
+    """Parse a column or a transform such as `bucket(16, id)`, whose parameter can also follow the column. The field has no name."""
     if not (cursor.token().is_name and cursor.key(1) == "("):
         return PartitionField(cursor.path("a partition column"))
     transform = _parse_transform_name(cursor)

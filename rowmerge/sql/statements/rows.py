@@ -84,10 +84,7 @@ def parse_truncate(cursor: Cursor) -> Truncate | None:
 
 
 def parse_insert(cursor: Cursor) -> Insert | None:
-    """Parse `INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE …`. A WITH list before INSERT becomes part of the query.
-
-    Return None for INSERT OVERWRITE DIRECTORY, which Spark executes.
-    """
+    """Parse `INSERT … INTO|OVERWRITE …`. A WITH list before it becomes part of the query. Return None for OVERWRITE DIRECTORY."""
     insert_index = cursor.index
     cursor.expect("INSERT")
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")

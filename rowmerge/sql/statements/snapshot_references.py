@@ -22,10 +22,7 @@ def parse_drop_reference(cursor: Cursor, table: TableName) -> DropReference | No
 
 
 def parse_set_reference(cursor: Cursor, table: TableName) -> SetReference | None:
-    """Parse `CREATE [OR REPLACE]|REPLACE BRANCH|TAG [IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]`.
-
-    Return None for everything else.
-    """
+    """Parse `CREATE|[CREATE OR] REPLACE BRANCH|TAG name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]`, or return None."""
     create = cursor.accept("CREATE")
     replace = cursor.accept("OR", "REPLACE") if create else cursor.accept("REPLACE")
     kind = cursor.accept_any("BRANCH", "TAG") if create or replace else ""
