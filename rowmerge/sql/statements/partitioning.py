@@ -99,19 +99,24 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
     distribution: Distribution | None = None
     order: _Order | None = None
     while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
-        is_distribution = clause == "DISTRIBUTED"
-        if (distribution if is_distribution else order) is not None:
-            raise cursor.error(f"WRITE has its {'distribution' if is_distribution else 'order'} twice. Keep one", cursor.token(-1))
-        if is_distribution:
+        if clause == "DISTRIBUTED":
+            _refuse_second(cursor, distribution, "distribution")
             cursor.expect("BY", "PARTITION")
             distribution = Distribution.HASH
         else:
+            _refuse_second(cursor, order, "order")
             order = _parse_order(cursor, clause)
     if distribution is None and order is None:
         raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
     cursor.expect_end("the write order")
     order = order or _Order()
     return SetWriteOrder(name, order.fields, distribution or order.distribution)
+
+
+def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
+    """Raise Unparsable if a clause of this kind came before the one that begins with the previous token."""
+    if previous is not None:
+        raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
 
 
 @dataclass(frozen=True)
