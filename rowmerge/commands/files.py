@@ -28,6 +28,6 @@ class FileSource:
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def told(self) -> str:
-        """How messages call it."""
+    def display_name(self) -> str:
+        """The name of the files in messages."""
         return self.path if self.name is None else f"{'.'.join(self.name.parts)} ({self.path})"

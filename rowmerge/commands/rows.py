@@ -88,6 +88,13 @@ class Delete:
     with_clause: SqlText | None = None
 
 
+class OverwriteMode(Enum):
+    """The partitions that OVERWRITE replaces: all of them, or with DYNAMIC only those that get a row."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+
+
 @dataclass(frozen=True)
 class Insert:
     """INSERT INTO / OVERWRITE.
@@ -112,8 +119,8 @@ class Insert:
     query_alias: str | None = None
     if_not_exists: bool = False
     """OVERWRITE only where the partition, all of whose values are given, holds nothing."""
-    dynamic: bool | None = None
-    """Whether OVERWRITE replaces only the partitions that get a row; None: as the session says."""
+    overwrite_mode: OverwriteMode | None = None
+    """None for the mode of the session."""
 
 
 @dataclass(frozen=True)

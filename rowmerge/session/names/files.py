@@ -25,7 +25,7 @@ class Files:
 
     def table(self, source: FileSource) -> Table:
         """Open the table whose folder a source of a table format names."""
-        return self.tables.open(absolute(source.path), source.format, source.told)
+        return self.tables.open(absolute(source.path), source.format, source.display_name)
 
     def rows(self, source: FileSource) -> DataFrame:
         """Return the rows of the files that the path lists now."""

@@ -185,7 +185,7 @@ class StatementScope:
         table = self.context.files.table(source)
         version, time = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
         if version is not None and not version.lstrip("-").isdecimal():
-            raise PlanError(f"versionAsOf of {source.told} is {version!r}, which is no version. Give a whole number.")
+            raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")
         if version is not None:
             return views.of_snapshot(table.snapshot_at(version=int(version)))
         if time is not None:

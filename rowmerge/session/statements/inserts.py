@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import TableName
-from rowmerge.commands.rows import Insert
+from rowmerge.commands.rows import Insert, OverwriteMode
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert, replaced_on, replaced_using, replaced_where
 from rowmerge.execution.result import ChangeResult
@@ -51,7 +51,8 @@ class InsertStatement:
         command = self.command
         if not command.overwrite:
             return None
-        is_dynamic = overwrites_dynamically(self.context.spark) if command.dynamic is None else command.dynamic
+        mode = command.overwrite_mode
+        is_dynamic = overwrites_dynamically(self.context.spark) if mode is None else mode is OverwriteMode.DYNAMIC
         return Overwrite(is_dynamic and not command.if_not_exists, command.if_not_exists)
 
     def plan(self, snapshot: Snapshot) -> Planned:

@@ -37,12 +37,12 @@ def _known_error(spark: SparkSession, source: FileSource, error: AnalysisExcepti
     """Return the error of missing files or of a missing reader, None for another error."""
     condition = error.getCondition() or ""
     if condition.startswith("PATH_NOT_FOUND"):
-        return FilesNotFound(source.told, "file", "Check the path.")
+        return FilesNotFound(source.display_name, "file", "Check the path.")
     if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
-        return FilesNotFound(source.told, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
+        return FilesNotFound(source.display_name, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
     if source.format == "avro" and "avro" in str(error).lower():
         return UnsupportedStatement(
-            f"Spark has no reader for avro, which {source.told} is to be read with. Add the package to Spark's configuration: "
+            f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
             f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
         )
     return None

@@ -4,78 +4,70 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from difflib import SequenceMatcher
-from typing import TypedDict, TypeVar
+from difflib import SequenceMatcher, get_close_matches
+from typing import TypeVar
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import Unparsable, UnsupportedStatement
-from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, string_value
+from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, string_value, unparsable
 
 _Item = TypeVar("_Item")
 _KEYWORDS = re.compile("[A-Z]{2,}")
 
 
-class Place(TypedDict):
-    """Where a statement went wrong, as StatementError takes it."""
-
-    text: str
-    line: int
-    column: int
-
-
 class TokenCursor:
-    """Steps over tokens from left to right. `at`: the index of the next token. `text`: the text of the tokens.
+    """Steps over tokens from left to right. `index` is that of the next token, `text` the text of the tokens.
 
-    A method that does not find what the grammar requires raises Unparsable at the token that stands there.
+    A method raises Unparsable at the next token if the grammar requires another token there.
     """
 
     def __init__(self, tokens: Tokens) -> None:
-        self.text, self.tokens, self.at = tokens.text, tokens, 0
-
-    # -------------------------------------------------------------- looking
+        self.text, self.tokens, self.index = tokens.text, tokens, 0
 
     def token(self, ahead: int = 0) -> Token:
-        return self.tokens[min(max(self.at + ahead, 0), len(self.tokens) - 1)]
+        return self.tokens[min(max(self.index + ahead, 0), len(self.tokens) - 1)]
 
     def key(self, ahead: int = 0) -> str:
         keys = self.tokens.keys
-        return keys[min(max(self.at + ahead, 0), len(keys) - 1)]
+        return keys[min(max(self.index + ahead, 0), len(keys) - 1)]
 
     @property
-    def ended(self) -> bool:
-        return self.at >= len(self.tokens) - 1
+    def at_end(self) -> bool:
+        return self.index >= len(self.tokens) - 1
 
     @property
-    def parentheses(self) -> int:
-        """How many parentheses open here, one behind the other."""
-        if not self.sees("("):
+    def leading_parentheses(self) -> int:
+        """The number of consecutive opening parentheses that come next."""
+        if not self.next_is("("):
             return 0
-        return self.tokens.after_parentheses[self.at] - self.at if self.key(1) == "(" else 1
+        return self.tokens.after_parentheses[self.index] - self.index if self.key(1) == "(" else 1
 
-    def sees(self, *keys: str) -> bool:
-        """Whether the next tokens are these words or symbols."""
+    def next_is(self, *keys: str) -> bool:
+        """Return whether the next tokens are these words or symbols."""
         return all(self.key(ahead) == key for ahead, key in enumerate(keys))
 
-    def sees_keyword(self, keys: frozenset[str] | set[str]) -> bool:
-        """Whether the next token is one of these words, and not a field name after a dot."""
-        return self.key() in keys and (self.at == 0 or self.key(-1) != ".")
-
-    # -------------------------------------------------------------- moving
+    def next_is_keyword(self, keys: frozenset[str] | set[str]) -> bool:
+        """Return whether the next token is one of these words, and not a field name after a dot."""
+        return self.key() in keys and (self.index == 0 or self.key(-1) != ".")
 
     def accept(self, *keys: str) -> bool:
         """Step over these words or symbols if all of them come next."""
-        if not self.sees(*keys):
+        if not self.next_is(*keys):
             return False
-        self.at += len(keys)
+        self.index += len(keys)
         return True
 
     def accept_any(self, *keys: str) -> str:
-        """Step over one of these words or symbols and say which, or stay and return an empty text."""
+        """Step over one of these words or symbols and return it. Return an empty text if none of them comes next."""
         key = self.key()
         if key not in keys:
             return ""
-        self.at += 1
+        self.index += 1
         return key
+
+    def accept_before_name(self, *keys: str) -> str:
+        """Step over one of these words like `accept_any`, but only if an identifier follows: the word is no identifier itself."""
+        return self.accept_any(*keys) if self.token(1).is_name else ""
 
     def expect(self, *keys: str) -> None:
         for key in keys:
@@ -83,121 +75,137 @@ class TokenCursor:
                 raise self.expected(key)
 
     def skip_group(self) -> None:
-        """Step over a bracket and everything up to its closing one."""
-        opened = self.at
-        awaited: list[str] = []
-        while not self.ended:
+        """Step over an opening bracket and everything up to its closing bracket."""
+        opening = self.token()
+        open_closings: list[str] = []
+        while not self.at_end:
             key = self.key()
             if key in CLOSING:
-                awaited.append(CLOSING[key])
-            elif key in CLOSING.values() and key != awaited.pop():
+                open_closings.append(CLOSING[key])
+            elif key in CLOSING.values() and key != open_closings.pop():
                 break
-            self.at += 1
-            if not awaited:
+            self.index += 1
+            if not open_closings:
                 return
-        raise self.error(f"The {self.tokens[opened].text} that opens here is not closed. Close it", self.tokens[opened])
+        raise self.error(f"The {opening.text} that opens here is not closed. Close it", opening)
 
-    def finish(self, after: str) -> None:
-        """The statement must end here."""
-        if not self.ended:
-            raise self.expected(f"the end of the statement after {after}")
+    def expect_end(self, preceding: str) -> None:
+        """Raise Unparsable unless the statement ends here, after its part `preceding`."""
+        if not self.at_end:
+            raise self.expected(f"the end of the statement after {preceding}")
 
-    # -------------------------------------------------------------- texts
-
-    def slice(self, start: int, end: int | None = None) -> SqlText:
-        """The user's text from token `start` up to, not including, token `end` (the next token when None)."""
-        first, last = self.tokens[start], self.tokens[(self.at if end is None else end) - 1]
+    def text_from(self, start: int) -> SqlText:
+        """Return the user's text from token `start` up to, not including, the next token."""
+        first, last = self.tokens[start], self.tokens[self.index - 1]
         return SqlText(self.text[first.start : last.end], *self.tokens.place(first.start))
 
-    def rest(self) -> SqlText:
-        """The text from here to the end of the statement."""
-        start, self.at = self.at, len(self.tokens) - 1
-        return self.slice(start)
-
-    # -------------------------------------------------------------- errors
+    def take_rest(self) -> SqlText:
+        """Step to the end of the statement, and return the text up to there."""
+        start, self.index = self.index, len(self.tokens) - 1
+        return self.text_from(start)
 
     def error(self, reason: str, token: Token | None = None) -> Unparsable:
-        return Unparsable(reason, **self._place(token))
+        return unparsable(self.text, (token or self.token()).start, reason)
 
     def unsupported(self, reason: str, token: Token | None = None) -> UnsupportedStatement:
-        return UnsupportedStatement(reason, **self._place(token))
-
-    def expected(self, what: str) -> Unparsable:
-        """The error that `what` was expected here, or one token before, where a keyword of `what` misspelled was taken for an alias."""
-        token, before = self.token(), self.token(-1)
-        keywords = _KEYWORDS.findall(what)
-        if not _misspelled(token, keywords) and _misspelled(before, keywords):
-            token = before
-        found = "the end of the statement" if token.kind is Kind.END else f"`{_shortened(token.text)}`"
-        return self.error(f"Expected {what}, found {found}", token)
-
-    def _place(self, token: Token | None) -> Place:
         line, column = self.tokens.place((token or self.token()).start)
-        return {"text": self.text, "line": line, "column": column}
+        return UnsupportedStatement(reason, text=self.text, line=line, column=column)
+
+    def expected(self, description: str) -> Unparsable:
+        """Return the error that something with this description was expected at the next token.
+
+        The error is about the token before if that one misspells a keyword of the description: it was read as an alias.
+        """
+        token, previous = self.token(), self.token(-1)
+        keywords = _KEYWORDS.findall(description)
+        if not _is_misspelled(token, keywords) and _is_misspelled(previous, keywords):
+            token = previous
+        token_text = "the end of the statement" if token.kind is Kind.END else f"`{_shorten(token.text)}`"
+        return self.error(f"Expected {description}, found {token_text}", token)
 
 
 class Cursor(TokenCursor):
-    """Reads the names, literals and lists of Spark's grammar."""
+    """Reads the names, literals and lists of Spark's grammar. The `description` of what comes next is for the message of an error."""
 
-    def identifier(self, what: str) -> str:
+    def identifier(self, description: str) -> str:
         token = self.token()
         if not token.is_name:
-            raise self.expected(what)
-        self.at += 1
-        self._no_hyphen()
+            raise self.expected(description)
+        self.index += 1
+        self._refuse_hyphen()
         return token.name
 
-    def path(self, what: str) -> tuple[str, ...]:
-        """Identifiers joined with dots."""
-        parts = [self.identifier(what)]
+    def path(self, description: str) -> tuple[str, ...]:
+        """Read identifiers joined with dots."""
+        names = [self.identifier(description)]
         while self.accept("."):
-            parts.append(self.identifier(f"{what} after the dot"))
-        return tuple(parts)
+            names.append(self.identifier(f"{description} after the dot"))
+        return tuple(names)
 
-    def table_name(self, what: str = "the name of a table") -> TableName:
-        if self.sees("IDENTIFIER", "("):
+    def table_name(self, description: str = "the name of a table") -> TableName:
+        if self.next_is("IDENTIFIER", "("):
             raise self.unsupported("IDENTIFIER(…) is not supported here. Write the name itself")
-        return TableName(self.path(what))
+        return TableName(self.path(description))
 
-    def string(self, what: str) -> str:
+    def string(self, description: str) -> str:
         token = self.token()
         if token.kind is not Kind.STRING:
-            raise self.expected(f"{what}, a string in quotes")
-        self.at += 1
+            raise self.expected(f"{description}, a string in quotes")
+        self.index += 1
         return string_value(token.text)
 
-    def integer(self, what: str) -> int:
+    def optional_string(self, keyword: str, description: str) -> str | None:
+        """Read `keyword 'string'` and return the string, or return None if the keyword does not come next."""
+        return self.string(description) if self.accept(keyword) else None
+
+    def integer(self, description: str) -> int:
         token = self.token()
         if token.kind is not Kind.NUMBER or not token.text.isdecimal():
-            raise self.expected(f"{what}, a whole number")
-        self.at += 1
+            raise self.expected(f"{description}, a whole number")
+        self.index += 1
         return int(token.text)
 
-    def listed(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """`(item, item, …)`, at least one."""
-        self.expect("(")
-        items = [item()]
+    def comma_separated(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Read `item, item, …`, at least one."""
+        items = [read_item()]
         while self.accept(","):
-            items.append(item())
-        if not self.accept(")"):
-            raise self.expected("a comma or )")
+            items.append(read_item())
         return tuple(items)
 
-    def identifiers(self, what: str) -> tuple[str, ...]:
-        """`(a, b, …)`."""
-        return self.listed(lambda: self.identifier(what))
+    def parenthesized(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Read `(item, item, …)`, at least one."""
+        self.expect("(")
+        items = self.comma_separated(read_item)
+        if not self.accept(")"):
+            raise self.expected("a comma or )")
+        return items
 
-    def _no_hyphen(self) -> None:
-        before, hyphen, after = self.token(-1), self.token(), self.token(1)
-        if hyphen.key == "-" and after.is_name and before.end == hyphen.start and hyphen.end == after.start:
-            raise self.error(f"A name with a hyphen needs backquotes: `{before.name}-{after.name}`", before)
+    def list_with_or_without_parentheses(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        """Read `(item, item, …)` or `item, item, …`, at least one."""
+        return self.parenthesized(read_item) if self.next_is("(") else self.comma_separated(read_item)
+
+    def identifiers(self, description: str) -> tuple[str, ...]:
+        """Read `(a, b, …)`."""
+        return self.parenthesized(lambda: self.identifier(description))
+
+    def _refuse_hyphen(self) -> None:
+        left, hyphen, right = self.token(-1), self.token(), self.token(1)
+        if hyphen.key == "-" and right.is_name and left.end == hyphen.start and hyphen.end == right.start:
+            raise self.error(f"A name with a hyphen needs backquotes: `{left.name}-{right.name}`", left)
 
 
-def _misspelled(token: Token, keywords: list[str]) -> bool:
-    """Whether a word is nearly a keyword; a word that is much longer cannot be one, and would take long to compare."""
-    near = [keyword for keyword in keywords if len(token.key) <= 3 * len(keyword)]
-    return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in near)
+def suggest(name: str, candidates: tuple[str, ...]) -> str:
+    """Return a question with the candidates that resemble a misspelled name, or else a list of all candidates."""
+    similar_names = get_close_matches(name.lower(), candidates, n=2, cutoff=0.7)
+    return f"Did you mean {' or '.join(similar_names)}?" if similar_names else f"There are: {', '.join(candidates)}"
 
 
-def _shortened(text: str) -> str:
+def _is_misspelled(token: Token, keywords: list[str]) -> bool:
+    """Return whether a word is almost a keyword."""
+    # A word that is much longer than a keyword cannot resemble it, and would take long to compare.
+    candidates = [keyword for keyword in keywords if len(token.key) <= 3 * len(keyword)]
+    return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in candidates)
+
+
+def _shorten(text: str) -> str:
     return text if len(text) <= 40 else f"{text[:40]}…"

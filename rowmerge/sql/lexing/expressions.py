@@ -1,7 +1,8 @@
-"""How far an expression, a type, a relation or a WITH list reaches in the user's text; Spark judges what is inside."""
+"""The extent of an expression, a type, a relation or a WITH list in the user's text. Spark validates what is inside."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,7 +18,7 @@ NO_ALIAS = frozenset({
     "SET", "WHEN",
 })
 """Words that end a relation instead of naming it: Spark's strict non-reserved words, and the clauses that may follow."""
-_BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
+BEFORE_BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
 _NO_OPERAND = frozenset({
     "AND", "OR", "IN", "IS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "AS", "THEN", "ELSE", "END", "ASC", "DESC", "ON",
     "USING", "WHERE", "GROUP", "ORDER", "HAVING", "UNION",
@@ -34,214 +35,221 @@ _QUANTITY = (Kind.STRING, Kind.NUMBER)
 _SIGNS = ("-", "+")
 _BINARY = frozenset(["+", "-", "*", "/", "%", "||", "&", "^", "|", "DIV"])
 _INTERVAL_UNITS = _UNITS | {f"{unit}S" for unit in _UNITS}
+_DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
+"""The parts of yyyyMMddHHmmssSSS."""
 
 
-# ------------------------------------------------------------------ expressions
+def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
+    """Read an expression up to where `ends` is true outside brackets and CASE … END.
 
-
-def expression(cursor: Cursor, what: str, stop: Callable[[Cursor], bool]) -> SqlText:
-    """The expression from here to where `stop` is true outside brackets and CASE … END.
-
-    A closing bracket, which would be an enclosing list's, and the end of the statement stop it too.
+    The end of the statement ends the expression too, and so does a closing bracket, which belongs to an enclosing list.
+    Raises Unparsable with the description if the expression is empty.
     """
-    start, cases = cursor.at, 0
-    while not cursor.ended and cursor.key() not in CLOSING.values():
-        if not cases and stop(cursor):
+    start, open_cases = cursor.index, 0
+    while not cursor.at_end and cursor.key() not in CLOSING.values():
+        if not open_cases and ends(cursor):
             break
         if cursor.key() in CLOSING:
             cursor.skip_group()
             continue
         if _begins_case(cursor):
-            cases += 1
-        elif cases and cursor.sees_keyword({"END"}):
-            cases -= 1
-        cursor.at += 1
+            open_cases += 1
+        elif open_cases and cursor.next_is_keyword({"END"}):
+            open_cases -= 1
+        cursor.index += 1
         if cursor.key(-1) == "::":
-            data_type(cursor)
-    if cursor.at == start:
-        raise cursor.expected(what)
-    return cursor.slice(start)
+            parse_data_type(cursor)
+    if cursor.index == start:
+        raise cursor.expected(description)
+    return cursor.text_from(start)
 
 
-def until_comma(cursor: Cursor) -> bool:
+def at_comma(cursor: Cursor) -> bool:
     return cursor.key() == ","
 
 
-def until_end(cursor: Cursor) -> bool:
-    return cursor.ended
+def at_end(cursor: Cursor) -> bool:
+    return cursor.at_end
 
 
-def last_expression(cursor: Cursor, what: str) -> SqlText:
-    """The expression that ends the statement."""
-    text = expression(cursor, what, until_end)
-    cursor.finish(what)
+def parse_parenthesized_expression(cursor: Cursor, description: str) -> SqlText:
+    """Read `(expression)` and return the expression."""
+    cursor.expect("(")
+    text = parse_expression(cursor, description, at_end)
+    cursor.expect(")")
     return text
 
 
-def value_expression(cursor: Cursor, what: str) -> None:
+def parse_last_expression(cursor: Cursor, description: str) -> SqlText:
+    """Read the expression that ends the statement."""
+    text = parse_expression(cursor, description, at_end)
+    cursor.expect_end(description)
+    return text
+
+
+def skip_value_expression(cursor: Cursor, description: str) -> None:
     """Step over an expression that a name may follow without AS: operands joined by arithmetic operators."""
     while True:
         while cursor.accept_any("-", "+", "~"):
             pass
-        _operand(cursor, what)
-        while _postfix(cursor):
+        _skip_operand(cursor, description)
+        while _skip_postfix(cursor):
             pass
         if cursor.key() not in _BINARY:
             return
-        cursor.at += 1
+        cursor.index += 1
 
 
-def _operand(cursor: Cursor, what: str) -> None:
+def _skip_operand(cursor: Cursor, description: str) -> None:
+    """Step over a group, a CASE, an interval, a literal, a parameter or a name."""
     token = cursor.token()
     if token.key == "(":
         cursor.skip_group()
     elif _begins_case(cursor):
-        cursor.at += 1
-        expression(cursor, what, lambda c: c.sees_keyword({"END"}))
+        cursor.index += 1
+        parse_expression(cursor, description, lambda c: c.next_is_keyword({"END"}))
         cursor.expect("END")
-    elif token.key == "INTERVAL" and (cursor.token(1).kind in _QUANTITY or (cursor.key(1) in _SIGNS and cursor.token(2).kind in _QUANTITY)):
-        cursor.at += 1
-        _interval(cursor)
-    elif token.key == "?" or token.kind in _QUANTITY:
-        cursor.at += 1
-        while token.kind is Kind.STRING and cursor.token().kind is Kind.STRING:
-            cursor.at += 1
+    elif token.key == "INTERVAL" and _is_quantity(cursor, 1):
+        cursor.index += 1
+        _skip_interval(cursor)
+    elif token.kind is Kind.STRING:
+        while cursor.token().kind is Kind.STRING:  # Spark joins adjacent strings
+            cursor.index += 1
+    elif token.key == "?" or token.kind is Kind.NUMBER:
+        cursor.index += 1
     elif token.is_name or (token.key == ":" and cursor.token(1).is_name):
-        cursor.at += 1 if token.is_name else 2
+        cursor.index += 1 if token.is_name else 2
         if cursor.token().kind is Kind.STRING:
-            cursor.at += 1
+            cursor.index += 1  # a typed literal such as DATE '2026-01-31'
     else:
-        raise cursor.expected(what)
+        raise cursor.expected(description)
 
 
-def _interval(cursor: Cursor) -> None:
-    while cursor.token().kind in _QUANTITY or (cursor.key() in _SIGNS and cursor.token(1).kind in _QUANTITY):
+def _skip_interval(cursor: Cursor) -> None:
+    """Step over the quantities and units of an interval: `1 day -2 hours`, `'1-2' year to month`."""
+    while _is_quantity(cursor):
         cursor.accept_any(*_SIGNS)
-        cursor.at += 1
-        if cursor.key() in _INTERVAL_UNITS:
-            cursor.at += 1
-            if cursor.key() == "TO" and cursor.key(1) in _INTERVAL_UNITS:
-                cursor.at += 2
+        cursor.index += 1
+        if cursor.accept_any(*_INTERVAL_UNITS) and cursor.key() == "TO" and cursor.key(1) in _INTERVAL_UNITS:
+            cursor.index += 2
 
 
-def _postfix(cursor: Cursor) -> bool:
+def _is_quantity(cursor: Cursor, ahead: int = 0) -> bool:
+    """Return whether a string or a number comes next, with or without a sign."""
+    number = ahead + 1 if cursor.key(ahead) in _SIGNS else ahead
+    return cursor.token(number).kind in _QUANTITY
+
+
+def _skip_postfix(cursor: Cursor) -> bool:
+    """Step over arguments, a subscript, a field name or a cast `::type`, and return whether one came next."""
     if cursor.key() in ("(", "["):
         cursor.skip_group()
     elif cursor.key() == "." and cursor.token(1).is_name:
-        cursor.at += 2
+        cursor.index += 2
     elif cursor.accept("::"):
-        data_type(cursor)
+        parse_data_type(cursor)
     else:
         return False
     return True
 
 
 def _begins_case(cursor: Cursor) -> bool:
-    """Whether CASE stands here as the keyword: something that an expression can begin with comes next."""
-    if not cursor.sees_keyword({"CASE"}):
+    """Return whether the keyword CASE comes next, rather than a column of that name: a token that can begin an expression follows it."""
+    if not cursor.next_is_keyword({"CASE"}):
         return False
-    after = cursor.token(1)
-    if after.kind is Kind.WORD:
-        return after.key not in _NO_OPERAND
-    return after.kind in (Kind.QUOTED, Kind.STRING, Kind.NUMBER) or after.key in ("(", "-", "+", "~", "!", ":", "?")
+    following = cursor.token(1)
+    if following.kind is Kind.WORD:
+        return following.key not in _NO_OPERAND
+    return following.kind in (Kind.QUOTED, *_QUANTITY) or following.key in ("(", "-", "+", "~", "!", ":", "?")
 
 
-# ------------------------------------------------------------------ types
-
-
-def data_type(cursor: Cursor) -> SqlText:
-    """A type with everything that belongs to it: `decimal(10, 2)`, `map<string, array<int>>`, `interval day to second`."""
-    start = cursor.at
+def parse_data_type(cursor: Cursor) -> SqlText:
+    """Read a type with its parameters: `decimal(10, 2)`, `map<string, array<int>>`, `interval day to second`, `string collate x`."""
+    start = cursor.index
     word = cursor.key()
     cursor.identifier("a type")
-    if word == "INTERVAL" and cursor.key() in _UNITS:
-        cursor.at += 1
+    if word == "INTERVAL" and cursor.accept_any(*_UNITS):
         if cursor.accept("TO"):
-            cursor.at += 1
-    elif cursor.sees("<"):
-        _skip_angles(cursor)
-    elif not cursor.accept("<>") and cursor.sees("("):
+            cursor.index += 1
+    elif cursor.next_is("<"):
+        _skip_angle_brackets(cursor)
+    elif not cursor.accept("<>") and cursor.next_is("("):
         cursor.skip_group()
-    if cursor.sees("COLLATE"):
-        cursor.at += 1
+    if cursor.accept("COLLATE"):
         cursor.path("the name of a collation")
-    return cursor.slice(start)
+    return cursor.text_from(start)
 
 
-def _skip_angles(cursor: Cursor) -> None:
-    opened, depth = cursor.token(), 0
-    while not cursor.ended:
-        key = cursor.key()
-        if key == "(":
+def _skip_angle_brackets(cursor: Cursor) -> None:
+    """Step over the type parameters between `<` and the `>` that closes it."""
+    opening, depth = cursor.token(), 0
+    while not cursor.at_end and cursor.key() not in ("[", "{", *CLOSING.values()):
+        if cursor.next_is("("):
             cursor.skip_group()
             continue
-        if key in CLOSING.values() or key in CLOSING:
-            break
-        depth += {"<": 1, ">": -1}.get(key, 0)
-        cursor.at += 1
+        depth += (cursor.key() == "<") - (cursor.key() == ">")
+        cursor.index += 1
         if not depth:
             return
-    raise cursor.error("The < of this type is not closed. Close it with >", opened)
-
-
-# ------------------------------------------------------------------ queries
+    raise cursor.error("The < of this type is not closed. Close it with >", opening)
 
 
 def begins_query(cursor: Cursor) -> bool:
-    """Whether a query starts here, in parentheses or not."""
-    ahead = cursor.parentheses
-    word, after = cursor.key(ahead), cursor.token(ahead + 1)
-    if word not in QUERY_WORDS or after.kind is Kind.END:
+    """Return whether a query begins here, in parentheses or not."""
+    ahead = cursor.leading_parentheses
+    word, following = cursor.key(ahead), cursor.token(ahead + 1)
+    if word not in QUERY_WORDS or following.kind is Kind.END:
         return False
     if word in ("WITH", "TABLE"):
-        return after.is_name
-    return after.kind is not Kind.SYMBOL or after.key in ("(", "*", "-", "+", "~", ":", "?", "!", "[")
+        return following.is_name
+    return following.kind is not Kind.SYMBOL or following.key in ("(", "*", "-", "+", "~", ":", "?", "!", "[")
 
 
-def query_follows(cursor: Cursor) -> bool:
-    """Whether a query starts here that is no part of the expression before it: no subquery, no argument, no IS DISTINCT FROM."""
-    before = cursor.token(-1)
-    if not begins_query(cursor) or before.key in _AFTER_OPERATOR or before.key == "DISTINCT":
+def begins_separate_query(cursor: Cursor) -> bool:
+    """Return whether a query begins here that is no part of the expression before it: no subquery, no argument, no IS DISTINCT FROM."""
+    previous = cursor.token(-1)
+    if not begins_query(cursor) or previous.key in _AFTER_OPERATOR or previous.key == "DISTINCT":
         return False
-    if before.kind is Kind.SYMBOL:
-        return before.key in CLOSING.values()
+    if previous.kind is Kind.SYMBOL:
+        return previous.key in CLOSING.values()
     # `f((select 1))` is a call with a subquery, `a = b (select 1)` a condition and its query.
-    called = cursor.sees("(") and before.is_name and before.key not in ("NULL", "TRUE", "FALSE", "END")
-    return not called or cursor.key(1) in QUERY_WORDS - {"TABLE"}
+    is_call = cursor.next_is("(") and previous.is_name and previous.key not in ("NULL", "TRUE", "FALSE", "END")
+    return not is_call or cursor.key(1) in QUERY_WORDS - {"TABLE"}
 
 
-def with_list(cursor: Cursor) -> bool:
-    """Step over `WITH [RECURSIVE] name [(columns)] [AS] (query), …`; False, and not moved, where no such list stands."""
-    start = cursor.at
+def accept_with_list(cursor: Cursor) -> bool:
+    """Step over `WITH [RECURSIVE] name [(columns)] [AS] (query), …`. Return False, and stay, if there is no such list."""
+    start = cursor.index
     cursor.expect("WITH")
-    if cursor.sees("RECURSIVE") and cursor.token(1).is_name and cursor.key(1) != "AS":
-        cursor.at += 1
+    accept_recursive(cursor)
     while cursor.token().is_name:
-        cursor.at += 1
-        with_group(cursor)
-        if not cursor.sees("("):
+        cursor.index += 1
+        skip_to_with_query(cursor)
+        if not cursor.next_is("("):
             break
         cursor.skip_group()
         if not cursor.accept(","):
             return True
-    cursor.at = start
+    cursor.index = start
     return False
 
 
-def with_group(cursor: Cursor) -> None:
-    """After a name of a WITH list: step up to the parenthesis of its query, over its columns, depth limit and AS."""
-    if cursor.sees("("):
-        start = cursor.at
+def accept_recursive(cursor: Cursor) -> bool:
+    """Step over RECURSIVE after WITH, unless RECURSIVE is the name of the first query."""
+    return cursor.key(1) != "AS" and bool(cursor.accept_before_name("RECURSIVE"))
+
+
+def skip_to_with_query(cursor: Cursor) -> None:
+    """After a name of a WITH list, step over its columns, depth limit and AS up to the parenthesis of its query."""
+    if cursor.next_is("("):
+        start = cursor.index
         cursor.skip_group()
-        if not (cursor.sees("AS") or cursor.sees("(") or cursor.sees("MAX", "RECURSION")):
-            cursor.at = start
+        if not (cursor.next_is("AS") or cursor.next_is("(") or cursor.next_is("MAX", "RECURSION")):
+            cursor.index = start  # the parentheses hold the query
             return
     if cursor.accept("MAX", "RECURSION", "LEVEL"):
-        cursor.at += 1
+        cursor.index += 1
     cursor.accept("AS")
-
-
-# ------------------------------------------------------------------ relations
 
 
 @dataclass(frozen=True)
@@ -253,93 +261,89 @@ class TimeTravel:
     reference: str | None = None
 
 
-def time_travel(cursor: Cursor) -> TimeTravel | None:
-    """`[FOR] VERSION|SYSTEM_VERSION AS OF 3`, `[FOR] TIMESTAMP|SYSTEM_TIME AS OF value` or `@v3`, when one stands here."""
-    if cursor.sees("@") and (spelled := _at_sign(cursor)) is not None:
-        return spelled
-    ahead = 1 if cursor.sees("FOR") else 0
-    kind, follow = cursor.key(ahead), (cursor.key(ahead + 1), cursor.key(ahead + 2))
-    if kind not in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME") or follow != ("AS", "OF"):
+def parse_time_travel(cursor: Cursor) -> TimeTravel | None:
+    """Read `[FOR] VERSION|SYSTEM_VERSION AS OF 3`, `[FOR] TIMESTAMP|SYSTEM_TIME AS OF value` or `@v3`, or return None."""
+    if cursor.next_is("@") and (travel := _parse_at_sign(cursor)) is not None:
+        return travel
+    ahead = 1 if cursor.next_is("FOR") else 0
+    kind, following = cursor.key(ahead), (cursor.key(ahead + 1), cursor.key(ahead + 2))
+    if kind not in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME") or following != ("AS", "OF"):
         return None
-    cursor.at += ahead + 3
-    start = cursor.at
-    if kind in ("TIMESTAMP", "SYSTEM_TIME"):
-        value_expression(cursor, f"a time after {kind} AS OF")
-        return TimeTravel(timestamp=cursor.slice(start))
-    number = cursor.token()
-    if number.kind is Kind.STRING:
-        text = cursor.string("a version")
-    else:
-        text = str(cursor.integer(f"a version after {kind} AS OF"))
+    cursor.index += ahead + 3
+    if kind in ("VERSION", "SYSTEM_VERSION"):
+        return _parse_version(cursor, kind)
+    start = cursor.index
+    skip_value_expression(cursor, f"a time after {kind} AS OF")
+    return TimeTravel(timestamp=cursor.text_from(start))
+
+
+def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
+    """Read a number, or a string with a number or with the name of a branch or tag."""
+    if cursor.token().kind is not Kind.STRING:
+        return TimeTravel(version=cursor.integer(f"a version after {kind} AS OF"))
+    text = cursor.string("a version")
     return TimeTravel(version=int(text)) if text.isdecimal() else TimeTravel(reference=text)
 
 
-def _at_sign(cursor: Cursor) -> TimeTravel | None:
-    """Delta's short forms `name@v3` and `name@20260131235959000` (yyyyMMddHHmmssSSS)."""
+def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
+    """Read Delta's short forms `name@v3` and `name@20260131235959000` (yyyyMMddHHmmssSSS), or return None."""
     name, sign, value = cursor.token(-1), cursor.token(), cursor.token(1)
     if name.end != sign.start or sign.end != value.start:
         return None
-    digits = value.text
-    if digits[:1] in "vV" and digits[1:].isdecimal():
-        cursor.at += 2
-        return TimeTravel(version=int(digits[1:]))
-    if len(digits) == 17 and digits.isdecimal():
-        start = cursor.at + 1
-        cursor.at += 2
-        day, time = f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}", f"{digits[8:10]}:{digits[10:12]}:{digits[12:14]}.{digits[14:]}"
-        place = cursor.slice(start)
-        return TimeTravel(timestamp=SqlText(f"'{day} {time}'", place.line, place.column))
+    is_version = value.text[:1] in "vV" and value.text[1:].isdecimal()
+    if not is_version and not (len(value.text) == 17 and value.text.isdecimal()):
+        return None
+    cursor.index += 2
+    if is_version:
+        return TimeTravel(version=int(value.text[1:]))
+    timestamp = _DIGITS.sub(r"'\1-\2-\3 \4:\5:\6.\7'", value.text)
+    return TimeTravel(timestamp=SqlText(timestamp, *cursor.tokens.place(value.start)))
+
+
+def parse_relation(cursor: Cursor, description: str) -> SqlText:
+    """Read one relation without its alias: a name with or without time travel, a query in parentheses, VALUES, a table function."""
+    start = cursor.index
+    if cursor.next_is("("):
+        cursor.skip_group()
+    elif cursor.next_is("VALUES") and begins_query(cursor):
+        skip_values_list(cursor)
+    else:
+        cursor.path(description)
+        if cursor.next_is("("):
+            cursor.skip_group()
+        else:
+            parse_time_travel(cursor)
+    skip_sample(cursor)
+    return cursor.text_from(start)
+
+
+def skip_values_list(cursor: Cursor) -> None:
+    """Step over `VALUES row, row, …`."""
+    cursor.expect("VALUES")
+    cursor.comma_separated(lambda: skip_value_expression(cursor, "a row of values"))
+
+
+def skip_sample(cursor: Cursor) -> None:
+    """Step over `TABLESAMPLE (…) [REPEATABLE (…)]` if it comes next."""
+    if cursor.next_is("TABLESAMPLE", "("):
+        cursor.index += 1
+        cursor.skip_group()
+        if cursor.next_is("REPEATABLE", "("):
+            cursor.index += 1
+            cursor.skip_group()
+
+
+def parse_alias(cursor: Cursor) -> str | None:
+    """Read `[AS] name`, or return None if there is no alias."""
+    if cursor.accept("AS") or (cursor.token().is_name and not ends_relation(cursor)):
+        return cursor.identifier("an alias")
     return None
 
 
-def relation(cursor: Cursor, what: str) -> SqlText:
-    """One relation without its alias: a name with or without time travel, a query in parentheses, VALUES, a table function."""
-    start = cursor.at
-    if cursor.sees("("):
-        cursor.skip_group()
-    elif cursor.sees("VALUES") and begins_query(cursor):
-        values_list(cursor)
-    else:
-        cursor.path(what)
-        if cursor.sees("("):
-            cursor.skip_group()
-        else:
-            time_travel(cursor)
-    sample(cursor)
-    return cursor.slice(start)
-
-
-def values_list(cursor: Cursor) -> None:
-    """Step over `VALUES row, row, …`."""
-    cursor.expect("VALUES")
-    value_expression(cursor, "a row of values")
-    while cursor.accept(","):
-        value_expression(cursor, "a row of values")
-
-
-def sample(cursor: Cursor) -> None:
-    """Step over `TABLESAMPLE (…) [REPEATABLE (…)]`, when it stands here."""
-    if cursor.sees("TABLESAMPLE", "("):
-        cursor.at += 1
-        cursor.skip_group()
-        if cursor.sees("REPEATABLE", "("):
-            cursor.at += 1
-            cursor.skip_group()
-
-
-def alias(cursor: Cursor) -> str | None:
-    """`[AS] name`, when it stands here."""
-    if cursor.accept("AS"):
-        return cursor.identifier("an alias")
-    if not cursor.token().is_name or ends_relation(cursor):
-        return None
-    return cursor.identifier("an alias")
-
-
 def ends_relation(cursor: Cursor) -> bool:
-    """Whether the word here is a clause's, rather than the alias of the relation before it."""
+    """Return whether the next word begins a clause, rather than being the alias of the relation before it."""
     key = cursor.key()
-    if key in _BY:
+    if key in BEFORE_BY:
         return cursor.key(1) == "BY"
     if key == "INSERT":
         return cursor.key(1) in ("INTO", "OVERWRITE")

@@ -4,47 +4,49 @@ from __future__ import annotations
 
 import re
 
-from rowmerge.errors import Unparsable
-from rowmerge.sql.lexing.lexer import HINT, Kind, after_space, position, string_value, tokenize
+from rowmerge.sql.lexing.lexer import HINT, Kind, Token, skip_space, string_value, tokenize, unparsable
 
 _NAME = "IDEMPOTENCY_KEY"
-_ANYWHERE = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
+_NAME_IN_HINT = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
 _WORD = re.compile(r"\w*")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
-    """The key in a statement's hint: `IDEMPOTENCY_KEY('key')`, or `IDEMPOTENCY_KEY('application', 7)`; None without one.
+    """Return the key in a statement's hint: `IDEMPOTENCY_KEY('key')`, or `IDEMPOTENCY_KEY('application', 7)`. Return None without one.
 
-    Other hints are Spark's. Raises Unparsable for one that is written in another way, or in another place.
+    Other hints are Spark's. Raises Unparsable for a key that is written in another way, or in another place.
     """
-    anywhere = _ANYWHERE.search(text)
-    if anywhere is None:
+    name_in_hint = _NAME_IN_HINT.search(text)
+    if name_in_hint is None:
         return None
-    start = _leading_hint(text)
-    end = text.find("*/", anywhere.end())
-    if start != anywhere.start() or end < 0:
-        raise _wrong(text, anywhere.start(), f"{_NAME} stands in a hint behind the first word of the statement, and nowhere else")
-    inside = start + len(HINT)
-    tokens = tokenize(text[inside:end])
+    hint_start, hint_end = _leading_hint_offset(text), text.find("*/", name_in_hint.end())
+    if hint_start != name_in_hint.start() or hint_end < 0:
+        reason = f"{_NAME} stands in a hint behind the first word of the statement, and nowhere else"
+        raise unparsable(text, name_in_hint.start(), reason)
+    content_start = hint_start + len(HINT)
+    tokens = tokenize(text[content_start:hint_end])
     if _NAME not in tokens.keys:
-        return None  # a text in another hint
-    at = tokens.keys.index(_NAME)
-    kinds = [(token.key or token.kind) for token in tokens[at + 1 : at + 6]]
-    if kinds[:3] == ["(", Kind.STRING, ")"]:
-        return string_value(tokens[at + 2].text)
-    if kinds == ["(", Kind.STRING, ",", Kind.NUMBER, ")"] and tokens[at + 4].text.isdigit():
-        return string_value(tokens[at + 2].text), int(tokens[at + 4].text)
-    reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
-    raise _wrong(text, inside + tokens[at].start, reason)
+        return None  # the name is part of a string in another hint
+    index = tokens.keys.index(_NAME)
+    key = _key_in_parentheses(tokens[index + 1 : index + 6])
+    if key is None:
+        reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
+        raise unparsable(text, content_start + tokens.starts[index], reason)
+    return key
 
 
-def _leading_hint(text: str) -> int:
-    """The offset of what stands before the first word, or else behind it, space and comments left out."""
-    start = after_space(text, over_hints=False)
+def _key_in_parentheses(tokens: list[Token]) -> str | tuple[str, int] | None:
+    """Return the key that `('key')` or `('application', 7)` states, or None if the tokens begin with neither."""
+    match [(token.key or token.kind) for token in tokens]:
+        case ["(", Kind.STRING, ")", *_]:
+            return string_value(tokens[1].text)
+        case ["(", Kind.STRING, ",", Kind.NUMBER, ")"] if tokens[3].text.isdigit():
+            return string_value(tokens[1].text), int(tokens[3].text)
+    return None
+
+
+def _leading_hint_offset(text: str) -> int:
+    """Return the offset of the first text that is neither space nor comment, or of the one after it if it is a word."""
+    start = skip_space(text, over_hints=False)
     word = _WORD.match(text, start)
-    return start if word is None or not word.group() else after_space(text, word.end(), over_hints=False)
-
-
-def _wrong(text: str, offset: int, reason: str) -> Unparsable:
-    line, column = position(text, offset)
-    return Unparsable(reason, text=text, line=line, column=column)
+    return start if word is None or not word.group() else skip_space(text, word.end(), over_hints=False)

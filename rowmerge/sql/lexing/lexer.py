@@ -89,22 +89,22 @@ class Tokens(Sequence[Token]):
         return map(self.__getitem__, range(len(self)))
 
     def is_name(self, at: int) -> bool:
-        """Whether a token is an identifier."""
+        """Return whether a token is an identifier."""
         return self.kinds[at] is Kind.WORD or self.kinds[at] is Kind.QUOTED
 
     def between(self, first: int, last: int) -> Tokens:
-        """The tokens from `first` up to, not including, `last`, and an END token after them."""
+        """Return the tokens from `first` up to, not including, `last`, and an END token after them."""
         return Tokens(self.text, self.keys[first:last], self.kinds[first:last], self.starts[first:last], self.ends[first:last])
 
     def without_semicolons(self) -> Tokens:
-        """The tokens before the semicolons at the end."""
+        """Return the tokens before the semicolons at the end."""
         last = len(self) - 1
         while last and self.keys[last - 1] == ";":
             last -= 1
         return self.between(0, last)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character, both from 1."""
+        """Return line and column of a character, both from 1."""
         line = bisect_left(self._line_feeds, offset)
         return line + 1, offset - (self._line_feeds[line - 1] if line else -1)
 
@@ -114,23 +114,23 @@ class Tokens(Sequence[Token]):
 
     @cached_property
     def closings(self) -> dict[int, int]:
-        """For each opening bracket the index of its closing one; of the END token where there is none."""
-        closing: dict[int, int] = {}
-        opened: list[int] = []
-        for at, key in enumerate(self.keys):
+        """Map the index of each opening bracket to that of its closing bracket, or to that of the END token if it is not closed."""
+        closings: dict[int, int] = {}
+        open_brackets: list[int] = []
+        for index, key in enumerate(self.keys):
             if key in CLOSING:
-                opened.append(at)
-            elif opened and key == CLOSING[self.keys[opened[-1]]]:
-                closing[opened.pop()] = at
-        return closing | dict.fromkeys(opened, len(self) - 1)
+                open_brackets.append(index)
+            elif open_brackets and key == CLOSING[self.keys[open_brackets[-1]]]:
+                closings[open_brackets.pop()] = index
+        return closings | dict.fromkeys(open_brackets, len(self) - 1)
 
     @cached_property
     def after_parentheses(self) -> list[int]:
-        """For each token the index of the first one from there on that is no opening parenthesis."""
+        """For each token, the index of the first token from there on that is no opening parenthesis."""
         after = list(range(len(self)))
-        for at in range(len(self) - 2, -1, -1):
-            if self.keys[at] == "(":
-                after[at] = after[at + 1]
+        for index in range(len(self) - 2, -1, -1):
+            if self.keys[index] == "(":
+                after[index] = after[index + 1]
         return after
 
 
@@ -151,97 +151,100 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
 """An alternative looks at no character more than a few times, and none that fails is followed by a short token again and again."""
-_KINDS: dict[str | None, Kind] = {kind.value: kind for kind in Kind}
+_KINDS: dict[str | None, Kind] = {**{kind.value: kind for kind in Kind}, "dollars": Kind.STRING}
+_SPACE = frozenset(["space", "comment", "bracketed"])
+_OPENING = frozenset(["bracketed", "dollars", "unclosed"])
+"""Matches that are only the beginning of a comment or a string."""
+_KEYED = frozenset(["symbol", "word"])
 _BRACKET = re.compile(r"/\*|\*/")
 _NAMES = {"'": "string", '"': "string", "$": "string", "`": "quoted name", "/": "comment"}
 
 
 def tokenize(text: str) -> Tokens:
-    """Cut a text into tokens.
+    """Cut a text into tokens, as Spark's lexer does (SqlBaseLexer.g4). Raise Unparsable for an unclosed string, quoted name or comment.
 
-    Follows Spark's lexer (SqlBaseLexer.g4): bracketed comments nest, names may begin with a digit, `'it''s'` is one string, and so is all
-    between `$$` and `$$`, or `$tag$` and `$tag$`.
-    `<` and `>` always stand alone so that types nest. Raises Unparsable where a string, a quoted name or a comment is not closed.
+    Bracketed comments nest, names may begin with a digit, `'it''s'` is one string, and so is all between `$$` and `$$`, or `$tag$` and
+    `$tag$`. `<` and `>` are always tokens of their own so that types nest.
     """
-    tokens, unclosed = _lex(text)
-    if unclosed is not None:
-        raise _not_closed(text, unclosed)
+    tokens, unclosed_at = _lex(text)
+    if unclosed_at is not None:
+        raise _unclosed_error(text, unclosed_at)
     return tokens
 
 
 def split_statements(text: str) -> Iterator[str]:
     """Cut a text of several statements at its semicolons, and leave out pieces of nothing but space and comments.
 
-    Each statement keeps its line number: it begins with as many line feeds as stood before it. A string or a quoted name that is not
+    Each statement keeps its line number: it begins with one line feed for each line before it. A string or a quoted name that is not
     closed is part of the last statement.
     """
-    tokens, unclosed = _lex(text)
-    last = len(tokens) - 1
-    start = first = line_feeds = 0
-    for end in [*(at for at, key in enumerate(tokens.keys) if key == ";"), last]:
-        stop = len(text) if end == last else tokens.starts[end]
-        if end > first or (end == last and unclosed is not None and text[unclosed] != "/"):
-            yield "\n" * line_feeds + text[start:stop]
-        line_feeds += text.count("\n", start, stop)
-        start, first = stop + 1, end + 1
+    tokens, unclosed_at = _lex(text)
+    ends_in_statement = unclosed_at is not None and text[unclosed_at] != "/"
+    end_token = len(tokens) - 1
+    start = first_token = line_feeds = 0
+    for separator in [*(index for index, key in enumerate(tokens.keys) if key == ";"), end_token]:
+        end = tokens.starts[separator] if separator < end_token else len(text)
+        if separator > first_token or (separator == end_token and ends_in_statement):
+            yield "\n" * line_feeds + text[start:end]
+        line_feeds += text.count("\n", start, end)
+        start, first_token = end + 1, separator + 1
 
 
 def first_word(text: str) -> str:
-    """The first word of `text` in upper case, empty where it begins with anything else; looks no further than that."""
-    match = _TOKEN.match(text, after_space(text))
+    """Return the first word of `text` in upper case, or an empty text if it begins with anything else. Read no further than that."""
+    match = _TOKEN.match(text, skip_space(text))
     return match.group().upper() if match is not None and match.lastgroup == "word" else ""
 
 
-def after_space(text: str, at: int = 0, *, over_hints: bool = True) -> int:
-    """The offset of what follows the space and the comments at an offset. Raises Unparsable for a comment that is not closed."""
-    while match := _TOKEN.match(text, at):
-        if match.lastgroup == "bracketed" and (over_hints or not text.startswith(HINT, at)):
-            if (end := _comment_end(text, at)) is None:
-                raise _not_closed(text, at)
-            at = end
-        elif match.lastgroup in ("space", "comment"):
-            at = match.end()
-        else:
+def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
+    """Return the offset after the space and the comments at `offset`. Raises Unparsable for a comment that is not closed."""
+    while match := _TOKEN.match(text, offset):
+        is_hint = not over_hints and text.startswith(HINT, offset)
+        if match.lastgroup not in _SPACE or is_hint:
             break
-    return at
+        end = _unit_end(text, match)
+        if end is None:
+            raise _unclosed_error(text, offset)
+        offset = end
+    return offset
 
 
 def _lex(text: str) -> tuple[Tokens, int | None]:
-    """The tokens of a text, and where a string, a quoted name or a comment begins that is not closed: nothing is read from there on."""
+    """Return the tokens of a text up to its end, or up to a string, a quoted name or a comment that is not closed, with its offset."""
     keys: list[str] = []
     kinds: list[Kind] = []
     starts: list[int] = []
     ends: list[int] = []
-    at, size, match_at = 0, len(text), _TOKEN.match
-    while at < size:
-        match = match_at(text, at)
+    offset, size, match_at = 0, len(text), _TOKEN.match
+    while offset < size:
+        match = match_at(text, offset)
         assert match is not None, "the last alternative takes any character"
-        group, end, key = match.lastgroup, match.end(), ""
-        if group == "symbol":
-            key = match.group()
-        elif group == "word":
-            key = match.group().upper()
-        elif group == "space" or group == "comment":
-            at = end
-            continue
-        elif group == "bracketed" or group == "dollars" or group == "unclosed":
-            close = _comment_end(text, at) if group == "bracketed" else _dollars_end(text, match)
-            if close is None:
-                return Tokens(text, keys, kinds, starts, ends), at
-            if group == "bracketed":
-                at = close
-                continue
-            group, end = "string", close
-        keys.append(key)
-        kinds.append(_KINDS[group])
-        starts.append(at)
-        ends.append(end)
-        at = end
+        group = match.lastgroup
+        end = _unit_end(text, match) if group in _OPENING else match.end()
+        if end is None:
+            return Tokens(text, keys, kinds, starts, ends), offset
+        kind = _KINDS.get(group)
+        if kind is not None:  # neither space nor a comment
+            keys.append(match.group().upper() if group in _KEYED else "")
+            kinds.append(kind)
+            starts.append(offset)
+            ends.append(end)
+        offset = end
     return Tokens(text, keys, kinds, starts, ends), None
 
 
+def _unit_end(text: str, match: re.Match[str]) -> int | None:
+    """Return the offset after the token or comment that begins with a match, or None if it is not closed."""
+    if match.lastgroup not in _OPENING:
+        return match.end()
+    if match.lastgroup == "bracketed":
+        return _comment_end(text, match.start())
+    closing_tag = text.find(match.group(), match.end()) if match.lastgroup == "dollars" else -1
+    return None if closing_tag < 0 else closing_tag + len(match.group())
+
+
 def _comment_end(text: str, start: int) -> int | None:
-    """The offset behind a bracketed comment, None if it is not closed."""
+    """Return the offset after a bracketed comment, or None if it is not closed."""
     depth = 1
     for bracket in _BRACKET.finditer(text, start + 2):
         depth += 1 if bracket.group() == "/*" else -1
@@ -250,27 +253,27 @@ def _comment_end(text: str, start: int) -> int | None:
     return None
 
 
-def _dollars_end(text: str, tag: re.Match[str]) -> int | None:
-    """The offset behind the string that begins with a tag like `$$` or `$a$`, None if it is not closed."""
-    close = text.find(tag.group(), tag.end()) if tag.lastgroup == "dollars" else -1
-    return None if close < 0 else close + len(tag.group())
+def _unclosed_error(text: str, offset: int) -> Unparsable:
+    opening, match = text[offset], _TOKEN.match(text, offset)
+    closing = "*/" if opening == "/" else opening
+    if match is not None and match.lastgroup == "dollars":
+        closing = match.group()
+    return unparsable(text, offset, f"The {_NAMES[opening]} that begins here is not closed. Close it with {closing}")
 
 
-def _not_closed(text: str, at: int) -> Unparsable:
-    line, column = position(text, at)
-    tag = _TOKEN.match(text, at)
-    closing = "*/" if text[at] == "/" else tag.group() if tag and tag.lastgroup == "dollars" else text[at]
-    reason = f"The {_NAMES[text[at]]} that begins here is not closed. Close it with {closing}"
+def unparsable(text: str, offset: int, reason: str) -> Unparsable:
+    """Return the error that a text does not follow the grammar at an offset."""
+    line, column = position(text, offset)
     return Unparsable(reason, text=text, line=line, column=column)
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """Line and column of a character, both from 1."""
+    """Return line and column of a character, both from 1."""
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def string_value(literal: str) -> str:
-    """What a string literal of Spark SQL means: escapes undone, `r'…'` and `$$…$$` taken as they are, a doubled quote is one."""
+    """Return the value of a string literal of Spark SQL. Escapes and doubled quotes are resolved, except in `r'…'` and `$$…$$`."""
     if literal[0] == "$":
         tag = literal[: literal.index("$", 1) + 1]
         return literal[len(tag) : -len(tag)]
@@ -279,6 +282,7 @@ def string_value(literal: str) -> str:
     quote, body = literal[0], literal[1:-1]
     if "\\" in body or quote in body:
         body = _ESCAPES[quote].sub(_unescape, body)
+        # Two escapes `\ud83d\ude00` are the surrogates of one character: decoding joins them, and replaces single ones.
         body = body.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return body
 
@@ -290,12 +294,13 @@ _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a",
 
 
 def _unescape(match: re.Match[str]) -> str:
-    four, eight, octal, plain = match.groups()
-    if plain is not None:
-        return _CONTROLS.get(plain, plain)
-    if octal is not None:
-        return chr(int(octal, 8))
-    if four is None and eight is None:
+    """Return the character that an escape or a doubled quote stands for."""
+    four_digits, eight_digits, octal_digits, character = match.groups()
+    if character is not None:
+        return _CONTROLS.get(character, character)
+    if octal_digits is not None:
+        return chr(int(octal_digits, 8))
+    if four_digits is None and eight_digits is None:
         return match.group()[0]
-    code = int(four or eight, 16)
+    code = int(four_digits or eight_digits, 16)
     return chr(code) if code <= 0x10FFFF else "\ufffd"

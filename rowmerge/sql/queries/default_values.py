@@ -1,74 +1,82 @@
-"""Where an INSERT's query says DEFAULT instead of a value."""
+"""The places where an INSERT's query says DEFAULT instead of a value."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, Kind, tokenize
-from rowmerge.sql.queries.function_calls import edited
+from rowmerge.sql.queries.function_calls import Edit, apply_edits
+
+
+class DefaultPlace(NamedTuple):
+    """The offsets of one DEFAULT in the text, half open, and the position of its column from 0."""
+
+    column: int
+    start: int
+    end: int
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """The DEFAULTs of a query: (position of the column from 0, start, end) of each in the text, and how many rows spell values out."""
+    """The DEFAULTs of a query, and the number of rows that the query spells out."""
 
-    places: tuple[tuple[int, int, int], ...]
+    places: tuple[DefaultPlace, ...]
     rows: int
 
     def everywhere(self, column: int) -> bool:
-        """Whether all rows say DEFAULT for this column."""
-        return sum(1 for position, _, _ in self.places if position == column) == self.rows
+        """Return whether all rows say DEFAULT for this column."""
+        return sum(1 for place in self.places if place.column == column) == self.rows
 
     def filled(self, text: str, value: Callable[[int], str]) -> str:
-        """The query with the value of the column at its position in the place of each DEFAULT."""
-        return edited(text, [(start, end, value(position)) for position, start, end in self.places])
+        """Return the query with each DEFAULT replaced by the value of its column."""
+        return apply_edits(text, [Edit(place.start, place.end, value(place.column)) for place in self.places])
 
 
 def find_defaults(query: str) -> Defaults:
-    """The DEFAULTs that stand for a whole value in `VALUES (…), (…)` and in the list of an outermost `SELECT …`, as Spark takes them."""
+    """Find the DEFAULTs that are a whole value in `VALUES (…), (…)` and in the list of an outermost `SELECT …`, as Spark does."""
     cursor = Cursor(tokenize(query))
-    places: list[tuple[int, int, int]] = []
+    if cursor.accept("SELECT"):
+        return Defaults(tuple(_find_in_values(cursor)), rows=1)
+    places: list[DefaultPlace] = []
     rows = 0
-    if cursor.accept("VALUES"):
-        while not cursor.ended:
-            _row(cursor, places)
-            rows += 1
-            if not cursor.accept(","):
-                break
-    elif cursor.accept("SELECT"):
-        rows = 1
-        _items(cursor, places)
+    more_rows = cursor.accept("VALUES")
+    while more_rows and not cursor.at_end:
+        places += _find_in_row(cursor)
+        rows += 1
+        more_rows = cursor.accept(",")
     return Defaults(tuple(places), rows)
 
 
-def _row(cursor: Cursor, places: list[tuple[int, int, int]]) -> None:
-    if cursor.accept("("):
-        _items(cursor, places)
-        cursor.accept(")")
-    else:
-        _item(cursor, 0, places)
+def _find_in_row(cursor: Cursor) -> list[DefaultPlace]:
+    """Step over `(value, …)` or the value of a single column."""
+    if not cursor.accept("("):
+        return _find_in_value(cursor, 0)
+    places = _find_in_values(cursor)
+    cursor.accept(")")
+    return places
 
 
-def _items(cursor: Cursor, places: list[tuple[int, int, int]]) -> None:
-    position = 0
-    _item(cursor, position, places)
-    while cursor.accept(","):
-        position += 1
-        _item(cursor, position, places)
+def _find_in_values(cursor: Cursor) -> list[DefaultPlace]:
+    """Step over `value, …`."""
+    places = []
+    for column in itertools.count():
+        places += _find_in_value(cursor, column)
+        if not cursor.accept(","):
+            break
+    return places
 
 
-def _item(cursor: Cursor, position: int, places: list[tuple[int, int, int]]) -> None:
-    token = cursor.token()
-    if (
-        token.kind is Kind.WORD
-        and token.key == "DEFAULT"
-        and (cursor.key(1) in (",", ")", "AS", "FROM") or cursor.token(1).kind is Kind.END)
-    ):
-        places.append((position, token.start, token.end))
-    while not cursor.ended and cursor.key() != "," and cursor.key() not in CLOSING.values():
+def _find_in_value(cursor: Cursor, column: int) -> list[DefaultPlace]:
+    """Step over one value, and return its place if the value is DEFAULT."""
+    token, following = cursor.token(), cursor.token(1)
+    is_default = token.key == "DEFAULT" and (following.kind is Kind.END or following.key in (",", ")", "AS", "FROM"))
+    while not cursor.at_end and cursor.key() != "," and cursor.key() not in CLOSING.values():
         if cursor.key() in CLOSING:
             cursor.skip_group()
         else:
-            cursor.at += 1
+            cursor.index += 1
+    return [DefaultPlace(column, token.start, token.end)] if is_default else []

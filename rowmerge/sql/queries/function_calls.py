@@ -1,4 +1,4 @@
-"""Calls of the warehouse's functions in a text: found by their tokens, and replaced by what Spark knows.
+"""Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark knows.
 
 The expression of a function replaces a call. Its arguments are cast to the parameter types. The result may stand wherever a value may
 stand, and a condition with it prunes files.
@@ -9,9 +9,11 @@ function in Python, a body with a subquery or a lambda, or an argument that woul
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.commands.names import TableName
@@ -20,15 +22,21 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import QUERY_WORDS, begins_query
 from rowmerge.sql.lexing.lexer import CLOSING, Kind, Token, Tokens, tokenize
 
-Edit = tuple[int, int, str]
-"""Offsets from and to, half open, and what stands there instead."""
+
+class Edit(NamedTuple):
+    """The replacement of the text between two offsets, half open."""
+
+    start: int
+    end: int
+    replacement: str
+
 
 # fmt: off
 _BEFORE_CALL = frozenset({
     "ALL", "AND", "ANTI", "ANY", "BETWEEN", "BY", "CASE", "DISTINCT", "DIV", "ELSE", "FROM", "HAVING", "ILIKE", "IN", "LIKE", "LIMIT",
     "MOD", "NOT", "OFFSET", "ON", "OR", "QUALIFY", "REGEXP", "RLIKE", "SELECT", "THEN", "VALUES", "WHEN", "WHERE", "RETURN",
 })
-"""Words behind which an expression may begin."""
+"""Words after which an expression can begin."""
 _NO_NAMES = _BEFORE_CALL | {
     "AS", "CAST", "CHAR", "DEC", "DECIMAL", "EXCEPT", "EXISTS", "EXTRACT", "IF", "INTERSECT", "INTO", "IS", "JOIN", "LATERAL", "NUMERIC",
     "OVER", "PARTITION", "SET", "STRUCT", "TRY_CAST", "UNION", "UPDATE", "USING", "VARCHAR", "WITH",
@@ -66,7 +74,7 @@ ResolveFunction = Callable[[TableName], CalledFunction | None]
 
 @dataclass(frozen=True)
 class _Call:
-    """Tokens of a call: its name from `first`, its brackets."""
+    """The tokens of a call: the first of its name, and its parentheses."""
 
     name: TableName
     first: int
@@ -75,92 +83,99 @@ class _Call:
 
 
 def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
-    """All edits of a text: those given, and for each call that `resolve` knows one that replaces the whole of it.
+    """Return `edits` with one more for each call that `resolve` knows. An edit inside a call becomes part of the edit of the call.
 
-    Raises PlanError for arguments that do not fit the function, UnsupportedStatement for what cannot be done with an aggregate.
+    Raises PlanError for arguments that do not fit the function, UnsupportedStatement for an aggregate in the wrong place.
     """
-    found = [(call, called) for call in _calls(cursor.tokens) if (called := resolve(call.name)) is not None]
-    before, done = sorted(edits, key=lambda edit: edit[:2]), list[Edit]()
-    for call, called in reversed(found):  # those in arguments come first
+    resolved_calls = [(call, function) for call in _find_calls(cursor.tokens) if (function := resolve(call.name)) is not None]
+    edits_before = sorted(edits, key=lambda edit: edit[:2])
+    edits_from_call: list[Edit] = []  # in reverse order, so that the next one is the last of the list
+    for call, function in reversed(resolved_calls):  # a call in an argument comes after the call that it is an argument of
+        _refuse_aggregate(cursor, call, function)
         start, end = cursor.tokens.starts[call.first], cursor.tokens.ends[call.closing]
-        while before and before[-1][0] >= start:
-            done.append(before.pop())
-        inside: list[Edit] = []
-        while done and done[-1][1] <= end:
-            inside.append(done.pop())
-        _check_place(cursor, call, called)
-        done.append((start, end, call_of(called, _arguments(cursor, call, called, inside))))
-    return before + done
+        while edits_before and edits_before[-1].start >= start:
+            edits_from_call.append(edits_before.pop())
+        inner_edits: list[Edit] = []
+        while edits_from_call and edits_from_call[-1].end <= end:
+            inner_edits.append(edits_from_call.pop())
+        arguments = _bind_arguments(cursor, call, function, inner_edits)
+        edits_from_call.append(Edit(start, end, call_of(function, arguments)))
+    return edits_before + edits_from_call
 
 
-def edited(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
-    """The text between two offsets, with the edits there made."""
-    pieces, at = [], start
-    for first, last, new in sorted(edits, key=lambda edit: edit[:2]):
-        pieces += [text[at:first], new]
-        at = last
-    return "".join(pieces) + text[at:end]
+def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
+    """Return the text between two offsets with the edits applied."""
+    pieces, offset = [], start
+    for edit in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += [text[offset : edit.start], edit.replacement]
+        offset = edit.end
+    return "".join(pieces) + text[offset:end]
 
 
-def inlined(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> str:
-    """The value of a function in SQL as an expression: each parameter (in lower case) is its argument, cast to its type."""
+def inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> str:
+    """Return the body of a function in SQL as an expression in which each parameter is its argument, cast to its type."""
     text = expression_of(body)
     tokens = tokenize(text)
     types = {parameter.name.lower(): parameter.type for parameter in definition.parameters}
-    edits: list[Edit] = []
-    for at, name in _mentions(tokens, frozenset(types)):
-        edits.append((tokens[at].start, tokens[at].end, f"cast({arguments[name]} as {types[name]})"))
-    return f"cast(({edited(text, edits)}) as {definition.returns})"
+    edits = [
+        Edit(tokens.starts[index], tokens.ends[index], f"cast({arguments[name]} as {types[name]})")
+        for index, name in _find_mentions(tokens, frozenset(types))
+    ]
+    return f"cast(({apply_edits(text, edits)}) as {definition.returns})"
 
 
 @lru_cache(maxsize=256)
 def expression_of(body: str) -> str:
-    """A body as an expression: `SELECT price * 2` says what `price * 2` does, every other query is a subquery of one value."""
+    """Return a body as an expression: `price * 2` for `SELECT price * 2`, a subquery of one value for every other query."""
     tokens = tokenize(body).without_semicolons()
     cursor = Cursor(tokens)
-    end = tokens.ends[-1] if len(tokens) > 1 else 0
+    start, end = tokens.starts[0], tokens.ends[-1] if len(tokens) > 1 else 0
     if not begins_query(cursor):
-        return body[tokens[0].start : end]
-    outside = set(_outside_brackets(tokens.keys[1:-1]))
-    if cursor.sees("SELECT") and not outside & _ENDS_SELECT_LIST:
-        return body[tokens[1].start : end]
-    return f"({body[tokens[0].start : end]})"
+        return body[start:end]
+    keys_outside_brackets = set(_outside_brackets(tokens.keys[1:-1]))
+    if cursor.next_is("SELECT") and not keys_outside_brackets & _ENDS_SELECT_LIST:
+        return body[tokens.starts[1] : end]
+    return f"({body[start:end]})"
 
 
 def can_be_inlined(definition: FunctionDefinition, body: str) -> bool:
-    """Whether putting arguments into the body means what a call means: no name of the body, nor a column of it, can catch another's."""
+    """Return whether the body with arguments means the same as a call: no name in the body or in its subqueries captures an argument's."""
     if definition.language != "sql" or any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
     return not any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokenize(expression_of(body)).keys)
 
 
-def call_of(called: CalledFunction, arguments: Mapping[str, str]) -> str:
-    """A call as Spark takes it: the value as an expression, or a call of what is registered. `arguments` by the parameter in lower case."""
-    definition = called.definition
-    if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, called.body, arguments)):
-        return inlined(definition, called.body, arguments)
-    listed = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
-    return f"{called.register()}({listed})"
+def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
+    """Return a call as Spark executes it, inlined or of the registered function. `arguments` are by the parameter in lower case."""
+    definition = function.definition
+    if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
+        return inline(definition, function.body, arguments)
+    cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
+    return f"{function.register()}({cast_arguments})"
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
-    """Nothing that is computed is computed twice: it might give another value (`rand()`), or take long."""
+    """Return whether the body can be inlined, and computes no argument twice: `rand()` would give another value."""
     if not can_be_inlined(definition, body):
         return False
-    mentioned = [name for _, name in _mentions(tokenize(expression_of(body)), frozenset(arguments))]
-    return all("(" not in text or mentioned.count(name) < 2 for name, text in arguments.items())
+    mentions = Counter(name for _, name in _find_mentions(tokenize(expression_of(body)), frozenset(arguments)))
+    return all("(" not in text or mentions[name] < 2 for name, text in arguments.items())
 
 
-def _mentions(tokens: Tokens, names: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """Where a parameter's value is meant: index of the token, and the parameter in lower case."""
-    for at, token in enumerate(tokens):
-        if token.is_name and (name := token.name.lower()) in names:
-            before, after = tokens[at - 1].key if at else "", tokens[at + 1]
-            if before != "." and after.key not in ("(", "=>") and after.kind is not Kind.STRING:  # not `x'1F'`
-                yield at, name
+def _find_mentions(tokens: Tokens, parameters: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """Yield where a body means the value of a parameter: index of the token, and the parameter in lower case."""
+    for index, token in enumerate(tokens):
+        name = token.name.lower()
+        if not token.is_name or name not in parameters:
+            continue
+        following = tokens[index + 1]
+        is_literal_prefix = following.kind is Kind.STRING  # `x'1F'`
+        if tokens.keys[index - 1] != "." and following.key not in ("(", "=>") and not is_literal_prefix:
+            yield index, name
 
 
 def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
+    """Yield the keys of the tokens that are inside no brackets."""
     depth = 0
     for key in keys:
         depth -= key in CLOSING.values()
@@ -169,76 +184,79 @@ def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
         depth += key in CLOSING
 
 
-# ------------------------------------------------------------------ calls
-
-
-def _calls(tokens: Tokens) -> Iterator[_Call]:
-    """All that may be calls, in the order of the text: a name, and a bracket where an expression may stand."""
-    keys, end = tokens.keys, len(tokens) - 1
-    for at, key in enumerate(keys[:-1]):
-        if keys[at + 1] != "(" or not tokens.is_name(at) or (key in _NO_NAMES and keys[at - 1] != "."):
+def _find_calls(tokens: Tokens) -> Iterator[_Call]:
+    """Yield everything that can be a call, in the order of the text: a name and a parenthesis where an expression can stand."""
+    keys = tokens.keys
+    for opening in range(1, len(keys)):
+        last = opening - 1
+        if keys[opening] != "(" or not tokens.is_name(last) or (keys[last] in _NO_NAMES and keys[last - 1] != "."):
             continue
-        first = at
+        first = last
         while first > 1 and keys[first - 1] == "." and tokens.is_name(first - 2):
             first -= 2
-        closing = tokens.closings[at + 1]
-        if closing != end and _begins_expression(tokens[first - 1] if first else None):
-            yield _Call(TableName(tuple(part.name for part in tokens[first : at + 1 : 2])), first, at + 1, closing)
+        closing = tokens.closings[opening]
+        is_closed = closing < len(tokens) - 1
+        if is_closed and _begins_expression(tokens[first - 1] if first else None):
+            yield _Call(TableName(tuple(part.name for part in tokens[first:opening:2])), first, opening, closing)
 
 
-def _begins_expression(before: Token | None) -> bool:
-    if before is None or before.key in _BEFORE_CALL:
+def _begins_expression(previous: Token | None) -> bool:
+    """Return whether an expression can begin after a token, or at the beginning of the text if the token is None."""
+    if previous is None or previous.key in _BEFORE_CALL:
         return True
-    return before.kind is Kind.SYMBOL and before.key not in (".", *CLOSING.values())
+    return previous.kind is Kind.SYMBOL and previous.key not in (".", *CLOSING.values())
 
 
-def _arguments(cursor: Cursor, call: _Call, called: CalledFunction, edits: list[Edit]) -> dict[str, str]:
-    """The text of each parameter's argument, by the parameter in lower case: as given by place or by name, or else its default."""
-    parameters = called.definition.parameters
+def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits: list[Edit]) -> dict[str, str]:
+    """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits applied."""
+    tokens, parameters = cursor.tokens, function.definition.parameters
     names = [parameter.name.lower() for parameter in parameters]
-    given: dict[str, str] = {}
-    for place, (first, last) in enumerate(_listed(cursor.tokens, call)):
-        named = cursor.tokens[first].is_name and cursor.tokens[first + 1].key == "=>"
-        if not named and place >= len(names):
-            raise _misfit(called, f"takes no more than {len(names)} argument{'s' if len(names) != 1 else ''}")
-        name = cursor.tokens[first].name.lower() if named else names[place]
-        if name not in names or name in given:
-            raise _misfit(called, f"is given {name} twice" if name in given else f"has no parameter {name}")
-        start, end = cursor.tokens[first + 2 if named else first].start, cursor.tokens[last].end
-        given[name] = edited(cursor.text, [edit for edit in edits if start <= edit[0] and edit[1] <= end], start, end)
-    for parameter in parameters:
-        if parameter.name.lower() not in given:
-            if parameter.default is None:
-                raise _misfit(called, f"is given no {parameter.name}, which has no default")
-            given[parameter.name.lower()] = parameter.default
-    return given
+    arguments: dict[str, str] = {}
+    for position, (first, last) in enumerate(_argument_spans(tokens, call)):
+        is_named = tokens.is_name(first) and tokens.keys[first + 1] == "=>"
+        if not is_named and position >= len(names):
+            raise _argument_error(function, f"takes no more than {len(names)} argument{'s' if len(names) != 1 else ''}")
+        name = tokens[first].name.lower() if is_named else names[position]
+        if name in arguments:
+            raise _argument_error(function, f"is given {name} twice")
+        if name not in names:
+            raise _argument_error(function, f"has no parameter {name}")
+        start, end = tokens.starts[first + 2 if is_named else first], tokens.ends[last]
+        arguments[name] = apply_edits(cursor.text, [edit for edit in edits if start <= edit.start and edit.end <= end], start, end)
+    for name, parameter in zip(names, parameters, strict=True):
+        if name not in arguments and parameter.default is None:
+            raise _argument_error(function, f"is given no {parameter.name}, which has no default")
+        arguments.setdefault(name, parameter.default or "")
+    return arguments
 
 
-def _listed(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
-    """First and last token of each argument."""
-    found, first, depth = [], call.opening + 1, 0
-    for at in range(call.opening + 1, call.closing + 1):
-        key = tokens.keys[at]
-        if not depth and at > first - 1 and (key == "," or at == call.closing):
-            if at > first:
-                found.append((first, at - 1))
-            first = at + 1
+def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
+    """Return the first and the last token of each argument."""
+    spans = []
+    first, depth = call.opening + 1, 0
+    for index in range(call.opening + 1, call.closing + 1):
+        key = tokens.keys[index]
+        if not depth and (key == "," or index == call.closing):
+            if index > first:
+                spans.append((first, index - 1))
+            first = index + 1
         depth += (key in CLOSING) - (key in CLOSING.values())
-    return found
+    return spans
 
 
-def _misfit(called: CalledFunction, what: str) -> PlanError:
-    return PlanError(f"The function {called.name} {what}. Call it as {called.name}{called.definition.signature.partition(' RETURNS ')[0]}.")
+def _argument_error(function: CalledFunction, problem: str) -> PlanError:
+    parameters = function.definition.signature.partition(" RETURNS ")[0]
+    return PlanError(f"The function {function.name} {problem}. Call it as {function.name}{parameters}.")
 
 
-def _check_place(cursor: Cursor, call: _Call, called: CalledFunction) -> None:
-    """Raises UnsupportedStatement for an aggregate over distinct values, or in SQL over a window or with a filter."""
-    if not called.definition.aggregate:
+def _refuse_aggregate(cursor: Cursor, call: _Call, function: CalledFunction) -> None:
+    """Raise UnsupportedStatement for an aggregate over distinct values or with a filter, and for one in SQL over a window."""
+    if not function.definition.aggregate:
         return
-    behind = cursor.tokens[call.closing + 1]
-    if cursor.tokens[call.opening + 1].key == "DISTINCT":
-        reason = f"DISTINCT cannot stand in the aggregate {called.name}. Select the distinct rows in a subquery"
-        raise cursor.unsupported(reason, cursor.tokens[call.opening + 1])
-    if behind.key == "FILTER" or (behind.key == "OVER" and called.definition.language == "sql"):
-        reason = f"{behind.key} cannot stand behind the aggregate {called.name}. Aggregate in a subquery, and filter or join there"
-        raise cursor.unsupported(reason, behind)
+    first_argument, following = cursor.tokens[call.opening + 1], cursor.tokens[call.closing + 1]
+    if first_argument.key == "DISTINCT":
+        reason = f"DISTINCT cannot stand in the aggregate {function.name}. Select the distinct rows in a subquery"
+        raise cursor.unsupported(reason, first_argument)
+    if following.key == "FILTER" or (following.key == "OVER" and function.definition.language == "sql"):
+        reason = f"{following.key} cannot stand behind the aggregate {function.name}. Aggregate in a subquery, and filter or join there"
+        raise cursor.unsupported(reason, following)

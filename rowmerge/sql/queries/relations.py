@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import (
+    BEFORE_BY,
     TimeTravel,
+    accept_recursive,
+    accept_with_list,
+    at_comma,
     begins_query,
+    begins_separate_query,
     ends_relation,
-    expression,
-    query_follows,
-    sample,
-    time_travel,
-    until_comma,
-    values_list,
-    with_group,
-    with_list,
+    parse_expression,
+    parse_time_travel,
+    skip_sample,
+    skip_to_with_query,
+    skip_values_list,
 )
 from rowmerge.sql.lexing.lexer import CLOSING
-from rowmerge.sql.queries.read_files import file_source
+from rowmerge.sql.queries.read_files import parse_file_source
 
 TABLE_CHANGES = "TABLE_CHANGES"
 READ_FILES = "READ_FILES"
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
-_BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
 _BEFORE_QUERY = frozenset(
     {"AS", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT", "EXPLAIN", "EXTENDED", "FORMATTED", "COST", "CODEGEN", "QUERY"}
 )
@@ -38,7 +39,6 @@ _READING = frozenset(
 _NOT_DESCRIBED = frozenset({"FUNCTION", "QUERY", "PROCEDURE", "CATALOG", "SCHEMA", "DATABASE", "NAMESPACE"})
 DEEPEST = 100
 """So many levels deep may queries, and relations in parentheses, be nested."""
-_Names = Set[str]
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,7 @@ class Read:
 
     `end` is the token after the name and its time travel, `tail` the one before which an alias would stand. `block` is the span of
     tokens of the query in which the table's columns can be named. `aliasable` says whether the grammar takes an alias here.
-    `arguments` are there when the name is that of the table function TABLE_CHANGES, which reads a table that its first argument names;
-    `files` when it is that of READ_FILES.
+    `arguments` are those of the table function TABLE_CHANGES, whose first argument names the table; `files` those of READ_FILES.
     """
 
     first: int
@@ -63,28 +62,39 @@ class Read:
     files: FileSource | None = None
 
 
-def reads(cursor: Cursor) -> list[Read]:
+def find_reads(cursor: Cursor) -> list[Read]:
     """Return the tables that a statement reads, in the order of the text, without names of WITH lists and the target of a write."""
-    finder = _Finder(cursor)
+    finder = _ReadFinder(cursor)
     if cursor.key() in _READING:
-        finder.statement()
+        finder.find_in_statement()
     return finder.reads
 
 
-def reads_of_expression(cursor: Cursor) -> list[Read]:
+def find_reads_of_expression(cursor: Cursor) -> list[Read]:
     """Return the tables that the subqueries of an expression read."""
-    finder = _Finder(cursor)
-    finder.expression(finder.size, frozenset())
+    finder = _ReadFinder(cursor)
+    finder.find_in_expression(finder.size, frozenset())
     return finder.reads
 
 
-def with_names(cursor: Cursor) -> frozenset[str]:
+def find_with_names(cursor: Cursor) -> frozenset[str]:
     """Return the names of a WITH list, in lower case."""
-    return frozenset(_Finder(cursor).with_names(frozenset()))
+    return frozenset(_ReadFinder(cursor).extend_with_names(frozenset()))
 
 
-class _Finder:
-    """Moves one cursor over the tokens; each method handles the tokens up to `end` at one depth of brackets."""
+@dataclass(frozen=True)
+class _Scope:
+    """The scope of a query: the names of WITH lists that the query sees, in lower case, and the span of the query's tokens."""
+
+    names: Set[str]
+    block: tuple[int, int]
+
+
+class _ReadFinder:
+    """Adds the tables that a statement reads to `reads`. One cursor moves over the tokens.
+
+    Each method steps over the part of the statement that it searches. `end` is the token after this part.
+    """
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
@@ -93,274 +103,280 @@ class _Finder:
         self.reads: list[Read] = []
         self.closing = cursor.tokens.closings
 
-    # -------------------------------------------------------------- statements
-
-    def statement(self) -> None:
-        cursor, whole = self.cursor, (0, self.size)
+    def find_in_statement(self) -> None:
+        cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-        names: _Names = self.with_names(frozenset()) if cursor.sees("WITH") else frozenset()
+        scope = _Scope(self.extend_with_names(frozenset()) if cursor.next_is("WITH") else frozenset(), (0, self.size))
         verb = cursor.key()
         if verb == "INSERT":
-            self._insert_header(names)
-        elif verb in ("DESCRIBE", "DESC") and not self._describes_query():
+            self._skip_insert_header(scope)
+        elif verb in ("DESCRIBE", "DESC") and not self._accept_describe_query():
+            self._find_described_table(scope)
             return
         elif verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
-            self._row_statement(names, whole)
+            self._find_in_row_statement(scope)
             return
-        self.query(self.size, names, whole)
+        self.find_in_query(self.size, scope)
 
-    def _insert_header(self, names: _Names) -> None:
+    def _skip_insert_header(self, scope: _Scope) -> None:
+        """Step from INSERT to its query. After REPLACE WHERE, subqueries of the condition come before the query."""
         cursor = self.cursor
-        cursor.at += 1
+        cursor.index += 1
         cursor.accept_any("INTO", "OVERWRITE")
-        if cursor.sees("TABLE") and cursor.token(1).is_name:
-            cursor.at += 1
-        self._name()
-        begins = begins_query
-        while not cursor.ended and not begins(cursor):
+        cursor.accept_before_name("TABLE")
+        self._skip_name()
+        at_query = begins_query
+        while not cursor.at_end and not at_query(cursor):
             if cursor.accept("REPLACE", "WHERE"):
-                begins = query_follows
-            self.skip(names)
+                at_query = begins_separate_query
+            self._skip(scope.names)
 
-    def _describes_query(self) -> bool:
-        """Whether a query is described; a table that is described is read here."""
+    def _accept_describe_query(self) -> bool:
+        """Step over DESCRIBE [QUERY], and return whether a query follows."""
         cursor = self.cursor
-        cursor.at += 1
-        if not cursor.sees("TABLE") and begins_query(cursor):
-            return True
-        if cursor.accept("QUERY"):
-            return True
+        cursor.index += 1
+        return (not cursor.next_is("TABLE") and begins_query(cursor)) or cursor.accept("QUERY")
+
+    def _find_described_table(self, scope: _Scope) -> None:
+        cursor = self.cursor
         if cursor.key() in _NOT_DESCRIBED:
-            return False
-        if cursor.sees("TABLE") and cursor.token(1).is_name:
-            cursor.at += 1
-        if cursor.key() in ("EXTENDED", "FORMATTED") and cursor.token(1).is_name:
-            cursor.at += 1
+            return
+        cursor.accept_before_name("TABLE")
+        cursor.accept_before_name("EXTENDED", "FORMATTED")
         if cursor.token().is_name:
-            self._table(frozenset(), (0, self.size), aliasable=False)
-        return False
+            self._find_table(scope, aliasable=False)
 
-    def _row_statement(self, names: _Names, block: tuple[int, int]) -> None:
+    def _find_in_row_statement(self, scope: _Scope) -> None:
+        """Search the source of a MERGE, and the subqueries of MERGE, UPDATE or DELETE."""
         cursor = self.cursor
-        merging = cursor.key() == "MERGE"
-        cursor.at += 1
-        while not cursor.ended and cursor.key() in ("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
-            cursor.at += 1
-        self._name()
-        while merging and not cursor.ended:
+        is_merge = cursor.key() == "MERGE"
+        cursor.index += 1
+        while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
+            pass
+        self._skip_name()
+        if is_merge:
+            while not cursor.at_end and not cursor.next_is("USING"):
+                cursor.index += 1
             if cursor.accept("USING"):
-                self.relation(names, block)
-                break
-            cursor.at += 1
-        self.expression(self.size, names)
+                self._find_in_relation(scope)
+        self.find_in_expression(self.size, scope.names)
 
-    # -------------------------------------------------------------- queries
-
-    def query(self, end: int, names: _Names, block: tuple[int, int], in_from: bool = False) -> None:
-        """A query up to token `end`; `in_from` says that its FROM clause is open already."""
-        self._begin_level()
-        cursor, start = self.cursor, self.cursor.at
-        starting = True
-        while cursor.at < end:
-            key = cursor.key() if cursor.at == 0 or cursor.key(-1) != "." else ""
-            if key == "WITH" and (known := self.with_names(names)) is not names:
-                names, starting = known, True
+    def find_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
+        """Search a query. With `in_from`, the query begins inside its FROM clause."""
+        self._enter_level()
+        cursor = self.cursor
+        at_start = True
+        while cursor.index < end:
+            key = cursor.key() if cursor.index == 0 or cursor.key(-1) != "." else ""  # a field name is no keyword
+            if key == "WITH" and (names := self.extend_with_names(scope.names)) is not scope.names:
+                scope, at_start = replace(scope, names=names), True
                 continue
-            if key == "TABLE" and (starting or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name:
-                cursor.at += 1
-                self._table(names, block, aliasable=False)
+            if key == "TABLE" and (at_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name:
+                cursor.index += 1
+                self._find_table(scope, aliasable=False)
             elif self._opens_from(key) or key == "JOIN" or (key == "," and in_from):
                 in_from = True
-                cursor.at += 1
-                self.relation(names, block)
+                cursor.index += 1
+                self._find_in_relation(scope)
             else:
-                if self._ends_from(key):
-                    in_from = False
-                self.skip(names)
-            starting = cursor.at == start
-        cursor.at = end
+                in_from = in_from and not self._ends_from(key)
+                self._skip(scope.names)
+            at_start = False
+        cursor.index = end
         self.depth -= 1
 
-    def _begin_level(self) -> None:
+    def _enter_level(self) -> None:
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
 
     def _opens_from(self, key: str) -> bool:
+        """Return whether FROM begins a clause, rather than being part of DELETE FROM or IS [NOT] DISTINCT FROM."""
         if key != "FROM" or self.cursor.key(-1) == "DELETE":
             return False
         return not (self.cursor.key(-1) == "DISTINCT" and self.cursor.key(-2) in ("IS", "NOT", "!"))
 
     def _ends_from(self, key: str) -> bool:
-        if self.cursor.at and self.cursor.key(-1) == "AS":
+        """Return whether a keyword ends a FROM clause, rather than being an alias."""
+        if self.cursor.index and self.cursor.key(-1) == "AS":
             return False
-        if key in _BY or key == "LATERAL":
+        if key in BEFORE_BY or key == "LATERAL":
             return self.cursor.key(1) in ("BY", "VIEW")
         return key in _ENDS_FROM
 
-    def with_names(self, names: _Names) -> _Names:
+    def extend_with_names(self, names: Set[str]) -> Set[str]:
         """If the cursor is at a WITH list, search its queries and return `names` with the names of the list. Otherwise return `names`."""
-        cursor, start = self.cursor, self.cursor.at
-        if not with_list(cursor):
+        cursor, start = self.cursor, self.cursor.index
+        if not accept_with_list(cursor):
             return names
-        after, cursor.at = cursor.at, start + 1
-        recursive = cursor.sees("RECURSIVE") and cursor.token(1).is_name and cursor.key(1) != "AS"
-        cursor.at += recursive
-        known = set(names)  # a query sees the names before it, which are those that are in the set when it is searched
-        while cursor.at < after:
+        list_end, cursor.index = cursor.index, start + 1
+        is_recursive = accept_recursive(cursor)
+        visible_names = set(names)  # of the query that is searched next: those before it, and its own if the list is recursive
+        while cursor.index < list_end:
             name = cursor.token().name.lower()
-            cursor.at += 1
-            with_group(cursor)
-            if recursive:
-                known.add(name)
-            self.group(known, is_query=True)
-            known.add(name)
-            cursor.at += 1
-        cursor.at = after
-        return known
+            cursor.index += 1
+            skip_to_with_query(cursor)
+            if is_recursive:
+                visible_names.add(name)
+            self._find_in_group(visible_names, is_query=True)
+            visible_names.add(name)
+            cursor.accept(",")
+        return visible_names
 
-    # -------------------------------------------------------------- relations
-
-    def relation(self, names: _Names, block: tuple[int, int]) -> None:
-        """One relation without its alias, and all that stand in its parentheses."""
+    def _find_in_relation(self, scope: _Scope) -> None:
+        """Search one relation without its alias. Relations in parentheses are one relation."""
         cursor = self.cursor
         cursor.accept("LATERAL")
-        if cursor.sees("("):
-            end = self.closing[cursor.at]
-            cursor.at += 1
-            if self._holds_query(end):
-                self.query(end, names, (cursor.at, end))
-            else:
-                self._begin_level()
-                self.relation(names, block)
-                self.depth -= 1
-                self.query(end, names, block, in_from=True)
-            cursor.at = min(end + 1, self.size)
-        elif cursor.sees("VALUES") and begins_query(cursor):
-            self._values(names)
+        if cursor.next_is("("):
+            self._find_in_parentheses(scope)
+        elif cursor.next_is("VALUES") and begins_query(cursor):
+            self._find_in_values(scope)
         elif cursor.token().is_name:
-            self._table(names, block, aliasable=True)
+            self._find_table(scope, aliasable=True)
 
-    def _values(self, names: _Names) -> None:
-        cursor, start = self.cursor, self.cursor.at
-        values_list(cursor)
-        end, cursor.at = cursor.at, start
-        self.expression(end, names)
+    def _find_in_parentheses(self, scope: _Scope) -> None:
+        """Search `(query)` or `(relation JOIN relation …)`."""
+        cursor, end = self.cursor, self.closing[self.cursor.index]
+        cursor.index += 1
+        if self._holds_query(end):
+            self.find_in_query(end, _Scope(scope.names, (cursor.index, end)))
+        else:
+            self._enter_level()
+            self._find_in_relation(scope)
+            self.depth -= 1
+            self.find_in_query(end, scope, in_from=True)
+        cursor.index = min(end + 1, self.size)
 
-    def _table(self, names: _Names, block: tuple[int, int], aliasable: bool) -> None:
-        cursor, first = self.cursor, self.cursor.at
-        last = self._name()
-        if cursor.sees("("):
-            function = cursor.tokens[first].name.upper() if aliasable and first + 1 == last else ""
-            if function == TABLE_CHANGES:
-                self._changes(first, block)
-            elif function == READ_FILES:
-                files = file_source(cursor)
-                end = cursor.at
-                sample(cursor)
-                self.reads.append(Read(first, last, end, cursor.at, None, self._aliased(), True, block, files=files))
-            elif aliasable or first + 1 != last:
-                self._arguments(names)
+    def _find_in_values(self, scope: _Scope) -> None:
+        cursor, start = self.cursor, self.cursor.index
+        skip_values_list(cursor)
+        end, cursor.index = cursor.index, start
+        self.find_in_expression(end, scope.names)
+
+    def _find_table(self, scope: _Scope, aliasable: bool) -> None:
+        """Add the table or the table function that comes next to the reads, unless its name is one of a WITH list."""
+        cursor, first = self.cursor, self.cursor.index
+        last = self._skip_name()
+        if cursor.next_is("("):
+            self._find_in_table_function(first, last, scope, aliasable)
             return
-        travel = time_travel(cursor)
-        end = cursor.at
-        if cursor.sees("WITH", "("):
-            cursor.at += 1
+        travel = parse_time_travel(cursor)
+        end = cursor.index
+        if cursor.next_is("WITH", "("):
+            cursor.index += 1
             cursor.skip_group()
-        sample(cursor)
-        known = last - first == 1 and cursor.tokens[first].name.lower() in names
-        if not known:
-            self.reads.append(Read(first, last, end, cursor.at, travel, self._aliased(), aliasable, block))
+        skip_sample(cursor)
+        is_with_name = last - first == 1 and cursor.tokens[first].name.lower() in scope.names
+        if not is_with_name:
+            self.reads.append(Read(first, last, end, cursor.index, travel, self._alias_follows(), aliasable, scope.block))
 
-    def _aliased(self) -> bool:
-        return self.cursor.sees("AS") or (self.cursor.token().is_name and not ends_relation(self.cursor))
+    def _find_in_table_function(self, first: int, last: int, scope: _Scope, aliasable: bool) -> None:
+        """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or search the arguments of another table function."""
+        has_one_part = last - first == 1
+        name = self.cursor.tokens[first].name.upper() if has_one_part and aliasable else ""
+        if name == TABLE_CHANGES:
+            self._add_function_read(first, scope, arguments=self._parse_changes_arguments())
+        elif name == READ_FILES:
+            self._add_function_read(first, scope, files=parse_file_source(self.cursor))
+        elif aliasable or not has_one_part:
+            self._find_in_arguments(scope)
 
-    def _changes(self, first: int, block: tuple[int, int]) -> None:
-        """`TABLE_CHANGES(name, start [, end])`, whose arguments are constants."""
+    def _add_function_read(
+        self, first: int, scope: _Scope, arguments: tuple[SqlText, ...] | None = None, files: FileSource | None = None
+    ) -> None:
+        end = self.cursor.index
+        skip_sample(self.cursor)
+        alias_follows = self._alias_follows()
+        self.reads.append(Read(first, first + 1, end, self.cursor.index, None, alias_follows, True, scope.block, arguments, files))
+
+    def _alias_follows(self) -> bool:
+        return self.cursor.next_is("AS") or (self.cursor.token().is_name and not ends_relation(self.cursor))
+
+    def _parse_changes_arguments(self) -> tuple[SqlText, ...]:
+        """Parse `(name, start [, end])`, whose arguments are constants."""
         cursor = self.cursor
-        cursor.at += 1
+        cursor.expect("(")
         arguments = []
-        while not cursor.ended and not cursor.sees(")"):
-            arguments.append(expression(cursor, "an argument of table_changes", until_comma))
+        while not cursor.at_end and not cursor.next_is(")"):
+            arguments.append(parse_expression(cursor, "an argument of table_changes", at_comma))
             cursor.accept(",")
         cursor.expect(")")
-        end = cursor.at
-        sample(cursor)
-        self.reads.append(Read(first, first + 1, end, cursor.at, None, self._aliased(), True, block, tuple(arguments)))
+        return tuple(arguments)
 
-    def _name(self) -> int:
-        """Step over a dotted name; the index after it."""
+    def _skip_name(self) -> int:
+        """Step over a dotted name, and return the index after it."""
         cursor = self.cursor
         if cursor.token().is_name:
-            cursor.at += 1
-        while cursor.sees(".") and cursor.token(1).is_name:
-            cursor.at += 2
-        return cursor.at
+            cursor.index += 1
+        while cursor.next_is(".") and cursor.token(1).is_name:
+            cursor.index += 2
+        return cursor.index
 
-    def _arguments(self, names: _Names) -> None:
-        """The arguments of a table function, where TABLE(name) is a table too."""
-        cursor, end = self.cursor, self.closing[self.cursor.at]
-        block = (cursor.at + 1, end)
-        while cursor.at < end:
-            cursor.at += 1
-            if not cursor.sees("TABLE") or cursor.key(-1) not in ("(", ",", "=>"):
-                if cursor.key() in CLOSING:
-                    self.group(names)
-                    cursor.at -= 1
-            elif cursor.token(1).is_name or (cursor.key(1) == "(" and cursor.token(2).is_name and not self._query_ahead(1)):
-                cursor.at += 1 if cursor.token(1).is_name else 2
-                self._table(names, block, aliasable=False)
-                cursor.at -= 1
-        cursor.at = min(end + 1, self.size)
+    def _find_in_arguments(self, scope: _Scope) -> None:
+        """Search the arguments of a table function: their queries, and the tables in `TABLE(name)` and `TABLE name`."""
+        cursor, end = self.cursor, self.closing[self.cursor.index]
+        cursor.index += 1
+        scope = replace(scope, block=(cursor.index, end))
+        while cursor.index < end:
+            if self._at_table_argument():
+                cursor.index += 1 if cursor.token(1).is_name else 2
+                self._find_table(scope, aliasable=False)
+            else:
+                self._skip(scope.names)
+        cursor.index = min(end + 1, self.size)
 
-    def _query_ahead(self, ahead: int) -> bool:
-        self.cursor.at += ahead
-        try:
-            return begins_query(self.cursor)
-        finally:
-            self.cursor.at -= ahead
-
-    # -------------------------------------------------------------- expressions
-
-    def expression(self, end: int, names: _Names) -> None:
-        """Anything up to token `end` that holds tables only in the subqueries inside its brackets."""
+    def _at_table_argument(self) -> bool:
+        """Return whether `TABLE name` or `TABLE(name)` comes next as an argument, rather than `TABLE(select …)`."""
         cursor = self.cursor
-        while cursor.at < end:
-            closing = self.closing[cursor.at] if cursor.key() in CLOSING else 0
-            cursor.at += 1
+        if not cursor.next_is("TABLE") or cursor.key(-1) not in ("(", ",", "=>"):
+            return False
+        if not cursor.next_is("TABLE", "("):
+            return cursor.token(1).is_name
+        cursor.index += 1
+        is_query = begins_query(cursor)
+        cursor.index -= 1
+        return cursor.token(2).is_name and not is_query
+
+    def find_in_expression(self, end: int, names: Set[str]) -> None:
+        """Search anything that holds tables only in the subqueries inside its brackets."""
+        cursor = self.cursor
+        while cursor.index < end:
+            closing = self.closing[cursor.index] if cursor.key() in CLOSING else 0
+            cursor.index += 1
             if closing and self._holds_query(closing):
-                self.query(closing, names, (cursor.at, closing))
-                cursor.at = min(closing + 1, self.size)
-        cursor.at = end
+                self.find_in_query(closing, _Scope(names, (cursor.index, closing)))
+                cursor.index = min(closing + 1, self.size)
+        cursor.index = end
 
-    def skip(self, names: _Names) -> None:
-        """Step over one token, or over a bracket with the queries inside it."""
+    def _skip(self, names: Set[str]) -> None:
+        """Step over one token, or over a bracket whose queries are searched."""
         if self.cursor.key() in CLOSING:
-            self.group(names)
+            self._find_in_group(names)
         else:
-            self.cursor.at += 1
+            self.cursor.index += 1
 
-    def group(self, names: _Names, is_query: bool = False) -> None:
-        """Step over a bracket; parentheses that hold nothing but others are one."""
+    def _find_in_group(self, names: Set[str], is_query: bool = False) -> None:
+        """Search a bracket. Parentheses that directly enclose other parentheses count as one level."""
         cursor = self.cursor
-        end = inner = self.closing[cursor.at]
-        cursor.at += 1
-        while cursor.sees("(") and self.closing[cursor.at] == inner - 1:
-            inner -= 1
-            cursor.at += 1
-        if is_query or self._holds_query(inner):
-            self.query(inner, names, (cursor.at, inner))
+        end = inner_end = self.closing[cursor.index]
+        cursor.index += 1
+        while cursor.next_is("(") and self.closing[cursor.index] == inner_end - 1:
+            inner_end -= 1
+            cursor.index += 1
+        if is_query or self._holds_query(inner_end):
+            self.find_in_query(inner_end, _Scope(names, (cursor.index, inner_end)))
         else:
-            self.expression(inner, names)
-        cursor.at = min(end + 1, self.size)
+            self.find_in_expression(inner_end, names)
+        cursor.index = min(end + 1, self.size)
 
     def _holds_query(self, end: int) -> bool:
+        """Return whether the bracket that the cursor is in, up to token `end`, is a query rather than an expression with a subquery."""
         cursor = self.cursor
         if not begins_query(cursor):
             return False
-        if not cursor.sees("("):
+        if not cursor.next_is("("):
             return True
-        after = min(self.closing[cursor.at] + 1, end)
+        after = min(self.closing[cursor.index] + 1, end)
         key = cursor.tokens.keys[after]
-        return after in (end, self.size) or key in _ENDS_FROM or key in _BY
+        return after in (end, self.size) or key in _ENDS_FROM or key in BEFORE_BY

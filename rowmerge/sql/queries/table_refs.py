@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
+from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
-from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, call_edits, edited
-from rowmerge.sql.queries.relations import Read, reads, reads_of_expression, with_names
+from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, apply_edits, call_edits
+from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression, find_with_names
 from rowmerge.table.metadata.schema import backquote
 
 Resolve = Callable[["TableReference"], str | None]
@@ -45,12 +46,12 @@ class TableReference:
 def references(text: str) -> list[TableReference]:
     """Return the tables that a statement reads, in the order of the text."""
     cursor = Cursor(tokenize(text))
-    return [_reference(cursor, read) for read in _find_reads(cursor, reads)]
+    return [_table_reference(cursor, read) for read in _find_reads(cursor, find_reads)]
 
 
 def names_of_with(text: str) -> frozenset[str]:
     """Return the names that a WITH list gives to its queries, in lower case."""
-    return with_names(Cursor(tokenize(text)))
+    return find_with_names(Cursor(tokenize(text)))
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
@@ -68,7 +69,7 @@ def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) 
         Unparsable: a string, name or comment is not closed. Spark rejects any other text that it does not understand.
     """
     cursor = Cursor(tokenize(text))
-    return _bind_reads(cursor, _find_reads(cursor, reads), resolve, functions)
+    return _bind_reads(cursor, _find_reads(cursor, find_reads), resolve, functions)
 
 
 def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
@@ -76,7 +77,7 @@ def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | No
     if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
     cursor = Cursor(tokenize(text))
-    return _bind_reads(cursor, _find_reads(cursor, reads_of_expression), resolve, functions)
+    return _bind_reads(cursor, _find_reads(cursor, find_reads_of_expression), resolve, functions)
 
 
 def _find_reads(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
@@ -87,68 +88,69 @@ def _find_reads(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[
         raise cursor.unsupported("Queries are nested too deeply. Name some of them in a WITH list", cursor.tokens[0]) from None
 
 
-def _reference(cursor: Cursor, read: Read) -> TableReference:
-    parts = tuple(token.name for token in cursor.tokens[read.first : read.last : 2])
+def _table_reference(cursor: Cursor, read: Read) -> TableReference:
+    tokens, travel = cursor.tokens, read.travel or TimeTravel()
+    name = TableName(tuple(token.name for token in tokens[read.first : read.last : 2]))
     if read.files is not None and read.files.name is not None:
-        parts = read.files.name.parts
-    travel = read.travel
-    start, end = cursor.tokens[read.first].start, cursor.tokens[read.end - 1].end
-    version, timestamp, named = (travel.version, travel.timestamp, travel.reference) if travel else (None, None, None)
-    return TableReference(TableName(parts), version, timestamp, start, end, read.arguments, named, read.files)
+        name = read.files.name
+    start, end = tokens.starts[read.first], tokens.ends[read.end - 1]
+    return TableReference(name, travel.version, travel.timestamp, start, end, read.arguments, travel.reference, read.files)
 
 
-def _bind_reads(cursor: Cursor, table_reads: list[Read], resolve: Resolve, functions: ResolveFunction | None) -> str:
+def _bind_reads(cursor: Cursor, reads: list[Read], resolve: Resolve, functions: ResolveFunction | None) -> str:
+    """Return the text with the tables that `resolve` replaces, their qualifiers before columns, and the calls of functions replaced."""
     edits: list[Edit] = []
-    replaced: list[tuple[Read, TableName]] = []
-    for read in table_reads:
-        reference = _reference(cursor, read)
-        name = resolve(reference)
-        if name is None:
+    renamed_reads: list[tuple[Read, TableName]] = []
+    for read in reads:
+        reference = _table_reference(cursor, read)
+        replacement = resolve(reference)
+        if replacement is None:
             continue
-        edits.append((reference.start, reference.end, name))
+        edits.append(Edit(reference.start, reference.end, replacement))
         if read.aliasable and not read.aliased:
-            replaced.append((read, reference.name))
-            tail = cursor.tokens[read.tail - 1].end
-            edits.append((tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
-    edits += _cut_qualifiers(cursor.tokens, table_reads, replaced)
-    return edited(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
+            renamed_reads.append((read, reference.name))
+            tail = cursor.tokens.ends[read.tail - 1]
+            edits.append(Edit(tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
+    edits += _cut_qualifiers(cursor.tokens, reads, renamed_reads)
+    return apply_edits(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
 
 
-def _cut_qualifiers(tokens: Tokens, table_reads: list[Read], replaced: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
     """Yield edits that leave only the last part of a replaced table's name before its columns."""
-    qualified = [(read, name) for read, name in replaced if len(name.parts) > 1]
-    if not qualified:
+    qualified_reads = [(read, name) for read, name in renamed_reads if len(name.parts) > 1]
+    if not qualified_reads:
         return
-    tables = {read.first for read in table_reads}
-    for first, chain in _chains(tokens):
-        if first in tables:
+    table_indexes = {read.first for read in reads}
+    for first, parts in _dotted_names(tokens):
+        if first in table_indexes:
             continue
-        for read, name in qualified:
-            shared = _shared(chain, name) if read.block[0] <= first < read.block[1] else 0
-            if shared > 1:
-                yield tokens[first].start, tokens[first + 2 * (shared - 1)].start, ""
-                break
+        sizes = (_qualifier_size(parts, name) for read, name in qualified_reads if read.block[0] <= first < read.block[1])
+        size = next(filter(None, sizes), 0)
+        if size:
+            yield Edit(tokens.starts[first], tokens.starts[first + 2 * (size - 1)], "")
 
 
-def _chains(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
-    """Dotted names of three parts or more, a star counting as the last: index of the first token, and the parts in lower case."""
-    at, keys = 0, tokens.keys
-    while at < len(keys):
-        first = at
-        while tokens.is_name(at) or (at > first and keys[at] == "*"):
-            if keys[at + 1] != ".":
-                break
-            at += 2
-        last = at if tokens.is_name(at) or keys[at] == "*" else at - 2
-        if last - first > 2 and (not first or keys[first - 1] != "."):
+def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
+    """Yield dotted names of three parts or more: index of the first token, and the parts in lower case. A star can be a part."""
+    index, keys = 0, tokens.keys
+    while index < len(keys):
+        first = index
+        while (tokens.is_name(index) or (index > first and keys[index] == "*")) and keys[index + 1] == ".":
+            index += 2
+        ends_with_dot = not tokens.is_name(index) and keys[index] != "*"
+        last = index - 2 if ends_with_dot else index
+        if last - first > 2 and keys[first - 1] != ".":
             yield first, [part.name.lower() for part in tokens[first : last + 1 : 2]]
-        at += 1
+        index += 1
 
 
-def _shared(chain: list[str], name: TableName) -> int:
-    """How many parts of a column's name are the end of the table's name, at least one part being left for the column."""
-    parts = [part.lower() for part in name.parts]
-    for size in range(len(parts), 1, -1):
-        if len(chain) > size and chain[:size] == parts[-size:]:
+def _qualifier_size(column_parts: list[str], table: TableName) -> int:
+    """Return how many parts at the beginning of a column's name are the end of the table's name, or 0 if fewer than two are.
+
+    At least one part is left for the column.
+    """
+    table_parts = [part.lower() for part in table.parts]
+    for size in range(min(len(table_parts), len(column_parts) - 1), 1, -1):
+        if column_parts[:size] == table_parts[-size:]:
             return size
     return 0

@@ -2,52 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
-    AlterColumn,
-    ChangePartitioning,
-    ColumnDefinition,
     CommentOn,
-    CommentOnColumns,
-    DropColumns,
+    DefinitionCommand,
     DropConstraint,
-    RenameColumn,
     SetDefault,
     SetNullable,
     SetProperties,
-    SetWriteOrder,
     UnsetProperties,
 )
 from rowmerge.commands.maintenance import DropReference, SetReference
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import last_expression
-from rowmerge.sql.statements.alter_columns import change_of_column, rename_or_drop
-from rowmerge.sql.statements.columns import begins_constraint, column_definition, constraint, properties, property_keys
-from rowmerge.sql.statements.partitioning import change_of_partitioning, write_order
-from rowmerge.sql.statements.snapshot_references import snapshot_reference
+from rowmerge.sql.lexing.expressions import parse_last_expression
+from rowmerge.sql.statements import alter_columns, columns, partitioning, snapshot_references
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 
-Alteration = (
-    AddColumns
-    | RenameColumn
-    | DropColumns
-    | AlterColumn
-    | AddConstraint
-    | DropConstraint
-    | SetDefault
-    | SetNullable
-    | SetProperties
-    | UnsetProperties
-    | CommentOn
-    | CommentOnColumns
-    | ChangePartitioning
-    | SetWriteOrder
-    | SetReference
-    | DropReference
-)
+Alteration = DefinitionCommand | SetReference | DropReference
 
 _UNSUPPORTED = {
     ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
@@ -57,122 +33,147 @@ _UNSUPPORTED = {
 }
 
 
-def alter(cursor: Cursor) -> Alteration | None:
-    """The forms of ALTER TABLE and ALTER VIEW that change no data; the others are refused by name. None for other things of Spark's."""
+def parse_alter(cursor: Cursor) -> Alteration | None:
+    """Parse the forms of ALTER TABLE and ALTER VIEW that change no data, and refuse the others. Return None for other objects."""
     cursor.expect("ALTER")
     kind = cursor.accept_any("TABLE", "VIEW")
     if not kind:
         return None
     name = cursor.table_name(f"the name of a {kind.lower()}")
-    begin = cursor.at
-    if cursor.accept("SET", "TBLPROPERTIES"):
-        entries = properties(cursor, "The property")
-        cursor.finish("the properties")
-        return SetProperties(name, entries)
-    if cursor.accept("UNSET", "TBLPROPERTIES"):
-        if_exists = cursor.accept("IF", "EXISTS")
-        keys = property_keys(cursor)
-        cursor.finish("the properties")
-        return UnsetProperties(name, keys, if_exists)
-    if kind == "TABLE" and cursor.sees("ADD") and cursor.key(1) in ("COLUMN", "COLUMNS"):
-        cursor.at += 2
-        return _add_columns(cursor, name)
-    if kind == "TABLE" and (said := change_of_partitioning(cursor, name) or write_order(cursor, name)):
-        return said
-    if kind == "TABLE" and (referred := snapshot_reference(cursor, name)):
-        return referred
-    if kind == "TABLE" and (made := _constraint(cursor, name)):
-        return made
-    if kind == "TABLE" and (changed := rename_or_drop(cursor, name)):
-        return changed
-    if kind == "TABLE" and cursor.accept_any("ALTER", "CHANGE"):
-        return _alter_column(cursor, name)
-    cursor.at = begin
-    raise _refused(cursor, kind)
+    start = cursor.index
+    for parse_form in _VIEW_FORMS if kind == "VIEW" else _TABLE_FORMS:
+        command = parse_form(cursor, name)
+        if command is not None:
+            return command
+        cursor.index = start
+    raise _refusal(cursor, kind)
 
 
-def comment_on(cursor: Cursor) -> CommentOn | None:
-    """`COMMENT ON TABLE name IS …` and `COMMENT ON COLUMN table.column IS …`; None for schemas."""
+def parse_comment_on(cursor: Cursor) -> CommentOn | None:
+    """Parse `COMMENT ON TABLE name IS …` or `COMMENT ON COLUMN table.column IS …`. Return None for schemas."""
     cursor.expect("COMMENT", "ON")
     kind = cursor.accept_any("TABLE", "COLUMN")
     if not kind:
         return None
-    begin = cursor.token()
+    path_token = cursor.token()
     path = cursor.table_name(f"the name of a {kind.lower()}").parts
-    column = None
-    if kind == "COLUMN":
-        if len(path) == 1:
-            raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", begin)
-        size = min(len(path) - 1, 3 if path[0].lower() in CATALOGS else 2)
-        path, column = path[:size], path[size:]
+    if kind == "COLUMN" and len(path) == 1:
+        raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", path_token)
+    table, column = _split_column_path(path) if kind == "COLUMN" else (path, None)
     cursor.expect("IS")
-    text = None if cursor.accept("NULL") else cursor.string("a comment or NULL")
-    cursor.finish("the comment")
-    return CommentOn(TableName(path), text, column)
+    comment = None if cursor.accept("NULL") else cursor.string("a comment or NULL")
+    cursor.expect_end("the comment")
+    return CommentOn(TableName(table), comment, column)
 
 
-def _add_columns(cursor: Cursor, name: TableName) -> AddColumns:
-    positions: dict[str, str | None] = {}
-
-    def column() -> ColumnDefinition:
-        definition = column_definition(cursor, nested=True)
-        if cursor.accept("FIRST"):
-            positions[definition.path] = None
-        elif cursor.accept("AFTER"):
-            positions[definition.path] = cursor.identifier("the column before the new one")
-        return definition
-
-    if cursor.sees("("):
-        columns = cursor.listed(column)
-    else:
-        columns = (column(),)
-        while cursor.accept(","):
-            columns += (column(),)
-    cursor.finish("the columns")
-    return AddColumns(name, columns, positions)
+def _split_column_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split `[[catalog.]schema.]table.column[.field…]` into the table's name and the column's path."""
+    longest_table_name = 3 if path[0].lower() in CATALOGS else 2
+    size = min(len(path) - 1, longest_table_name)
+    return path[:size], path[size:]
 
 
-def _constraint(cursor: Cursor, name: TableName) -> AddConstraint | DropConstraint | None:
-    """`ADD [CONSTRAINT name] CHECK (…)` and `DROP CONSTRAINT [IF EXISTS] name`; None for everything else."""
-    if cursor.accept("DROP", "CONSTRAINT"):
-        if_exists = cursor.accept("IF", "EXISTS")
-        dropped = cursor.identifier("a constraint's name")
-        cursor.accept_any("RESTRICT", "CASCADE")
-        cursor.finish("the constraint's name")
-        return DropConstraint(name, dropped, if_exists)
-    if not cursor.accept("ADD"):
+def _parse_set_properties(cursor: Cursor, name: TableName) -> SetProperties | None:
+    """Parse `SET TBLPROPERTIES ('key' = 'value', …)`, or return None."""
+    if not cursor.accept("SET", "TBLPROPERTIES"):
         return None
-    if not (cursor.sees("CONSTRAINT") or begins_constraint(cursor)):
-        cursor.at -= 1
+    properties = columns.parse_properties(cursor)
+    cursor.expect_end("the properties")
+    return SetProperties(name, properties)
+
+
+def _parse_unset_properties(cursor: Cursor, name: TableName) -> UnsetProperties | None:
+    """Parse `UNSET TBLPROPERTIES [IF EXISTS] ('key', …)`, or return None."""
+    if not cursor.accept("UNSET", "TBLPROPERTIES"):
         return None
-    check = constraint(cursor)
-    cursor.finish("the constraint")
+    if_exists = cursor.accept("IF", "EXISTS")
+    keys = cursor.parenthesized(lambda: columns.parse_property_key(cursor))
+    cursor.expect_end("the properties")
+    return UnsetProperties(name, keys, if_exists)
+
+
+def _parse_add_columns(cursor: Cursor, name: TableName) -> AddColumns | None:
+    """Parse `ADD COLUMN[S] (name type … [FIRST|AFTER column], …)`, or return None."""
+    if not cursor.accept("ADD") or not cursor.accept_any("COLUMN", "COLUMNS"):
+        return None
+    columns_with_places = cursor.list_with_or_without_parentheses(
+        lambda: (
+            columns.parse_column_definition(cursor, nested=True),
+            alter_columns.parse_column_place(cursor, "the column before the new one"),
+        )
+    )
+    cursor.expect_end("the columns")
+    positions = {column.path: place.after for column, place in columns_with_places if place is not None}
+    return AddColumns(name, tuple(column for column, _ in columns_with_places), positions)
+
+
+def _parse_drop_constraint(cursor: Cursor, name: TableName) -> DropConstraint | None:
+    """Parse `DROP CONSTRAINT [IF EXISTS] name [RESTRICT|CASCADE]`, or return None."""
+    if not cursor.accept("DROP", "CONSTRAINT"):
+        return None
+    if_exists = cursor.accept("IF", "EXISTS")
+    constraint = cursor.identifier("a constraint's name")
+    cursor.accept_any("RESTRICT", "CASCADE")
+    cursor.expect_end("the constraint's name")
+    return DropConstraint(name, constraint, if_exists)
+
+
+def _parse_add_constraint(cursor: Cursor, name: TableName) -> AddConstraint | None:
+    """Parse `ADD [CONSTRAINT name] CHECK (…)`, or return None."""
+    if not cursor.accept("ADD") or not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
+        return None
+    check = columns.parse_constraint(cursor)
+    cursor.expect_end("the constraint")
     return AddConstraint(name, check)
 
 
-def _alter_column(cursor: Cursor, name: TableName) -> AlterColumn | CommentOn | CommentOnColumns | SetDefault | SetNullable:
-    if cursor.sees("COLUMN") and cursor.token(1).is_name:
-        cursor.at += 1
+def _parse_alter_column(cursor: Cursor, name: TableName) -> alter_columns.ColumnChange | SetDefault | SetNullable | None:
+    """Parse `ALTER|CHANGE [COLUMN] column …`, or return None."""
+    if not cursor.accept_any("ALTER", "CHANGE"):
+        return None
+    cursor.accept_before_name("COLUMN")
     column = cursor.path("a column's name")
-    if changed := change_of_column(cursor, name, column):
-        return changed
+    return alter_columns.parse_column_change(cursor, name, column) or _parse_default_or_nullability(cursor, name, column)
+
+
+def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> SetDefault | SetNullable:
+    """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Refuse every other change of a column."""
     verb = cursor.accept_any("SET", "DROP")
     if verb and cursor.accept("DEFAULT"):
         if len(column) > 1:
             raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
-        value = last_expression(cursor, "a default value") if verb == "SET" else None
-        cursor.finish("DEFAULT")
+        value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
+        cursor.expect_end("DEFAULT")
         return SetDefault(name, column[0], value)
     if verb and cursor.accept("NOT", "NULL"):
-        cursor.finish("NOT NULL")
-        return SetNullable(name, column, verb == "DROP")
+        cursor.expect_end("NOT NULL")
+        return SetNullable(name, column, nullable=verb == "DROP")
     raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
 
 
-def _refused(cursor: Cursor, kind: str) -> Exception:
+def _refusal(cursor: Cursor, kind: str) -> Exception:
+    """Return the error that names the unsupported form of ALTER and, where there is one, its replacement."""
     if kind == "VIEW":
         return cursor.unsupported("Of ALTER VIEW only SET and UNSET TBLPROPERTIES are supported. Use CREATE OR REPLACE VIEW")
-    if cursor.ended:
+    if cursor.at_end:
         return cursor.expected("what to alter")
-    what, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))
-    return cursor.unsupported(f"ALTER TABLE … {what} is not supported. {advice}")
+    form, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))
+    return cursor.unsupported(f"ALTER TABLE … {form} is not supported. {advice}")
+
+
+_Forms = tuple[Callable[[Cursor, TableName], Alteration | None], ...]
+_VIEW_FORMS: _Forms = (_parse_set_properties, _parse_unset_properties)
+_TABLE_FORMS: _Forms = (
+    *_VIEW_FORMS,
+    _parse_add_columns,
+    partitioning.parse_partitioning_change,
+    partitioning.parse_write_order,
+    snapshot_references.parse_drop_reference,
+    snapshot_references.parse_set_reference,
+    _parse_drop_constraint,
+    _parse_add_constraint,
+    alter_columns.parse_rename_column,
+    alter_columns.parse_drop_columns,
+    _parse_alter_column,
+)
+"""Rules for what follows the table's name. A rule returns None for a form that another rule parses."""

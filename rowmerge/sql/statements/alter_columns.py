@@ -2,87 +2,88 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rowmerge.commands.definitions import AlterColumn, ColumnPlace, CommentOn, CommentOnColumns, DropColumns, RenameColumn
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import TableName
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import data_type
+from rowmerge.sql.lexing.expressions import parse_data_type
 
-_ONE_CHANGE = frozenset({"TYPE", "COMMENT", "FIRST", "AFTER"})
-
-
-def rename_or_drop(cursor: Cursor, name: TableName) -> RenameColumn | DropColumns | None:
-    """`RENAME COLUMN a.b TO c`, `DROP COLUMN[S] [IF EXISTS] (a, b.c)`; None for everything else."""
-    if cursor.accept("RENAME", "COLUMN"):
-        column = cursor.path("a column's name")
-        cursor.expect("TO")
-        new = cursor.identifier("the column's new name")
-        if cursor.sees("."):
-            raise cursor.unsupported("A column cannot be moved into or out of a struct. Give the new name alone, without a path")
-        cursor.finish("the new name")
-        return RenameColumn(name, column, new)
-    if cursor.sees("DROP") and cursor.key(1) in ("COLUMN", "COLUMNS"):
-        cursor.at += 2
-        if_exists = cursor.accept("IF", "EXISTS")
-        if cursor.sees("("):
-            columns = cursor.listed(lambda: cursor.path("a column's name"))
-        else:
-            columns = (cursor.path("a column's name"),)
-            while cursor.accept(","):
-                columns += (cursor.path("a column's name"),)
-        cursor.finish("the columns")
-        return DropColumns(name, columns, if_exists)
-    return None
+ColumnChange = AlterColumn | CommentOn | CommentOnColumns
 
 
-def change_of_column(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> AlterColumn | CommentOn | CommentOnColumns | None:
-    """What follows `ALTER COLUMN a.b`: TYPE, COMMENT (also of several columns), FIRST or AFTER; or all of them in the form
-    `CHANGE COLUMN a a int COMMENT 'x' FIRST`.
+def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn | None:
+    """Parse `RENAME COLUMN a.b TO c`, or return None."""
+    if not cursor.accept("RENAME", "COLUMN"):
+        return None
+    column = cursor.path("a column's name")
+    cursor.expect("TO")
+    new_name = cursor.identifier("the column's new name")
+    if cursor.next_is("."):
+        raise cursor.unsupported("A column cannot be moved into or out of a struct. Give the new name alone, without a path")
+    cursor.expect_end("the new name")
+    return RenameColumn(name, column, new_name)
 
-    None for everything else.
-    """
-    type_: SqlText | None = None
-    comment: str | None = None
+
+def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns | None:
+    """Parse `DROP COLUMN[S] [IF EXISTS] (a, b.c)`, or return None."""
+    if not cursor.accept("DROP") or not cursor.accept_any("COLUMN", "COLUMNS"):
+        return None
+    if_exists = cursor.accept("IF", "EXISTS")
+    columns = cursor.list_with_or_without_parentheses(lambda: cursor.path("a column's name"))
+    cursor.expect_end("the columns")
+    return DropColumns(name, columns, if_exists)
+
+
+def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> ColumnChange | None:
+    """Parse what follows `ALTER COLUMN a.b`, or return None: TYPE, COMMENT, FIRST or AFTER, or Hive's form with all of them."""
+    if cursor.accept("COMMENT"):
+        return _parse_comments(cursor, name, column)
     if cursor.accept("TYPE"):
-        type_ = data_type(cursor)
-    elif cursor.accept("COMMENT"):
-        comment = cursor.string("a comment")
-    elif cursor.key() not in _ONE_CHANGE:
-        if not _in_hive_style(cursor):
-            return None
-        if cursor.identifier("the column's name again").lower() != column[-1].lower():
-            raise cursor.unsupported("CHANGE COLUMN does not rename. Use ALTER TABLE … RENAME COLUMN … TO", cursor.token(-1))
-        type_ = data_type(cursor)
-        comment = cursor.string("a comment") if cursor.accept("COMMENT") else None
-    place = _place(cursor) if comment is None or type_ is not None else None
-    if comment is not None and type_ is None and cursor.sees(","):
-        return _comments(cursor, name, column, comment)
-    if cursor.sees(","):
+        change = AlterColumn(name, column, parse_data_type(cursor))
+    elif cursor.key() in ("FIRST", "AFTER"):
+        change = AlterColumn(name, column)
+    elif _begins_hive_form(cursor):
+        change = _parse_hive_form(cursor, name, column)
+    else:
+        return None
+    change = replace(change, place=parse_column_place(cursor, "the column before it"))
+    if cursor.next_is(","):
         raise cursor.unsupported("ALTER COLUMN takes one column, and several only for comments. Write one statement for each")
-    cursor.finish("the change of the column")
-    if type_ is None and place is None:
+    cursor.expect_end("the change of the column")
+    return change
+
+
+def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
+    """Parse `FIRST` or `AFTER column`, or return None. `description` of the column is for the message of an error."""
+    if cursor.accept("FIRST"):
+        return ColumnPlace(None)
+    return ColumnPlace(cursor.identifier(description)) if cursor.accept("AFTER") else None
+
+
+def _parse_comments(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> CommentOn | CommentOnColumns:
+    """Parse the comment of `column` and those of other columns after it: `'…'[, b.c COMMENT '…']…`."""
+    comment = cursor.string("a comment")
+    if not cursor.next_is(","):
+        cursor.expect_end("the change of the column")
         return CommentOn(name, comment, column)
-    return AlterColumn(name, column, type_, comment, place)
-
-
-def _comments(cursor: Cursor, name: TableName, column: tuple[str, ...], comment: str) -> CommentOnColumns:
     comments = [(column, comment)]
     while cursor.accept(","):
         path = cursor.path("a column's name")
         if not cursor.accept("COMMENT"):
             raise cursor.unsupported("ALTER COLUMN takes several columns only for comments. Write one statement for each other change")
         comments.append((path, cursor.string("a comment")))
-    cursor.finish("the comments")
+    cursor.expect_end("the comments")
     return CommentOnColumns(name, tuple(comments))
 
 
-def _in_hive_style(cursor: Cursor) -> bool:
-    """`name type …` rather than a verb such as SET or DROP."""
+def _begins_hive_form(cursor: Cursor) -> bool:
+    """Return whether `name type …` comes next rather than a verb such as SET or DROP."""
     return cursor.token().is_name and cursor.token(1).is_name and cursor.key() not in ("SET", "DROP", "SYNC", "RENAME")
 
 
-def _place(cursor: Cursor) -> ColumnPlace | None:
-    if cursor.accept("FIRST"):
-        return ColumnPlace(None)
-    if cursor.accept("AFTER"):
-        return ColumnPlace(cursor.identifier("the column before it"))
-    return None
+def _parse_hive_form(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> AlterColumn:
+    """Parse `a int [COMMENT 'x']`, which repeats the name of the column."""
+    if cursor.identifier("the column's name again").lower() != column[-1].lower():
+        raise cursor.unsupported("CHANGE COLUMN does not rename. Use ALTER TABLE … RENAME COLUMN … TO", cursor.token(-1))
+    return AlterColumn(name, column, parse_data_type(cursor), cursor.optional_string("COMMENT", "a comment"))

@@ -2,177 +2,146 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition
-from rowmerge.commands.names import SqlText
+from rowmerge.errors import StatementError
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import data_type, expression, until_comma
+from rowmerge.sql.lexing.expressions import at_comma, parse_data_type, parse_expression, parse_parenthesized_expression
 from rowmerge.sql.lexing.lexer import Kind
 
 _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK", "REFERENCES"})
 
 
-@dataclass
-class _Options:
-    nullable: bool = True
-    comment: str | None = None
-    default: SqlText | None = None
-    generated: SqlText | None = None
-    identity: bool = False
-    checks: list[CheckConstraint] = field(default_factory=list)
-
-
-def column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
-    """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS …] [[CONSTRAINT …] CHECK (…)]`, the options in any order.
-
-    With `nested`, a path names a field inside a struct.
-    """
-    *within, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
-    if cursor.sees("."):
+def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
+    """Parse `name type` and options in any order; only CHECK can occur twice. With `nested`, a path names a field inside a struct."""
+    *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
+    if cursor.next_is("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
-    type_ = data_type(cursor)
-    options, seen = _Options(), set[str]()
-    while option := _option(cursor, options):
-        if option in seen and option != "CHECK":
+    column = ColumnDefinition(name, parse_data_type(cursor), within=tuple(struct_path))
+    seen_options = set[str]()
+    while (option_and_column := _parse_column_option(cursor, column)) is not None:
+        option, column = option_and_column
+        if option in seen_options and option != "CHECK":
             raise cursor.error(f"The column `{name}` has {option} twice. Keep one", cursor.token(-1))
-        seen.add(option)
-    return ColumnDefinition(
-        name,
-        type_,
-        options.nullable,
-        options.comment,
-        options.default,
-        options.generated,
-        options.identity,
-        tuple(options.checks),
-        tuple(within),
-    )
+        seen_options.add(option)
+    return column
 
 
 def begins_constraint(cursor: Cursor) -> bool:
-    """Whether a constraint of the table, not a column, is defined here."""
+    """Return whether a constraint of the table, not a column, is defined here."""
     return cursor.key() in _CONSTRAINTS and (cursor.key(1) in ("KEY", "(") or cursor.key(2) in _CONSTRAINTS)
 
 
-def constraint(cursor: Cursor) -> CheckConstraint:
-    """`[CONSTRAINT name] CHECK (expression) [ENFORCED]`; keys, which no table here enforces, are refused by name."""
+def parse_constraint(cursor: Cursor) -> CheckConstraint:
+    """Parse `[CONSTRAINT name] CHECK (expression) [ENFORCED]`. Refuse keys by name, because no table here enforces them."""
     name = cursor.identifier("a constraint's name") if cursor.accept("CONSTRAINT") else None
-    if not cursor.sees("CHECK"):
-        if cursor.key() not in _CONSTRAINTS:
-            raise cursor.expected("CHECK")
-        word = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
-        raise cursor.unsupported(
-            f"{word} is not supported: nothing would enforce it. Leave it out; NOT NULL and CHECK are enforced, "
-            f"and a MERGE keeps its keys unique"
-        )
-    cursor.expect("CHECK", "(")
-    expression_ = expression(cursor, "a condition", lambda c: False)
-    cursor.expect(")")
-    if cursor.sees("NOT", "ENFORCED"):
+    if not cursor.accept("CHECK"):
+        raise _key_refusal(cursor)
+    condition = parse_parenthesized_expression(cursor, "a condition")
+    if cursor.next_is("NOT", "ENFORCED"):
         raise cursor.unsupported("A CHECK constraint is always enforced. Leave NOT ENFORCED out")
     while cursor.accept_any("ENFORCED", "RELY", "NORELY"):
         pass
-    return CheckConstraint(name, expression_)
+    return CheckConstraint(name, condition)
 
 
-def _option(cursor: Cursor, options: _Options) -> str:
-    """Read one option of a column and say which, or stay and return an empty text."""
+def _key_refusal(cursor: Cursor) -> StatementError:
+    """Return the error for a constraint that is no CHECK."""
+    if cursor.key() not in _CONSTRAINTS:
+        return cursor.expected("CHECK")
+    constraint = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
+    return cursor.unsupported(
+        f"{constraint} is not supported: nothing would enforce it. Leave it out; NOT NULL and CHECK are enforced, "
+        f"and a MERGE keeps its keys unique"
+    )
+
+
+def _parse_column_option(cursor: Cursor, column: ColumnDefinition) -> tuple[str, ColumnDefinition] | None:
+    """Parse one option of a column. Return the option's name and the column with the option, or None if no option comes next."""
     if cursor.accept("NOT", "NULL") or cursor.accept("!", "NULL"):
-        options.nullable = False
-        return "NOT NULL"
+        return "NOT NULL", replace(column, nullable=False)
     if cursor.accept("COMMENT"):
-        options.comment = cursor.string("a comment")
-        return "COMMENT"
+        return "COMMENT", replace(column, comment=cursor.string("a comment"))
     if cursor.accept("DEFAULT"):
-        options.default = expression(cursor, "a default value", _option_follows)
-        return "DEFAULT"
+        return "DEFAULT", replace(column, default=parse_expression(cursor, "a default value", _default_ends))
     if cursor.accept("GENERATED"):
-        _generated(cursor, options)
-        return "GENERATED"
+        return "GENERATED", _parse_generated(cursor, column)
     if cursor.key() in _CONSTRAINTS:
-        options.checks.append(constraint(cursor))
-        return "CHECK"
-    return ""
+        return "CHECK", replace(column, checks=(*column.checks, parse_constraint(cursor)))
+    return None
 
 
-def _option_follows(cursor: Cursor) -> bool:
-    if until_comma(cursor) or cursor.sees("GENERATED") or cursor.sees("AFTER") or cursor.sees("FIRST"):
+def _default_ends(cursor: Cursor) -> bool:
+    """Return whether the default value of a column ends here: another option, a constraint, a place or a comma comes next."""
+    if at_comma(cursor) or cursor.key() in ("GENERATED", "AFTER", "FIRST"):
         return cursor.key(1) != "("
-    if cursor.sees("NOT", "NULL"):
+    if cursor.next_is("NOT", "NULL"):
         return cursor.key(-1) != "IS"
-    return begins_constraint(cursor) or (cursor.sees("COMMENT") and cursor.token(1).kind is Kind.STRING)
+    return begins_constraint(cursor) or (cursor.next_is("COMMENT") and cursor.token(1).kind is Kind.STRING)
 
 
-def _generated(cursor: Cursor, options: _Options) -> None:
+def _parse_generated(cursor: Cursor, column: ColumnDefinition) -> ColumnDefinition:
+    """Parse `ALWAYS AS (expression)` or `ALWAYS|BY DEFAULT AS IDENTITY [(…)]` after GENERATED."""
     if not cursor.accept("BY", "DEFAULT"):
         cursor.expect("ALWAYS")
     cursor.expect("AS")
-    if cursor.accept("IDENTITY"):
-        options.identity = True
-        if cursor.sees("("):
-            cursor.skip_group()
-        return
-    cursor.expect("(")
-    options.generated = expression(cursor, "an expression", lambda c: False)
-    cursor.expect(")")
+    if not cursor.accept("IDENTITY"):
+        return replace(column, generated=parse_parenthesized_expression(cursor, "an expression"))
+    if cursor.next_is("("):
+        cursor.skip_group()
+    return replace(column, identity=True)
 
 
-# ------------------------------------------------------------------ properties
-
-
-def properties(cursor: Cursor, what: str) -> dict[str, str]:
-    """`('key' = 'value', key.with.dots = true, 'key' 1)`. Numbers and booleans become text, as in Spark."""
+def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[str, str]:
+    """Parse `('key' = 'value', key.with.dots = true, 'key' 1)`. Return numbers and booleans as text, as Spark does."""
     entries: dict[str, str] = {}
 
-    def entry() -> None:
-        key = _new_key(cursor, entries, what)
+    def read_entry() -> None:
+        key = _parse_new_key(cursor, entries, entry_kind)
         if not cursor.accept_any("=", "==") and cursor.key() in (",", ")"):
-            raise cursor.error(f"{what} `{key}` has no value. Write {key} = '…'")
-        entries[key] = _value(cursor, f"a value for `{key}`")
+            raise cursor.error(f"{entry_kind} `{key}` has no value. Write {key} = '…'")
+        entries[key] = _parse_literal(cursor, f"a value for `{key}`")
 
-    cursor.listed(entry)
+    cursor.parenthesized(read_entry)
     return entries
 
 
-def property_keys(cursor: Cursor) -> tuple[str, ...]:
-    """`('key', key.with.dots, …)`."""
-    return cursor.listed(lambda: property_key(cursor))
-
-
-def property_key(cursor: Cursor) -> str:
+def parse_property_key(cursor: Cursor) -> str:
     if cursor.token().kind is Kind.STRING:
         return cursor.string("a property's key")
     return ".".join(cursor.path("a property's key"))
 
 
-def options(cursor: Cursor) -> dict[str, str]:
-    """OPTIONS (…): like properties, but a value may be an expression, whose text is kept."""
+def parse_options(cursor: Cursor) -> dict[str, str]:
+    """Parse OPTIONS (…): like properties, but a value can be an expression, whose text is the value."""
     entries: dict[str, str] = {}
 
-    def entry() -> None:
-        key = _new_key(cursor, entries, "The option")
+    def read_entry() -> None:
+        key = _parse_new_key(cursor, entries, "The option")
         cursor.accept_any("=", "==")
-        alone = cursor.key(1) in (",", ")")
-        entries[key] = _value(cursor, "a value") if alone else str(expression(cursor, f"a value for `{key}`", until_comma))
+        if cursor.key(1) in (",", ")"):
+            entries[key] = _parse_literal(cursor, "a value")
+        else:
+            entries[key] = str(parse_expression(cursor, f"a value for `{key}`", at_comma))
 
-    cursor.listed(entry)
+    cursor.parenthesized(read_entry)
     return entries
 
 
-def _new_key(cursor: Cursor, entries: dict[str, str], what: str) -> str:
+def _parse_new_key(cursor: Cursor, entries: dict[str, str], entry_kind: str) -> str:
+    """Parse a key, and raise Unparsable if `entries` has it already."""
     token = cursor.token()
-    key = property_key(cursor)
+    key = parse_property_key(cursor)
     if key in entries:
-        raise cursor.error(f"{what} `{key}` stands twice in one list. Keep one", token)
+        raise cursor.error(f"{entry_kind} `{key}` stands twice in one list. Keep one", token)
     return key
 
 
-def _value(cursor: Cursor, what: str) -> str:
+def _parse_literal(cursor: Cursor, description: str) -> str:
+    """Parse a number, a boolean or a string, and return its text."""
     token = cursor.token()
     if token.kind is Kind.NUMBER:
-        cursor.at += 1
+        cursor.index += 1
         return token.text
-    if word := cursor.accept_any("TRUE", "FALSE"):
-        return word.lower()
-    return cursor.string(what)
+    return cursor.accept_any("TRUE", "FALSE").lower() or cursor.string(description)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from rowmerge.commands.definitions import (
     CheckConstraint,
@@ -18,57 +18,63 @@ from rowmerge.commands.files import TABLE_FORMATS
 from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, time_travel
+from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
 from rowmerge.sql.lexing.lexer import CLOSING
-from rowmerge.sql.statements import functions
-from rowmerge.sql.statements.columns import begins_constraint, column_definition, constraint, options, properties
-from rowmerge.sql.statements.partitioning import partition_field
+from rowmerge.sql.statements.columns import (
+    begins_constraint,
+    parse_column_definition,
+    parse_constraint,
+    parse_options,
+    parse_properties,
+)
+from rowmerge.sql.statements.functions import parse_create_function, parse_drop_function
+from rowmerge.sql.statements.partitioning import parse_partition_field
 from rowmerge.table.metadata.partitioning import PartitionField
 
 SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 
-def create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
-    """CREATE of a table, a view, a schema or a function; None for everything else that Spark creates, other formats' tables included."""
+def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
+    """Parse CREATE of a table, a view, a schema or a function. Return None for other objects and for tables of other formats."""
     cursor.expect("CREATE")
-    replace = cursor.accept("OR", "REPLACE")
+    or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("TABLE"):
-        return _table(cursor, replace)
-    if not replace and cursor.accept_any(*SCHEMA_WORDS):
-        return _schema(cursor)
-    if (function := functions.create(cursor, replace)) is not None:
-        return function
+        return _parse_table(cursor, or_replace)
+    if not or_replace and cursor.accept_any(*SCHEMA_WORDS):
+        return _parse_schema(cursor)
+    if cursor.next_is("FUNCTION") or cursor.next_is("AGGREGATE", "FUNCTION"):
+        return parse_create_function(cursor, or_replace)
     temporary = bool(cursor.accept_any("TEMP", "TEMPORARY"))
-    return _view(cursor, replace, temporary) if cursor.accept("VIEW") else None
+    return _parse_view(cursor, or_replace, temporary) if cursor.accept("VIEW") else None
 
 
-def replace(cursor: Cursor) -> CreateTable | CloneTable | None:
-    """`REPLACE TABLE …`."""
+def parse_replace_table(cursor: Cursor) -> CreateTable | CloneTable | None:
+    """Parse `REPLACE TABLE …`, which means CREATE OR REPLACE TABLE. Return None for tables of other formats."""
     cursor.expect("REPLACE", "TABLE")
-    return _table(cursor, True)
+    return _parse_table(cursor, or_replace=True)
 
 
-def drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
-    """`DROP TABLE|VIEW|SCHEMA|FUNCTION [IF EXISTS] name`; None for other things of Spark's."""
+def parse_drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
+    """Parse `DROP TABLE|VIEW|SCHEMA|FUNCTION [IF EXISTS] name`. Return None for other objects, which Spark drops."""
     cursor.expect("DROP")
     kind = cursor.accept_any("TABLE", "VIEW", *SCHEMA_WORDS)
     if not kind:
-        return functions.drop(cursor)
-    if_exists = _if_exists(cursor)
+        return parse_drop_function(cursor)
+    if_exists = cursor.accept("IF", "EXISTS")
     if kind in SCHEMA_WORDS:
-        name = schema_name(cursor)
+        schema = parse_schema_name(cursor)
         cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
-        cursor.finish("the schema's name")
-        return DropSchema(name, if_exists, cascade)
-    table = cursor.table_name("the name of a view" if kind == "VIEW" else "the name of a table")
+        cursor.expect_end("the schema's name")
+        return DropSchema(schema, if_exists, cascade)
+    name = cursor.table_name(f"the name of a {kind.lower()}")
     if kind == "TABLE":
         cursor.accept("PURGE")
-    cursor.finish("the name")
-    return Drop(table, kind == "VIEW", if_exists)
+    cursor.expect_end("the name")
+    return Drop(name, kind == "VIEW", if_exists)
 
 
-def schema_name(cursor: Cursor) -> str:
-    """A schema's name: schemas have one level, the catalog's name may stand before it."""
+def parse_schema_name(cursor: Cursor) -> str:
+    """Parse a schema's name of one level, with or without the catalog's name before it."""
     token = cursor.token()
     path = cursor.path("the name of a schema")
     if len(path) == 1 or (len(path) == 2 and path[0].lower() in CATALOGS):
@@ -76,228 +82,192 @@ def schema_name(cursor: Cursor) -> str:
     raise cursor.unsupported(f"Schemas have one level. Name the schema `{path[-1]}` alone", token)
 
 
-# ------------------------------------------------------------------ tables
-
-
-@dataclass
-class _Table:
-    """What the clauses of one CREATE TABLE have said so far."""
-
-    columns: list[ColumnDefinition] = field(default_factory=list)
-    partitioned_by: list[PartitionField] = field(default_factory=list)
-    format: str | None = None
-    comment: str | None = None
-    location: str | None = None
-    properties: dict[str, str] = field(default_factory=dict)
-    options: dict[str, str] = field(default_factory=dict)
-    checks: list[CheckConstraint] = field(default_factory=list)
-
-
-def _table(cursor: Cursor, replace: bool) -> CreateTable | CloneTable | None:
-    if_not_exists = not replace and _if_not_exists(cursor)
+def _parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
+    """Parse what follows CREATE [OR REPLACE] TABLE. Return None for a table of another format, which Spark creates."""
+    if_not_exists = not or_replace and _accept_if_not_exists(cursor)
     name = cursor.table_name()
-    if cursor.sees("CLONE") or cursor.sees("DEEP", "CLONE"):
+    if cursor.next_is("CLONE") or cursor.next_is("DEEP", "CLONE"):
         advice = "Write SHALLOW CLONE, which copies no files, or CREATE TABLE … AS SELECT * FROM …"
         raise cursor.unsupported(f"A deep CLONE, which copies every file, is not supported. {advice}")
     if cursor.accept("SHALLOW", "CLONE"):
-        return _clone(cursor, name, replace, if_not_exists)
-    if _is_foreign(cursor):
+        return _parse_clone(cursor, name, or_replace, if_not_exists)
+    if _has_foreign_format(cursor):
         return None
-    if cursor.sees("LIKE"):
+    if cursor.next_is("LIKE"):
         raise cursor.unsupported("CREATE TABLE … LIKE is not supported. Use CREATE TABLE … AS SELECT * FROM … WHERE false")
-    table = _Table()
-    listed = cursor.token()
-    if cursor.sees("(") and not begins_query(cursor):
-        cursor.listed(lambda: _element(cursor, table))
-    defined = bool(table.columns)
-    _clauses(cursor, table)
-    query = None
-    if cursor.accept("AS") or begins_query(cursor):
-        query = _query(cursor)
-        if table.columns and not defined:
-            raise cursor.error("CREATE TABLE … AS takes its columns from the query. Name them alone in PARTITIONED BY", listed)
-    cursor.finish("the table's clauses")
-    merged = table.properties | {f"option.{key}": value for key, value in table.options.items()}
-    return CreateTable(
-        name,
-        tuple(table.columns),
-        query,
-        table.format,
-        tuple(table.partitioned_by),
-        merged,
-        table.comment,
-        table.location,
-        replace,
-        if_not_exists,
-        (*table.checks, *(check for column in table.columns for check in column.checks)),
-    )
+    return _parse_table_definition(cursor, CreateTable(name, or_replace=or_replace, if_not_exists=if_not_exists))
 
 
-def _clone(cursor: Cursor, name: TableName, replace: bool, if_not_exists: bool) -> CloneTable:
-    """Behind `SHALLOW CLONE`: `source [VERSION|TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…']`, as Delta spells it."""
+def _parse_clone(cursor: Cursor, name: TableName, or_replace: bool, if_not_exists: bool) -> CloneTable:
+    """Parse `source [VERSION|TIMESTAMP AS OF …] [TBLPROPERTIES (…)] [LOCATION '…']` after SHALLOW CLONE, as Delta Lake does."""
     source = cursor.table_name("the name of the table to clone")
-    travel = time_travel(cursor) or TimeTravel()
-    entries = properties(cursor, "The property") if cursor.accept("TBLPROPERTIES") else {}
-    location = cursor.string("a path") if cursor.accept("LOCATION") else None
-    cursor.finish("the clone's clauses")
-    return CloneTable(name, source, travel.version, travel.timestamp, travel.reference, entries, location, replace, if_not_exists)
+    travel = parse_time_travel(cursor) or TimeTravel()
+    properties = parse_properties(cursor) if cursor.accept("TBLPROPERTIES") else {}
+    location = cursor.optional_string("LOCATION", "a path")
+    cursor.expect_end("the clone's clauses")
+    return CloneTable(name, source, travel.version, travel.timestamp, travel.reference, properties, location, or_replace, if_not_exists)
 
 
-def _element(cursor: Cursor, table: _Table) -> None:
-    """A column, or a constraint of the table."""
-    if begins_constraint(cursor):
-        table.checks.append(constraint(cursor))
-    else:
-        table.columns.append(column_definition(cursor))
+def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """Parse the columns, the clauses and the query that follow a table's name, and return `table` with them."""
+    list_token = cursor.token()
+    if cursor.next_is("(") and not begins_query(cursor):
+        table = _parse_columns_and_constraints(cursor, table)
+    has_column_list = bool(table.columns)
+    table = _parse_table_clauses(cursor, table)
+    if cursor.accept("AS") or begins_query(cursor):
+        table = replace(table, query=_parse_query(cursor))
+        if table.columns and not has_column_list:
+            raise cursor.error("CREATE TABLE … AS takes its columns from the query. Name them alone in PARTITIONED BY", list_token)
+    cursor.expect_end("the table's clauses")
+    column_checks = (check for column in table.columns for check in column.checks)
+    return replace(table, checks=(*table.checks, *column_checks))
 
 
-def _clauses(cursor: Cursor, table: _Table) -> None:
-    seen = set[str]()
-    while True:
-        begin = cursor.token()
-        clause = _clause(cursor, table)
-        if clause in seen:
-            raise cursor.error(f"{clause} stands twice. Keep one", begin)
-        if not clause:
-            return
-        seen.add(clause)
+def _parse_columns_and_constraints(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """Parse `(column | constraint, …)`."""
+    elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
+    columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
+    return replace(table, columns=columns, checks=tuple(element for element in elements if isinstance(element, CheckConstraint)))
 
 
-def _clause(cursor: Cursor, table: _Table) -> str:
-    """Read one clause and say which, or stay and return an empty text."""
-    clause = cursor.accept_any("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS", "PARTITIONED")
+def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """Parse the clauses of a table in any order, each at most once."""
+    seen_clauses = set[str]()
+    while clause := cursor.accept_any("USING", "COMMENT", "LOCATION", "TBLPROPERTIES", "OPTIONS", "PARTITIONED"):
+        clause_token = cursor.token(-1)
+        table = _parse_table_clause(cursor, clause, table)
+        if clause in seen_clauses:
+            raise cursor.error(f"{clause} stands twice. Keep one", clause_token)
+        seen_clauses.add(clause)
+    if cursor.next_is("CLUSTER", "BY"):
+        raise cursor.unsupported("CLUSTER BY (liquid clustering) is not supported. Leave it out, or use PARTITIONED BY")
+    if cursor.next_is("CLUSTERED", "BY"):
+        raise cursor.unsupported("CLUSTERED BY … INTO … BUCKETS is not supported. Leave it out, or use PARTITIONED BY")
+    return table
+
+
+def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> CreateTable:
+    """Parse what follows the first word of a clause. Options become properties `option.<key>`, as in Spark."""
     match clause:
         case "USING":
-            table.format = ".".join(cursor.path("a format")).lower()
+            return replace(table, format=".".join(cursor.path("a format")).lower())
         case "COMMENT":
-            table.comment = cursor.string("a comment")
+            return replace(table, comment=cursor.string("a comment"))
         case "LOCATION":
-            table.location = cursor.string("a path")
+            return replace(table, location=cursor.string("a path"))
         case "TBLPROPERTIES":
-            table.properties = properties(cursor, "The property")
+            # An option wins over a property of the same key, whichever clause comes first.
+            return replace(table, properties={**parse_properties(cursor), **table.properties})
         case "OPTIONS":
-            table.options = options(cursor)
-        case "PARTITIONED":
-            cursor.expect("BY")
-            cursor.listed(lambda: _partition_field(cursor, table))
+            options = {f"option.{key}": value for key, value in parse_options(cursor).items()}
+            return replace(table, properties={**table.properties, **options})
         case _:
-            _refuse_clause(cursor)
-    return clause
+            cursor.expect("BY")
+            return _parse_partitioned_by(cursor, table)
 
 
-def _partition_field(cursor: Cursor, table: _Table) -> None:
-    if cursor.token(1).is_name:
-        column = column_definition(cursor)
-        table.columns.append(column)
-        table.partitioned_by.append(PartitionField((column.name,)))
-    else:
-        table.partitioned_by.append(partition_field(cursor))
+def _parse_partitioned_by(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """Parse `(column type | partition field, …)`. A column with a type is a column of the table too."""
+    elements = cursor.parenthesized(lambda: parse_column_definition(cursor) if cursor.token(1).is_name else parse_partition_field(cursor))
+    columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
+    fields = (PartitionField((element.name,)) if isinstance(element, ColumnDefinition) else element for element in elements)
+    return replace(table, columns=table.columns + columns, partitioned_by=tuple(fields))
 
 
-def _refuse_clause(cursor: Cursor) -> None:
-    if cursor.sees("CLUSTER", "BY"):
-        raise cursor.unsupported("CLUSTER BY (liquid clustering) is not supported. Leave it out, or use PARTITIONED BY")
-    if cursor.sees("CLUSTERED", "BY"):
-        raise cursor.unsupported("CLUSTERED BY … INTO … BUCKETS is not supported. Leave it out, or use PARTITIONED BY")
-
-
-def _is_foreign(cursor: Cursor) -> bool:
-    """Whether USING, STORED AS or ROW FORMAT ahead says that the table is not in one of our formats."""
-    ahead = _ahead(cursor, ("USING", "STORED", "ROW", "SKEWED"))
-    if ahead is None:
+def _has_foreign_format(cursor: Cursor) -> bool:
+    """Return whether USING, STORED AS or ROW FORMAT before the query names a format other than Delta and Iceberg."""
+    index = _find_before_query(cursor, ("USING", "STORED", "ROW", "SKEWED"))
+    if index is None:
         return False
-    if cursor.tokens[ahead].key != "USING":
+    if cursor.tokens.keys[index] != "USING":
         return True
-    format_, after = cursor.tokens[ahead + 1], cursor.tokens[min(ahead + 2, len(cursor.tokens) - 1)]
-    return format_.is_name and (format_.name.lower() not in TABLE_FORMATS or after.key == ".")
+    format_, following = cursor.tokens[index + 1], cursor.tokens[min(index + 2, len(cursor.tokens) - 1)]
+    return format_.is_name and (format_.name.lower() not in TABLE_FORMATS or following.key == ".")
 
 
-def _ahead(cursor: Cursor, keys: tuple[str, ...]) -> int | None:
-    """The first of these words between here and the query, outside brackets."""
-    start = cursor.at
+def _find_before_query(cursor: Cursor, keys: tuple[str, ...]) -> int | None:
+    """Return the index of the first of these words between here and the query, outside brackets. The cursor stays."""
+    start = cursor.index
     try:
-        while not cursor.ended and not cursor.sees("AS") and not begins_query(cursor):
+        while not cursor.at_end and not cursor.next_is("AS") and not begins_query(cursor):
             if cursor.key() in keys:
-                return cursor.at
+                return cursor.index
             if cursor.key() in CLOSING:
                 cursor.skip_group()
             else:
-                cursor.at += 1
+                cursor.index += 1
         return None
     finally:
-        cursor.at = start
+        cursor.index = start
 
 
-def _query(cursor: Cursor) -> SqlText:
+def _parse_query(cursor: Cursor) -> SqlText:
     if not begins_query(cursor):
         raise cursor.expected("a query after AS")
-    return cursor.rest()
+    return cursor.take_rest()
 
 
-def _if_not_exists(cursor: Cursor) -> bool:
-    if cursor.sees("IF") and cursor.key(1) in ("NOT", "!"):
-        cursor.at += 2
+def _accept_if_not_exists(cursor: Cursor) -> bool:
+    if cursor.accept("IF", "NOT") or cursor.accept("IF", "!"):
         cursor.expect("EXISTS")
         return True
     return False
 
 
-def _if_exists(cursor: Cursor) -> bool:
-    return cursor.accept("IF", "EXISTS")
-
-
-# ------------------------------------------------------------------ views
-
-
-def _view(cursor: Cursor, replace: bool, temporary: bool) -> CreateView | None:
-    begin = cursor.token()
-    if_not_exists = _if_not_exists(cursor)
-    if if_not_exists and (replace or temporary):
-        other = "OR REPLACE" if replace else "TEMPORARY"
-        raise cursor.error(f"CREATE VIEW takes {other} or IF NOT EXISTS, not both. Keep one", begin)
+def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView | None:
+    """Parse what follows CREATE [OR REPLACE] [TEMPORARY] VIEW. Return None for a temporary view of files, which Spark creates."""
+    start_token = cursor.token()
+    if_not_exists = _accept_if_not_exists(cursor)
+    if if_not_exists and (or_replace or temporary):
+        other = "OR REPLACE" if or_replace else "TEMPORARY"
+        raise cursor.error(f"CREATE VIEW takes {other} or IF NOT EXISTS, not both. Keep one", start_token)
     name = cursor.table_name("the name of a view")
-    if temporary and _ahead(cursor, ("USING",)) is not None:
+    if temporary and _find_before_query(cursor, ("USING",)) is not None:
         return None
-    columns = cursor.listed(lambda: _view_column(cursor)) if cursor.sees("(") else ()
+    columns: tuple[tuple[str, str | None], ...] = ()
+    if cursor.next_is("("):
+        columns = cursor.parenthesized(lambda: (cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")))
+    comment, properties = _parse_view_clauses(cursor)
+    cursor.expect("AS")
+    return CreateView(name, _parse_query(cursor), columns, comment, properties, or_replace, if_not_exists, temporary)
+
+
+def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:
+    """Parse `COMMENT '…'` and `TBLPROPERTIES (…)` in any order, each at most once. Return the comment and the properties."""
     comment: str | None = None
-    entries: dict[str, str] = {}
-    seen = set[str]()
+    properties: dict[str, str] = {}
+    seen_clauses = set[str]()
     while clause := cursor.accept_any("COMMENT", "TBLPROPERTIES"):
-        if clause in seen:
+        if clause in seen_clauses:
             raise cursor.error(f"{clause} stands twice. Keep one", cursor.token(-1))
-        seen.add(clause)
+        seen_clauses.add(clause)
         if clause == "COMMENT":
             comment = cursor.string("a comment")
         else:
-            entries = properties(cursor, "The property")
-    if cursor.sees("WITH", "SCHEMA") or cursor.sees("PARTITIONED", "ON"):
+            properties = parse_properties(cursor)
+    if cursor.next_is("WITH", "SCHEMA") or cursor.next_is("PARTITIONED", "ON"):
         raise cursor.unsupported(f"{cursor.key()} {cursor.key(1)} of a view is not supported. Leave it out")
-    cursor.expect("AS")
-    return CreateView(name, _query(cursor), columns, comment, entries, replace, if_not_exists, temporary)
+    return comment, properties
 
 
-def _view_column(cursor: Cursor) -> tuple[str, str | None]:
-    name = cursor.identifier("a column's name")
-    return name, cursor.string("a comment") if cursor.accept("COMMENT") else None
+def _parse_schema(cursor: Cursor) -> CreateSchema:
+    """Parse what follows CREATE SCHEMA."""
+    if_not_exists = _accept_if_not_exists(cursor)
+    schema = CreateSchema(parse_schema_name(cursor), if_not_exists)
+    while not cursor.at_end:
+        schema = _parse_schema_clause(cursor, schema)
+    return schema
 
 
-# ------------------------------------------------------------------ schemas
-
-
-def _schema(cursor: Cursor) -> CreateSchema:
-    if_not_exists = _if_not_exists(cursor)
-    name = schema_name(cursor)
-    comment: str | None = None
-    entries: dict[str, str] = {}
-    while not cursor.ended:
-        if cursor.accept("COMMENT"):
-            comment = cursor.string("a comment")
-        elif cursor.sees("LOCATION"):
-            raise cursor.unsupported("CREATE SCHEMA … LOCATION is not supported: schemas are folders of the warehouse. Leave it out")
-        elif cursor.accept("WITH"):
-            if not cursor.accept_any("DBPROPERTIES", "PROPERTIES"):
-                raise cursor.expected("DBPROPERTIES")
-            entries = properties(cursor, "The property")
-        else:
-            raise cursor.expected("COMMENT, WITH DBPROPERTIES or the end of the statement")
-    return CreateSchema(name, if_not_exists, comment, entries)
+def _parse_schema_clause(cursor: Cursor, schema: CreateSchema) -> CreateSchema:
+    """Parse `COMMENT '…'` or `WITH DBPROPERTIES (…)`, and return `schema` with it."""
+    if cursor.accept("COMMENT"):
+        return replace(schema, comment=cursor.string("a comment"))
+    if cursor.next_is("LOCATION"):
+        raise cursor.unsupported("CREATE SCHEMA … LOCATION is not supported: schemas are folders of the warehouse. Leave it out")
+    if not cursor.accept("WITH"):
+        raise cursor.expected("COMMENT, WITH DBPROPERTIES or the end of the statement")
+    if not cursor.accept_any("DBPROPERTIES", "PROPERTIES"):
+        raise cursor.expected("DBPROPERTIES")
+    return replace(schema, properties=parse_properties(cursor))

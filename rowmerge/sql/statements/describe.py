@@ -8,107 +8,113 @@ from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import begins_query
 from rowmerge.sql.lexing.lexer import Kind
-from rowmerge.sql.statements import functions
-from rowmerge.sql.statements.columns import property_key
-from rowmerge.sql.statements.definitions import SCHEMA_WORDS, schema_name
+from rowmerge.sql.statements.columns import parse_property_key
+from rowmerge.sql.statements.definitions import SCHEMA_WORDS, parse_schema_name
+from rowmerge.sql.statements.functions import parse_describe_function, parse_like, parse_show_functions
 
 _DETAILS = {"EXTENDED": Detail.EXTENDED, "FORMATTED": Detail.EXTENDED, "DETAIL": Detail.DETAIL, "HISTORY": Detail.HISTORY}
-_OTHERS = frozenset({"QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS})
+_NOT_TABLES = ("QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS)
 
 
-def describe(cursor: Cursor) -> Describe | DescribeFunction | None:
-    """`DESCRIBE|DESC [TABLE] [EXTENDED|FORMATTED|DETAIL|HISTORY] name`, or of a FUNCTION; None for a query, a column or a schema."""
+def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
+    """Parse DESCRIBE of a table or a function. Return None for queries, columns, schemas and other objects, which Spark describes."""
     if not cursor.accept_any("DESCRIBE", "DESC"):
         raise cursor.expected("DESCRIBE")
-    named = cursor.token(1).is_name
-    if cursor.sees("FUNCTION") and named:
-        return functions.describe(cursor)
-    if (cursor.key() in _OTHERS and named) or (not cursor.sees("TABLE") and begins_query(cursor)):
+    if cursor.next_is("FUNCTION") and cursor.token(1).is_name:
+        return parse_describe_function(cursor)
+    if cursor.accept_before_name(*_NOT_TABLES) or (not cursor.next_is("TABLE") and begins_query(cursor)):
         return None
-    detail = Detail.COLUMNS
-    if cursor.sees("TABLE") and named:
-        cursor.at += 1
-    if cursor.key() in _DETAILS and (cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING):
-        detail = _DETAILS[cursor.key()]
-        cursor.at += 1
+    cursor.accept_before_name("TABLE")
+    detail = _parse_detail(cursor)
     name = cursor.table_name()
     limit = None
     if detail is Detail.HISTORY and cursor.accept("LIMIT"):
         limit = cursor.integer("a number of versions")
-    if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.ended:
-        return None
-    cursor.finish("the table")
+    if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
+        return None  # the name of a column, or a partition
+    cursor.expect_end("the table")
     return Describe(name, detail, limit)
 
 
-def show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
-    """SHOW of schemas, tables, views, properties, columns and functions of the warehouse; None for everything else that Spark shows."""
+def _parse_detail(cursor: Cursor) -> Detail:
+    """Parse `[EXTENDED|FORMATTED|DETAIL|HISTORY]` before the name or the path of a table."""
+    if cursor.key() not in _DETAILS or not (cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING):
+        return Detail.COLUMNS
+    return _DETAILS[cursor.accept_any(*_DETAILS)]
+
+
+def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
+    """Parse SHOW of schemas, tables, views, properties, columns and functions. Return None for everything else that Spark shows."""
     cursor.expect("SHOW")
-    what = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
-    match what:
+    subject = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
+    match subject:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
-            return _schemas(cursor)
+            return _parse_show_schemas(cursor)
         case "TABLES" | "VIEWS":
-            schema = schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
-            return ShowTables(schema, _like(cursor), what == "VIEWS")
+            return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), subject == "VIEWS")
         case "TABLE" if cursor.accept("EXTENDED"):
-            schema = schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
+            schema = _parse_optional_schema(cursor)
             cursor.expect("LIKE")
             pattern = cursor.string("a pattern")
-            cursor.finish("the pattern")
+            cursor.expect_end("the pattern")
             return ShowTables(schema, pattern, extended=True)
         case "TBLPROPERTIES":
-            return _properties(cursor)
+            return _parse_show_properties(cursor)
         case "COLUMNS":
-            return _columns(cursor)
-    return functions.show(cursor)
+            return _parse_show_columns(cursor)
+    return parse_show_functions(cursor)
 
 
-def use(cursor: Cursor) -> UseSchema:
-    """`USE [SCHEMA|DATABASE|NAMESPACE] name`."""
+def parse_use(cursor: Cursor) -> UseSchema:
+    """Parse `USE [SCHEMA|DATABASE|NAMESPACE] name`."""
     cursor.expect("USE")
-    if cursor.key() in SCHEMA_WORDS and cursor.token(1).is_name:
-        cursor.at += 1
-    name = schema_name(cursor)
-    cursor.finish("the schema's name")
+    cursor.accept_before_name(*SCHEMA_WORDS)
+    name = parse_schema_name(cursor)
+    cursor.expect_end("the schema's name")
     return UseSchema(name)
 
 
-def _schemas(cursor: Cursor) -> ShowSchemas | None:
+def _parse_show_schemas(cursor: Cursor) -> ShowSchemas | None:
+    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']`. Return None for another catalog than ours."""
     if cursor.accept_any("FROM", "IN"):
         catalog = cursor.path("a catalog")
         if len(catalog) > 1 or catalog[0].lower() not in CATALOGS:
             return None
-    return ShowSchemas(_like(cursor))
+    return ShowSchemas(_parse_last_pattern(cursor))
 
 
-def _like(cursor: Cursor) -> str | None:
-    pattern = None
-    if cursor.accept("LIKE") or cursor.token().kind is Kind.STRING:
-        pattern = cursor.string("a pattern")
-    cursor.finish("the pattern" if pattern is not None else "SHOW")
+def _parse_optional_schema(cursor: Cursor) -> str | None:
+    return parse_schema_name(cursor) if cursor.accept_any("FROM", "IN") else None
+
+
+def _parse_last_pattern(cursor: Cursor) -> str | None:
+    """Parse `[[LIKE] 'pattern']` at the end of the statement."""
+    pattern = parse_like(cursor)
+    cursor.expect_end("the pattern" if pattern is not None else "SHOW")
     return pattern
 
 
-def _properties(cursor: Cursor) -> ShowProperties:
+def _parse_show_properties(cursor: Cursor) -> ShowProperties:
+    """Parse `table [('key')]`."""
     name = cursor.table_name()
     key = None
     if cursor.accept("("):
-        key = property_key(cursor)
+        key = parse_property_key(cursor)
         cursor.expect(")")
-    cursor.finish("the table")
+    cursor.expect_end("the table")
     return ShowProperties(name, key)
 
 
-def _columns(cursor: Cursor) -> ShowColumns:
+def _parse_show_columns(cursor: Cursor) -> ShowColumns:
+    """Parse `FROM|IN table [FROM|IN schema]`."""
     if not cursor.accept_any("FROM", "IN"):
         raise cursor.expected("IN and the name of a table")
     name = cursor.table_name()
     if cursor.accept_any("FROM", "IN"):
-        begin = cursor.token()
-        schema = schema_name(cursor)
+        schema_token = cursor.token()
+        schema = parse_schema_name(cursor)
         if len(name.parts) > 1 and name.parts[-2].lower() != schema.lower():
-            raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", begin)
+            raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", schema_token)
         name = TableName((schema, name.parts[-1]))
-    cursor.finish("the table")
+    cursor.expect_end("the table")
     return ShowColumns(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import cast
 
 from rowmerge.commands.functions import (
@@ -16,184 +16,158 @@ from rowmerge.commands.functions import (
     ShowFunctions,
 )
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import data_type, expression, until_end
+from rowmerge.sql.lexing.expressions import at_end, parse_data_type, parse_expression
 from rowmerge.sql.lexing.lexer import Kind
 
-_VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "STABLE": None, "VOLATILE": False}
+_VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "NOT DETERMINISTIC": False, "STABLE": None, "VOLATILE": False}
+_PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
 
 
-@dataclass
-class _Clauses:
-    """What the clauses of one CREATE FUNCTION have said so far."""
-
-    body: str | None = None
-    language: Language | None = None
-    deterministic: bool | None = None
-    handler: str | None = None
-    runtime: str | None = None
-    packages: tuple[str, ...] = ()
-    comment: str | None = None
-
-
-def create(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
-    """`[AGGREGATE] FUNCTION [IF NOT EXISTS] name (parameters) RETURNS type … RETURN …|AS …`, behind CREATE [OR REPLACE].
-
-    None, and nothing moved, for what is no function; None for a function of a Java class, which is Spark's.
-    """
-    start = cursor.at
+def parse_create_function(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
+    """Parse `[AGGREGATE] FUNCTION name (…) RETURNS type …` after CREATE [OR REPLACE]. Return None for a Java class, which is Spark's."""
     aggregate = cursor.accept("AGGREGATE")
-    if not cursor.accept("FUNCTION"):
-        cursor.at = start
-        return None
-    begin = cursor.token()
+    cursor.expect("FUNCTION")
+    start_token = cursor.token()
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if if_not_exists and or_replace:
-        raise cursor.error("CREATE FUNCTION takes OR REPLACE or IF NOT EXISTS, not both. Keep one", begin)
+        raise cursor.error("CREATE FUNCTION takes OR REPLACE or IF NOT EXISTS, not both. Keep one", start_token)
     name = cursor.table_name("the name of a function")
-    if cursor.sees("AS"):
+    if cursor.next_is("AS"):
         return None
-    definition = _definition(cursor, aggregate)
-    cursor.finish("the function's body")
-    _check(cursor, definition)
+    definition = _parse_definition(cursor, aggregate)
+    cursor.expect_end("the function's body")
+    _refuse_inconsistent(cursor, definition)
     return CreateFunction(name, definition, or_replace, if_not_exists)
 
 
-def _definition(cursor: Cursor, aggregate: bool) -> FunctionDefinition:
-    """Read `(parameters) RETURNS type` and the clauses after it."""
-    parameters = _parameters(cursor)
+def _parse_definition(cursor: Cursor, aggregate: bool) -> FunctionDefinition:
+    """Parse `(parameters) RETURNS type` and the clauses after it."""
+    parameters = _parse_parameters(cursor)
     cursor.expect("RETURNS")
-    if cursor.sees("TABLE"):
+    if cursor.next_is("TABLE"):
         raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
-    returns = data_type(cursor).text
-    clauses = _Clauses()
-    while _clause(cursor, clauses):
-        pass
-    if clauses.body is None:
+    definition = FunctionDefinition(parameters, parse_data_type(cursor).text, body="", aggregate=aggregate)
+    body: str | None = None
+    while clause := _accept_clause(cursor):
+        if clause not in ("RETURN", "AS"):
+            definition = _parse_clause(cursor, clause, definition)
+        elif body is not None:
+            raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+        else:
+            body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
+    if body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
-    return FunctionDefinition(
-        parameters,
-        returns,
-        clauses.body,
-        clauses.language or "sql",
-        aggregate,
-        clauses.deterministic,
-        clauses.handler,
-        clauses.runtime,
-        clauses.packages,
-        clauses.comment,
-    )
+    return replace(definition, body=body)
 
 
-def drop(cursor: Cursor) -> DropFunction | None:
-    """`FUNCTION [IF EXISTS] name`, behind DROP; None for everything else."""
-    if cursor.sees("AGGREGATE", "FUNCTION"):
-        cursor.at += 1
-    if not cursor.accept("FUNCTION"):
+def parse_drop_function(cursor: Cursor) -> DropFunction | None:
+    """Parse `[AGGREGATE] FUNCTION [IF EXISTS] name` after DROP, or return None."""
+    if not (cursor.accept("FUNCTION") or cursor.accept("AGGREGATE", "FUNCTION")):
         return None
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.table_name("the name of a function")
-    if cursor.sees("("):
+    if cursor.next_is("("):
         raise cursor.unsupported("A schema has one function of a name. Leave the list of types out")
-    cursor.finish("the name")
+    cursor.expect_end("the name")
     return DropFunction(name, if_exists)
 
 
-def describe(cursor: Cursor) -> DescribeFunction | None:
-    """`FUNCTION [EXTENDED] name`, behind DESCRIBE."""
+def parse_describe_function(cursor: Cursor) -> DescribeFunction | None:
+    """Parse `FUNCTION [EXTENDED] name` after DESCRIBE. Return None for an operator such as `+`, which Spark describes."""
     cursor.expect("FUNCTION")
-    if cursor.sees("EXTENDED") and cursor.token(1).is_name:
-        cursor.at += 1
+    cursor.accept_before_name("EXTENDED")
     if not cursor.token().is_name:
         return None
     name = cursor.table_name("the name of a function")
-    cursor.finish("the name")
-    return DescribeFunction(name, cursor.slice(0))
+    cursor.expect_end("the name")
+    return DescribeFunction(name, cursor.text_from(0))
 
 
-def show(cursor: Cursor) -> ShowFunctions | None:
-    """`[USER] FUNCTIONS [FROM|IN schema] [[LIKE] 'pattern']`, behind SHOW; None for all that Spark knows: without USER and a schema."""
+def parse_show_functions(cursor: Cursor) -> ShowFunctions | None:
+    """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Return None without USER and schema: Spark lists its own."""
     user = cursor.accept("USER")
     if not cursor.accept("FUNCTIONS"):
         return None
-    schema = None
-    if cursor.accept_any("FROM", "IN"):
-        schema = cursor.path("the name of a schema")[-1]
+    schema = cursor.path("the name of a schema")[-1] if cursor.accept_any("FROM", "IN") else None
     if not user and schema is None:
         return None
-    like = None
+    pattern = parse_like(cursor)
+    cursor.expect_end("SHOW FUNCTIONS")
+    return ShowFunctions(schema, pattern)
+
+
+def parse_like(cursor: Cursor) -> str | None:
+    """Parse `[LIKE] 'pattern'`, or return None."""
     if cursor.accept("LIKE") or cursor.token().kind is Kind.STRING:
-        like = cursor.string("a pattern")
-    cursor.finish("SHOW FUNCTIONS")
-    return ShowFunctions(schema, like)
+        return cursor.string("a pattern")
+    return None
 
 
-def _parameters(cursor: Cursor) -> tuple[Parameter, ...]:
+def _parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
+    """Parse `(name type …, …)` or `()`: the names are unique, and parameters with a default come last."""
     if cursor.accept("(", ")"):
         return ()
-    begin = cursor.token()
-    parameters = cursor.listed(lambda: _parameter(cursor))
+    list_token = cursor.token()
+    parameters = cursor.parenthesized(lambda: _parse_parameter(cursor))
     names = [parameter.name.lower() for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
-            raise cursor.error(f"The parameter {name} stands twice. Give one another name", begin)
-    for before, after in itertools.pairwise(parameters):
-        if before.default is not None and after.default is None:
-            raise cursor.error(f"{after.name} has no default, and stands after {before.name}, which has one. Put it before", begin)
+            raise cursor.error(f"The parameter {name} stands twice. Give one another name", list_token)
+    for left, right in itertools.pairwise(parameters):
+        if left.default is not None and right.default is None:
+            raise cursor.error(f"{right.name} has no default, and stands after {left.name}, which has one. Put it before", list_token)
     return parameters
 
 
-def _parameter(cursor: Cursor) -> Parameter:
+def _parse_parameter(cursor: Cursor) -> Parameter:
     name = cursor.identifier("the name of a parameter")
-    type_ = data_type(cursor).text
-    default = comment = None
+    type_ = parse_data_type(cursor).text
+    default = None
     if cursor.accept("DEFAULT"):
-        default = expression(cursor, "a default", lambda c: c.key() in (",", "COMMENT")).text
-    if cursor.accept("COMMENT"):
-        comment = cursor.string("a comment")
-    return Parameter(name, type_, default, comment)
+        default = parse_expression(cursor, "a default", lambda c: c.key() in (",", "COMMENT")).text
+    return Parameter(name, type_, default, cursor.optional_string("COMMENT", "a comment"))
 
 
-def _clause(cursor: Cursor, said: _Clauses) -> bool:
-    """Read one clause, or stay and say no."""
-    if cursor.accept("NOT", "DETERMINISTIC"):
-        said.deterministic = False
-        return True
-    if cursor.accept("CONTAINS", "SQL") or cursor.accept("READS", "SQL", "DATA"):
-        return True
-    begin = cursor.token()
-    match word := cursor.accept_any(*_VOLATILITY, "LANGUAGE", "COMMENT", "RUNTIME_VERSION", "HANDLER", "PACKAGES", "RETURN", "AS"):
-        case "":
-            return False
+def _accept_clause(cursor: Cursor) -> str:
+    """Step over the words that begin a clause and return them, or return an empty text."""
+    for words in (("NOT", "DETERMINISTIC"), ("CONTAINS", "SQL"), ("READS", "SQL", "DATA")):
+        if cursor.accept(*words):
+            return " ".join(words)
+    return cursor.accept_any(*_VOLATILITY, *_PYTHON_CLAUSES, "LANGUAGE", "COMMENT", "RETURN", "AS")
+
+
+def _parse_clause(cursor: Cursor, clause: str, definition: FunctionDefinition) -> FunctionDefinition:
+    """Parse what follows the words that begin a clause, and return `definition` with the clause. Those of Python are Snowflake's."""
+    if clause in _PYTHON_CLAUSES:
+        cursor.accept("=")
+    match clause:
+        case "CONTAINS SQL" | "READS SQL DATA":
+            return definition
         case "LANGUAGE":
-            language = cursor.identifier("a language").lower()
-            if language not in ("sql", "python"):
-                raise cursor.unsupported(f"Functions in the language {language} are not supported. Write it in SQL or PYTHON", begin)
-            said.language = cast(Language, language)
+            return replace(definition, language=_parse_language(cursor))
         case "COMMENT":
-            said.comment = cursor.string("a comment")
-        case "RUNTIME_VERSION" | "HANDLER" | "PACKAGES":
-            _python_clause(cursor, word, said)
-        case "RETURN" | "AS":
-            if said.body is not None:
-                raise cursor.error("The function has two bodies. Keep one", begin)
-            said.body = expression(cursor, "an expression", until_end).text if word == "RETURN" else cursor.string("the body")
+            return replace(definition, comment=cursor.string("a comment"))
+        case "PACKAGES":
+            packages = () if cursor.accept("(", ")") else cursor.parenthesized(lambda: cursor.string("a package"))
+            return replace(definition, packages=packages)
+        case "HANDLER":
+            return replace(definition, handler=cursor.string("the name of the Python function or class"))
+        case "RUNTIME_VERSION":
+            return replace(definition, runtime=cursor.string("a version of Python"))
         case _:
-            said.deterministic = _VOLATILITY[word]
-    return True
+            return replace(definition, deterministic=_VOLATILITY[clause])
 
 
-def _python_clause(cursor: Cursor, word: str, said: _Clauses) -> None:
-    """As Snowflake spells them."""
-    cursor.accept("=")
-    if word == "PACKAGES":
-        said.packages = () if cursor.accept("(", ")") else cursor.listed(lambda: cursor.string("a package"))
-    elif word == "HANDLER":
-        said.handler = cursor.string("the name of the Python function or class")
-    else:
-        said.runtime = cursor.string("a version of Python")
+def _parse_language(cursor: Cursor) -> Language:
+    language = cursor.identifier("a language").lower()
+    if language not in ("sql", "python"):
+        reason = f"Functions in the language {language} are not supported. Write it in SQL or PYTHON"
+        raise cursor.unsupported(reason, cursor.token(-2))
+    return cast(Language, language)
 
 
-def _check(cursor: Cursor, definition: FunctionDefinition) -> None:
+def _refuse_inconsistent(cursor: Cursor, definition: FunctionDefinition) -> None:
+    """Raise UnsupportedStatement for clauses of another language, and for an aggregate without parameters."""
     if definition.language == "python" and definition.handler is None:
         raise cursor.unsupported("A function in Python needs a HANDLER: the name of the Python function, or of an aggregate's class")
     if definition.language == "sql" and (definition.handler is not None or definition.packages):

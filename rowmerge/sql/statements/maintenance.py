@@ -5,94 +5,98 @@ from __future__ import annotations
 from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import expression, time_travel
+from rowmerge.sql.lexing.expressions import parse_expression, parse_time_travel
 from rowmerge.sql.lexing.lexer import Kind
 
 
-def vacuum(cursor: Cursor) -> Vacuum:
-    """`VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`, each once, in any order."""
+def parse_vacuum(cursor: Cursor) -> Vacuum:
+    """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`: each clause at most once, in any order."""
     cursor.expect("VACUUM")
-    target = _table(cursor)
-    hours: float | None = None
+    target = _parse_target(cursor)
+    retain_hours: float | None = None
     dry_run = full = False
-    while not cursor.ended:
-        if cursor.sees("LITE"):
-            raise cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
-        if cursor.sees("USING", "INVENTORY"):
-            raise cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
-        if hours is None and cursor.accept("RETAIN"):
-            hours = _hours(cursor)
-            cursor.expect("HOURS")
+    while not cursor.at_end:
+        _refuse_vacuum_mode(cursor)
+        if retain_hours is None and cursor.accept("RETAIN"):
+            retain_hours = _parse_hours(cursor)
         elif not dry_run and cursor.accept("DRY", "RUN"):
             dry_run = True
         elif not full and cursor.accept("FULL"):
-            full = True
+            full = True  # the mode of VACUUM without LITE
         else:
             raise cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
-    return Vacuum(target, hours, dry_run)
+    return Vacuum(target, retain_hours, dry_run)
 
 
-def optimize(cursor: Cursor) -> Optimize:
-    """`OPTIMIZE table [WHERE condition]`."""
+def _refuse_vacuum_mode(cursor: Cursor) -> None:
+    """Raise UnsupportedStatement if LITE or USING INVENTORY comes next."""
+    if cursor.next_is("LITE"):
+        raise cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
+    if cursor.next_is("USING", "INVENTORY"):
+        raise cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
+
+
+def parse_optimize(cursor: Cursor) -> Optimize:
+    """Parse `OPTIMIZE table [WHERE condition]`."""
     cursor.expect("OPTIMIZE")
-    target = _table(cursor)
-    if cursor.sees("FULL"):
+    target = _parse_target(cursor)
+    if cursor.next_is("FULL"):
         raise cursor.unsupported("OPTIMIZE … FULL is for clustered tables, and clustering is not supported. Leave FULL out")
-    condition = _where(cursor, frozenset({"ZORDER"}))
-    if cursor.sees("ZORDER", "BY"):
+    condition = _parse_optional_where(cursor, following="ZORDER")
+    if cursor.next_is("ZORDER", "BY"):
         raise cursor.unsupported("OPTIMIZE … ZORDER BY is not supported. Leave ZORDER BY out, or write the table sorted: INSERT … ORDER BY")
-    cursor.finish("the table")
+    cursor.expect_end("the table")
     return Optimize(target, condition)
 
 
-def reorg(cursor: Cursor) -> Reorg:
-    """`REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
+def parse_reorg(cursor: Cursor) -> Reorg:
+    """Parse `REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
     cursor.expect("REORG", "TABLE")
-    target = _table(cursor)
-    condition = _where(cursor, frozenset({"APPLY"}))
+    target = _parse_target(cursor)
+    condition = _parse_optional_where(cursor, following="APPLY")
     cursor.expect("APPLY", "(")
-    if cursor.sees("UPGRADE"):
+    if cursor.next_is("UPGRADE"):
         raise cursor.unsupported("REORG … APPLY (UPGRADE UNIFORM …) is not supported. Use an engine that writes Iceberg metadata")
     cursor.expect("PURGE", ")")
-    cursor.finish("APPLY (PURGE)")
+    cursor.expect_end("APPLY (PURGE)")
     return Reorg(target, condition)
 
 
-def restore(cursor: Cursor) -> Restore:
-    """`RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`."""
+def parse_restore(cursor: Cursor) -> Restore:
+    """Parse `RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`."""
     cursor.expect("RESTORE")
-    if cursor.sees("TABLE") and cursor.token(1).is_name:
-        cursor.at += 1
-    target = _table(cursor)
+    cursor.accept_before_name("TABLE")
+    target = _parse_target(cursor)
     cursor.accept("TO")
-    travel = time_travel(cursor)
+    travel = parse_time_travel(cursor)
     if travel is None:
         raise cursor.expected("TO VERSION AS OF a number, or TO TIMESTAMP AS OF a time")
-    cursor.finish("the version")
+    cursor.expect_end("the version")
     return Restore(target, travel.version, travel.timestamp, travel.reference)
 
 
-def _where(cursor: Cursor, before: frozenset[str]) -> SqlText | None:
+def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
+    """Parse `[WHERE condition]` before the word `following` or the end of the statement."""
     if not cursor.accept("WHERE"):
         return None
-    return expression(cursor, "a condition after WHERE", lambda here: here.sees_keyword(before))
+    return parse_expression(cursor, "a condition after WHERE", lambda c: c.next_is_keyword({following}))
 
 
-def _table(cursor: Cursor) -> TableName:
+def _parse_target(cursor: Cursor) -> TableName:
     if cursor.token().kind is Kind.STRING:
         raise cursor.unsupported("A table is named here, not its path. Give the path a name: CREATE TABLE name USING delta LOCATION 'path'")
     return cursor.table_name()
 
 
-def _hours(cursor: Cursor) -> float:
-    if cursor.sees("-"):
+def _parse_hours(cursor: Cursor) -> float:
+    """Parse `n HOURS` after RETAIN; `n` can be a fraction."""
+    if cursor.next_is("-"):
         raise cursor.error("A retention is not negative. Write 0 HOURS or more")
     token = cursor.token()
     try:
-        hours = float(token.text) if token.kind is Kind.NUMBER else None
+        hours = float(token.text if token.kind is Kind.NUMBER else "")
     except ValueError:
-        hours = None
-    if hours is None:
-        raise cursor.expected("a number of hours")
-    cursor.at += 1
+        raise cursor.expected("a number of hours") from None
+    cursor.index += 1
+    cursor.expect("HOURS")
     return hours

@@ -2,71 +2,87 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Action, Assignment, DeleteAction, InsertAction, Match, Merge, UpdateAction, When
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import alias, expression, relation, until_comma
+from rowmerge.sql.lexing.expressions import at_comma, parse_alias, parse_expression, parse_relation
 
 _NO_INSERT = "INSERT goes with WHEN NOT MATCHED only: the target has this row already. Write UPDATE or DELETE"
 _ONLY_INSERT = "WHEN NOT MATCHED takes INSERT only: the target has no such row to change. Write INSERT, or use WHEN NOT MATCHED BY SOURCE"
 
 
-def merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
-    """`MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`."""
+def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
+    """Parse `MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`."""
     cursor.expect("MERGE")
-    evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
+    schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     target = cursor.table_name("the table to merge into")
-    target_alias = alias(cursor)
+    target_alias = parse_alias(cursor)
     cursor.expect("USING")
-    source = relation(cursor, "the source of the MERGE")
-    source_alias = alias(cursor)
-    source_columns = cursor.identifiers("a column's name") if source_alias is not None and cursor.sees("(") else ()
+    source = parse_relation(cursor, "the source of the MERGE")
+    source_alias = parse_alias(cursor)
+    source_columns = cursor.identifiers("a column's name") if source_alias is not None and cursor.next_is("(") else ()
     cursor.expect("ON")
-    on = expression(cursor, "a condition after ON", _when)
+    on = parse_expression(cursor, "a condition after ON", _at_when)
+    qualifier = qualifier_of(target, target_alias)
     clauses: list[When] = []
-    while not cursor.ended:
-        clauses.append(_clause(cursor, clauses, target, target_alias))
+    while not cursor.at_end:
+        clauses.append(_parse_when(cursor, clauses, qualifier))
     if not clauses:
         raise cursor.error("A MERGE needs at least one WHEN clause. Add WHEN MATCHED THEN … or WHEN NOT MATCHED THEN …")
-    return Merge(target, target_alias, source, source_alias, source_columns, on, tuple(clauses), evolution, with_clause)
+    return Merge(target, target_alias, source, source_alias, source_columns, on, tuple(clauses), schema_evolution, with_clause)
 
 
-def assignment(cursor: Cursor, target: TableName, target_alias: str | None, value: str) -> tuple[str, ...]:
-    """The left side of `column = value`, up to and including the sign."""
-    column = column_path(cursor, target, target_alias)
-    if not cursor.accept_any("=", "=="):
-        raise cursor.expected(f"= and {value}")
-    return column
+def qualifier_of(target: TableName, target_alias: str | None) -> tuple[str, ...]:
+    """Return the name that can stand before a column of the target: its alias, or else its name or the last parts of it."""
+    return target.parts if target_alias is None else (target_alias,)
 
 
-def column_path(cursor: Cursor, target: TableName, target_alias: str | None) -> tuple[str, ...]:
-    """A column of the target as written, without the target's alias or name before it."""
+def parse_assignments(cursor: Cursor, qualifier: tuple[str, ...], ends: Callable[[Cursor], bool]) -> tuple[Assignment, ...]:
+    """Parse `column = value, …`, with the target's `qualifier` before columns or not. `ends` is true where a value ends."""
+
+    def read_assignment() -> Assignment:
+        column = _parse_column(cursor, qualifier)
+        if not cursor.accept_any("=", "=="):
+            raise cursor.expected("= and a value")
+        return Assignment(column, parse_expression(cursor, f"a value for `{'.'.join(column)}`", ends))
+
+    return cursor.comma_separated(read_assignment)
+
+
+def _parse_column(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse the path of a column of the target, and return it without the qualifier."""
     path = cursor.path("a column of the target")
-    parts = target.parts if target_alias is None else (target_alias,)
-    for size in range(len(parts), 0, -1):
-        if len(path) > size and [part.lower() for part in path[:size]] == [part.lower() for part in parts[-size:]]:
+    lower_path, lower_qualifier = [name.lower() for name in path], [name.lower() for name in qualifier]
+    for size in range(len(qualifier), 0, -1):
+        if len(path) > size and lower_path[:size] == lower_qualifier[-size:]:
             return path[size:]
     return path
 
 
-def _when(cursor: Cursor) -> bool:
-    return cursor.sees_keyword({"WHEN"})
+def _at_when(cursor: Cursor) -> bool:
+    return cursor.next_is_keyword({"WHEN"})
 
 
-def _clause(cursor: Cursor, before: list[When], target: TableName, target_alias: str | None) -> When:
-    begin = cursor.token()
+def _parse_when(cursor: Cursor, previous_clauses: list[When], qualifier: tuple[str, ...]) -> When:
+    """Parse one `WHEN … [AND condition] THEN action`. Only the last clause of a kind can go without a condition."""
+    when_token = cursor.token()
     if not cursor.accept("WHEN"):
         raise cursor.expected("WHEN or the end of the statement")
-    match = _match(cursor)
-    if any(clause.match is match and clause.condition is None for clause in before):
-        raise cursor.error(f"Only the last {match.value} clause can go without a condition. Add AND … to the ones before it", begin)
-    condition = expression(cursor, "a condition after AND", lambda c: c.sees_keyword({"THEN", "WHEN"})) if cursor.accept("AND") else None
+    match = _parse_match(cursor)
+    if any(clause.match is match and clause.condition is None for clause in previous_clauses):
+        raise cursor.error(f"Only the last {match.value} clause can go without a condition. Add AND … to the ones before it", when_token)
+    condition = None
+    if cursor.accept("AND"):
+        condition = parse_expression(cursor, "a condition after AND", lambda c: c.next_is_keyword({"THEN", "WHEN"}))
     cursor.expect("THEN")
-    return When(match, _action(cursor, match, target, target_alias), condition)
+    return When(match, _parse_action(cursor, match, qualifier), condition)
 
 
-def _match(cursor: Cursor) -> Match:
+def _parse_match(cursor: Cursor) -> Match:
+    """Parse `MATCHED`, `NOT MATCHED [BY TARGET]` or `NOT MATCHED BY SOURCE`."""
     negated = bool(cursor.accept_any("NOT", "!"))
     if not cursor.accept("MATCHED"):
         raise cursor.expected("MATCHED" if negated else "MATCHED or NOT MATCHED")
@@ -80,54 +96,53 @@ def _match(cursor: Cursor) -> Match:
     return Match.NOT_MATCHED if side == "TARGET" else Match.NOT_MATCHED_BY_SOURCE
 
 
-def _action(cursor: Cursor, match: Match, target: TableName, target_alias: str | None) -> Action:
-    begin = cursor.token()
+def _parse_action(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> Action:
+    """Parse the action of a WHEN clause: INSERT for source rows without a target row, else UPDATE or DELETE."""
+    verb_token = cursor.token()
     verb = cursor.accept_any("UPDATE", "DELETE", "INSERT")
-    if not verb:
-        raise cursor.expected("INSERT" if match is Match.NOT_MATCHED else "UPDATE or DELETE")
-    if match is Match.NOT_MATCHED and verb != "INSERT":
-        raise cursor.error(_ONLY_INSERT, begin)
-    if match is not Match.NOT_MATCHED and verb == "INSERT":
-        raise cursor.error(_NO_INSERT, begin)
-    if verb == "DELETE":
-        return DeleteAction()
+    if match is Match.NOT_MATCHED:
+        if verb in ("UPDATE", "DELETE"):
+            raise cursor.error(_ONLY_INSERT, verb_token)
+        if not verb:
+            raise cursor.expected("INSERT")
+        return _parse_insert(cursor, qualifier)
     if verb == "INSERT":
-        return InsertAction(_insert(cursor, target, target_alias))
+        raise cursor.error(_NO_INSERT, verb_token)
+    if not verb:
+        raise cursor.expected("UPDATE or DELETE")
+    return DeleteAction() if verb == "DELETE" else _parse_update(cursor, match, qualifier)
+
+
+def _parse_update(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> UpdateAction:
+    """Parse `SET *` or `SET column = value, …` after UPDATE."""
     cursor.expect("SET")
-    if match is Match.NOT_MATCHED_BY_SOURCE and cursor.sees("*"):
+    if match is Match.NOT_MATCHED_BY_SOURCE and cursor.next_is("*"):
         raise cursor.error("UPDATE SET * needs a source row, and WHEN NOT MATCHED BY SOURCE has none. List the columns: SET column = value")
-    return UpdateAction(_update(cursor, target, target_alias))
+    if _accept_star(cursor, "UPDATE SET"):
+        return UpdateAction(None)
+    return UpdateAction(parse_assignments(cursor, qualifier, lambda c: at_comma(c) or _at_when(c)))
 
 
-def _update(cursor: Cursor, target: TableName, target_alias: str | None) -> tuple[Assignment, ...] | None:
-    if _star(cursor, "UPDATE SET"):
-        return None
-    assignments = []
-    while True:
-        column = assignment(cursor, target, target_alias, "a value")
-        value = expression(cursor, f"a value for `{'.'.join(column)}`", lambda c: until_comma(c) or _when(c))
-        assignments.append(Assignment(column, value))
-        if not cursor.accept(","):
-            return tuple(assignments)
-
-
-def _insert(cursor: Cursor, target: TableName, target_alias: str | None) -> tuple[Assignment, ...] | None:
-    if _star(cursor, "INSERT"):
-        return None
-    if cursor.sees("VALUES"):
+def _parse_insert(cursor: Cursor, qualifier: tuple[str, ...]) -> InsertAction:
+    """Parse `*` or `(columns) VALUES (values)` after INSERT."""
+    if _accept_star(cursor, "INSERT"):
+        return InsertAction(None)
+    if cursor.next_is("VALUES"):
         raise cursor.unsupported("INSERT VALUES without column names depends on the columns' order. List them: INSERT (a, b) VALUES (…)")
-    columns = cursor.listed(lambda: column_path(cursor, target, target_alias))
+    columns = cursor.parenthesized(lambda: _parse_column(cursor, qualifier))
     cursor.expect("VALUES")
-    opened = cursor.token()
-    values = cursor.listed(lambda: expression(cursor, "a value", until_comma))
+    values_token = cursor.token()
+    values = cursor.parenthesized(lambda: parse_expression(cursor, "a value", at_comma))
     if len(columns) != len(values):
-        raise cursor.error(f"INSERT names {len(columns)} column(s) and gives {len(values)} value(s). Give each column one value", opened)
-    return tuple(map(Assignment, columns, values))
+        reason = f"INSERT names {len(columns)} column(s) and gives {len(values)} value(s). Give each column one value"
+        raise cursor.error(reason, values_token)
+    return InsertAction(tuple(map(Assignment, columns, values)))
 
 
-def _star(cursor: Cursor, action: str) -> bool:
+def _accept_star(cursor: Cursor, action: str) -> bool:
+    """Step over `*` if it comes next, and return whether it does. Refuse `* EXCEPT`."""
     if not cursor.accept("*"):
         return False
-    if cursor.sees("EXCEPT"):
+    if cursor.next_is("EXCEPT"):
         raise cursor.unsupported(f"{action} * EXCEPT is not supported. List the columns instead")
     return True

@@ -1,6 +1,8 @@
-"""Partition fields and write orders, as PARTITIONED BY and Iceberg's SQL extensions spell them."""
+"""Partition fields and write orders in the syntax of PARTITIONED BY and Iceberg's SQL extensions."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.commands.names import TableName
@@ -8,137 +10,144 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
 
-_TRANSFORMS = {
-    "identity": "identity",
-    "bucket": "bucket",
-    "truncate": "truncate",
-    "year": "year",
-    "years": "year",
-    "month": "month",
-    "months": "month",
-    "day": "day",
-    "days": "day",
-    "date": "day",
-    "hour": "hour",
-    "hours": "hour",
-    "date_hour": "hour",
-}
-_WITH_PARAMETER = {"bucket": "a number of buckets", "truncate": "a width"}
-_GREATEST = 2**31 - 1
+_ALIASES = {"years": "year", "months": "month", "days": "day", "date": "day", "hours": "hour", "date_hour": "hour"}
+_TRANSFORMS = {name: name for name in ("identity", "bucket", "truncate", "year", "month", "day", "hour")} | _ALIASES
+_PARAMETERS = {"bucket": "a number of buckets", "truncate": "a width"}
+"""Transforms that have a parameter, with its description."""
+_MAX_PARAMETER = 2**31 - 1
 
 
-def partition_field(cursor: Cursor) -> PartitionField:
-    """`column`, `struct.field`, `bucket(16, id)`, `truncate(4, s)`, `days(ts)`, …; without a name, and with columns as they are written."""
+def parse_partition_field(cursor: Cursor) -> PartitionField:
+    """Parse a column or a transform such as `bucket(16, id)`, whose parameter can also follow the column. The field has no name."""
     if not (cursor.token().is_name and cursor.key(1) == "("):
         return PartitionField(cursor.path("a partition column"))
-    begin = cursor.token()
-    name = _TRANSFORMS.get(cursor.identifier("a partition transform").lower())
-    if name is None:
-        raise cursor.unsupported(
-            f"{begin.text} is no partition transform. "
-            f"There are bucket(n, column), truncate(width, column), years, months, days and hours(column)",
-            begin,
-        )
+    transform = _parse_transform_name(cursor)
     cursor.expect("(")
-    parameter = _parameter(cursor, name)
+    parameter = _parse_optional_parameter(cursor, transform)
     if parameter is not None:
         cursor.expect(",")
     column = cursor.path("a column")
-    if parameter is None and name in _WITH_PARAMETER:
+    if parameter is None and transform in _PARAMETERS:
         cursor.expect(",")
-        parameter = _parameter(cursor, name)
+        parameter = _parse_optional_parameter(cursor, transform)
         if parameter is None:
-            raise cursor.expected(f"{_WITH_PARAMETER[name]}, a whole number")
+            raise cursor.expected(f"{_PARAMETERS[transform]}, a whole number")
     cursor.expect(")")
-    return PartitionField(column, Transform(name, parameter))
+    return PartitionField(column, Transform(transform, parameter))
 
 
-def change_of_partitioning(cursor: Cursor, name: TableName) -> ChangePartitioning | None:
-    """`ADD PARTITION FIELD f [AS n]`, `DROP PARTITION FIELD f`, `REPLACE PARTITION FIELD f WITH g [AS n]`; None for everything else."""
-    verb = cursor.key()
-    if verb not in ("ADD", "DROP", "REPLACE") or (cursor.key(1), cursor.key(2)) != ("PARTITION", "FIELD"):
-        return None
-    cursor.at += 3
-    dropped = partition_field(cursor) if verb != "ADD" else None
-    added = None
-    if verb == "REPLACE":
-        cursor.expect("WITH")
-    if verb != "DROP":
-        added = partition_field(cursor)
-        if cursor.accept("AS"):
-            added = PartitionField(added.column, added.transform, cursor.identifier("the name of the partition field"))
-    cursor.finish("the partition field")
-    return ChangePartitioning(name, dropped, added)
+def _parse_transform_name(cursor: Cursor) -> str:
+    """Parse the name or an alias of a transform, and return the name."""
+    token = cursor.token()
+    transform = _TRANSFORMS.get(cursor.identifier("a partition transform").lower())
+    if transform is None:
+        raise cursor.unsupported(
+            f"{token.text} is no partition transform. "
+            f"There are bucket(n, column), truncate(width, column), years, months, days and hours(column)",
+            token,
+        )
+    return transform
 
 
-def write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
-    """`WRITE [DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]`, `WRITE UNORDERED`; None for
-    everything else.
-
-    An order alone is one over all files, LOCALLY one inside each; then the distribution stays as it is.
-    """
-    if not cursor.accept("WRITE"):
-        return None
-    ordering: tuple[SortField, ...] = ()
-    distribution: Distribution | None = None
-    seen = set[str]()
-    while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
-        kind = "distribution" if clause == "DISTRIBUTED" else "order"
-        if kind in seen:
-            raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
-        seen.add(kind)
-        if clause == "DISTRIBUTED":
-            cursor.expect("BY", "PARTITION")
-            distribution = Distribution.HASH
-            continue
-        if clause == "LOCALLY":
-            cursor.expect("ORDERED")
-        if clause == "UNORDERED":
-            alone = Distribution.NONE
-        else:
-            cursor.expect("BY")
-            ordering = _order(cursor)
-            alone = Distribution.RANGE
-        if clause != "LOCALLY":
-            distribution = distribution or alone
-    if not seen:
-        raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
-    cursor.finish("the write order")
-    return SetWriteOrder(name, ordering, distribution)
-
-
-def _order(cursor: Cursor) -> tuple[SortField, ...]:
-    if cursor.sees("("):
-        return cursor.listed(lambda: _sort_field(cursor))
-    fields = [_sort_field(cursor)]
-    while cursor.accept(","):
-        fields.append(_sort_field(cursor))
-    return tuple(fields)
-
-
-def _sort_field(cursor: Cursor) -> SortField:
-    """As Iceberg on Spark, nulls come first in an ascending order and last in a descending one, if nothing is said."""
-    if cursor.sees("ZORDER", "("):
-        raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
-    field = partition_field(cursor)
-    ascending = cursor.accept_any("ASC", "DESC") != "DESC"
-    nulls_first = ascending
-    if cursor.accept("NULLS"):
-        place = cursor.accept_any("FIRST", "LAST")
-        if not place:
-            raise cursor.expected("FIRST or LAST")
-        nulls_first = place == "FIRST"
-    return SortField(field.column, field.transform, ascending, nulls_first)
-
-
-def _parameter(cursor: Cursor, name: str) -> int | None:
-    """The whole number that comes next, if one does; it may come before the column or after."""
+def _parse_optional_parameter(cursor: Cursor, transform: str) -> int | None:
+    """Parse the whole number that is the parameter of a transform, or return None if no number comes next."""
     token = cursor.token()
     if token.kind is not Kind.NUMBER:
         return None
-    if name not in _WITH_PARAMETER:
+    if transform not in _PARAMETERS:
         raise cursor.expected("a column")
-    number = cursor.integer(_WITH_PARAMETER[name])
-    if not 0 < number <= _GREATEST:
-        raise cursor.error(f"{_WITH_PARAMETER[name].capitalize()} is a whole number from 1 to {_GREATEST}, not {number}", token)
+    number = cursor.integer(_PARAMETERS[transform])
+    if not 0 < number <= _MAX_PARAMETER:
+        raise cursor.error(f"{_PARAMETERS[transform].capitalize()} is a whole number from 1 to {_MAX_PARAMETER}, not {number}", token)
     return number
+
+
+def parse_partitioning_change(cursor: Cursor, name: TableName) -> ChangePartitioning | None:
+    """Parse `ADD PARTITION FIELD f [AS n]`, `DROP PARTITION FIELD f` or `REPLACE PARTITION FIELD f WITH g [AS n]`, or return None."""
+    verb = cursor.accept_any("ADD", "DROP", "REPLACE")
+    if not verb or not cursor.accept("PARTITION", "FIELD"):
+        return None
+    match verb:
+        case "ADD":
+            change = ChangePartitioning(name, added=_parse_named_partition_field(cursor))
+        case "DROP":
+            change = ChangePartitioning(name, dropped=parse_partition_field(cursor))
+        case _:
+            dropped = parse_partition_field(cursor)
+            cursor.expect("WITH")
+            change = ChangePartitioning(name, dropped, _parse_named_partition_field(cursor))
+    cursor.expect_end("the partition field")
+    return change
+
+
+def _parse_named_partition_field(cursor: Cursor) -> PartitionField:
+    """Parse `field [AS name]`."""
+    field = parse_partition_field(cursor)
+    if cursor.accept("AS"):
+        return PartitionField(field.column, field.transform, cursor.identifier("the name of the partition field"))
+    return field
+
+
+def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
+    """Parse `WRITE [DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `WRITE UNORDERED`.
+
+    Without DISTRIBUTED BY, ORDERED BY sorts over all files. LOCALLY sorts inside each file, and leaves the distribution as it is.
+    Return None for everything else.
+    """
+    if not cursor.accept("WRITE"):
+        return None
+    distribution: Distribution | None = None
+    order: _Order | None = None
+    while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
+        if clause == "DISTRIBUTED":
+            _refuse_second(cursor, distribution, "distribution")
+            cursor.expect("BY", "PARTITION")
+            distribution = Distribution.HASH
+        else:
+            _refuse_second(cursor, order, "order")
+            order = _parse_order(cursor, clause)
+    if distribution is None and order is None:
+        raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
+    cursor.expect_end("the write order")
+    order = order or _Order()
+    return SetWriteOrder(name, order.fields, distribution or order.distribution)
+
+
+def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
+    """Raise Unparsable if a clause of this kind came before the one that begins with the previous token."""
+    if previous is not None:
+        raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """The order of a WRITE clause, and the distribution that it implies without DISTRIBUTED BY."""
+
+    fields: tuple[SortField, ...] = ()
+    distribution: Distribution | None = None
+
+
+def _parse_order(cursor: Cursor, clause: str) -> _Order:
+    """Parse what follows UNORDERED, ORDERED or LOCALLY."""
+    if clause == "UNORDERED":
+        return _Order((), Distribution.NONE)
+    if clause == "LOCALLY":
+        cursor.expect("ORDERED")
+    cursor.expect("BY")
+    fields = cursor.list_with_or_without_parentheses(lambda: _parse_sort_field(cursor))
+    return _Order(fields, None if clause == "LOCALLY" else Distribution.RANGE)
+
+
+def _parse_sort_field(cursor: Cursor) -> SortField:
+    """Parse `field [ASC|DESC] [NULLS FIRST|LAST]`. The default is that of Iceberg on Spark: ASC NULLS FIRST, DESC NULLS LAST."""
+    if cursor.next_is("ZORDER", "("):
+        raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
+    field = parse_partition_field(cursor)
+    ascending = cursor.accept_any("ASC", "DESC") != "DESC"
+    nulls_first = ascending
+    if cursor.accept("NULLS"):
+        side = cursor.accept_any("FIRST", "LAST")
+        if not side:
+            raise cursor.expected("FIRST or LAST")
+        nulls_first = side == "FIRST"
+    return SortField(field.column, field.transform, ascending, nulls_first)

@@ -2,61 +2,74 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from rowmerge.commands.names import CATALOGS, SqlText
 from rowmerge.commands.procedures import PROCEDURES, Call, Procedure
-from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import expression, until_comma
+from rowmerge.sql.lexing.cursor import Cursor, suggest
+from rowmerge.sql.lexing.expressions import at_comma, parse_expression
 
 _SYSTEM = "system"
 
 
-def call(cursor: Cursor) -> Call | None:
-    """Arguments by position, by name (`name => value`), or first so and then so. None for procedures of catalogs that are Spark's."""
+def parse_call(cursor: Cursor) -> Call | None:
+    """Parse CALL of a procedure of our catalog. Return None for procedures of other catalogs, which Spark executes."""
     cursor.expect("CALL")
     token = cursor.token()
-    *path, name = cursor.path("the name of a procedure")
-    if [part.lower() for part in path[-1:]] != [_SYSTEM] or len(path) > 2 or (len(path) == 2 and path[0].lower() not in CATALOGS):
+    *namespace, name = cursor.path("the name of a procedure")
+    if not _is_system_namespace(namespace):
         return None
     procedure = PROCEDURES.get(name.lower())
     if procedure is None:
-        raise cursor.unsupported(f"There is no procedure {_SYSTEM}.{name}. {_near(name, tuple(PROCEDURES))}", token)
-    arguments = _arguments(cursor, name.lower(), procedure)
-    cursor.finish("the arguments")
-    for wanted in procedure.required:
-        if wanted not in arguments:
-            raise cursor.unsupported(f"{name} needs the argument {wanted}: {procedure.parameters[wanted].value}. Add {wanted} => …")
+        raise cursor.unsupported(f"There is no procedure {_SYSTEM}.{name}. {suggest(name, tuple(PROCEDURES))}", token)
+    arguments = _parse_arguments(cursor, name.lower(), procedure)
+    cursor.expect_end("the arguments")
+    for parameter in procedure.required:
+        if parameter not in arguments:
+            description = procedure.parameters[parameter].value
+            raise cursor.unsupported(f"{name} needs the argument {parameter}: {description}. Add {parameter} => …")
     return Call(name.lower(), arguments)
 
 
-def _arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
-    found: dict[str, SqlText] = {}
-    parameters = tuple(procedure.parameters)
-    named = False
+def _is_system_namespace(namespace: list[str]) -> bool:
+    """Return whether a namespace is `[catalog.]system` of our catalog."""
+    *catalog, schema = [part.lower() for part in namespace] or [""]
+    return schema == _SYSTEM and (not catalog or (len(catalog) == 1 and catalog[0] in CATALOGS))
+
+
+def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
+    """Parse `(value, …, parameter => value, …)`, and return the values by parameter. An argument NULL counts as not given."""
+    arguments: dict[str, SqlText] = {}
+    by_name = False
     cursor.expect("(")
-    while not cursor.sees(")"):
+    while not cursor.next_is(")"):
         token = cursor.token()
-        if token.is_name and cursor.key(1) == "=>":
-            named, parameter = True, token.name.lower()
-            cursor.at += 2
-            if parameter not in parameters:
-                raise cursor.unsupported(f"{name} takes no argument {token.name}. {_near(token.name, parameters)}", token)
-        elif named:
-            raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")
-        elif len(found) == len(parameters):
-            raise cursor.error(f"{name} takes {len(parameters)} arguments: {', '.join(parameters)}. Leave this one out")
+        by_name = by_name or (token.is_name and cursor.key(1) == "=>")
+        if by_name:
+            parameter = _parse_parameter_name(cursor, name, procedure)
         else:
-            parameter = parameters[len(found)]
-        if parameter in found:
+            parameter = _next_parameter(cursor, name, procedure, len(arguments))
+        if parameter in arguments:
             raise cursor.error(f"The argument {parameter} is given twice. Give it once", token)
-        found[parameter] = expression(cursor, f"{procedure.parameters[parameter].value} for {parameter}", until_comma)
+        arguments[parameter] = parse_expression(cursor, f"{procedure.parameters[parameter].value} for {parameter}", at_comma)
         if not cursor.accept(","):
             break
     cursor.expect(")")
-    return {parameter: text for parameter, text in found.items() if text.text.upper() != "NULL"}
+    return {parameter: text for parameter, text in arguments.items() if text.text.upper() != "NULL"}
 
 
-def _near(name: str, candidates: tuple[str, ...]) -> str:
-    near = get_close_matches(name.lower(), candidates, n=2, cutoff=0.7)
-    return f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(candidates)}"
+def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure) -> str:
+    """Parse `parameter =>`, and return the parameter."""
+    parameters, token = tuple(procedure.parameters), cursor.token()
+    if not (token.is_name and cursor.key(1) == "=>"):
+        raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")
+    cursor.index += 2
+    if token.name.lower() not in parameters:
+        raise cursor.unsupported(f"{name} takes no argument {token.name}. {suggest(token.name, parameters)}", token)
+    return token.name.lower()
+
+
+def _next_parameter(cursor: Cursor, name: str, procedure: Procedure, position: int) -> str:
+    """Return the parameter of an argument by position."""
+    parameters = tuple(procedure.parameters)
+    if position == len(parameters):
+        raise cursor.error(f"{name} takes {len(parameters)} arguments: {', '.join(parameters)}. Leave this one out")
+    return parameters[position]

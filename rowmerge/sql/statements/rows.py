@@ -4,273 +4,279 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TypedDict
+from dataclasses import dataclass, replace
 
 from rowmerge.commands.names import SqlText
-from rowmerge.commands.rows import Assignment, Delete, Insert, Merge, Truncate, Update
+from rowmerge.commands.rows import Delete, Insert, Merge, OverwriteMode, Truncate, Update
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import alias, begins_query, expression, last_expression, query_follows, until_comma, with_list
+from rowmerge.sql.lexing.expressions import (
+    accept_with_list,
+    at_comma,
+    begins_query,
+    begins_separate_query,
+    parse_alias,
+    parse_expression,
+    parse_last_expression,
+)
 from rowmerge.sql.lexing.lexer import Kind
-from rowmerge.sql.statements.columns import properties
-from rowmerge.sql.statements.merge import assignment, merge
+from rowmerge.sql.statements.columns import parse_properties
+from rowmerge.sql.statements.merge import parse_assignments, parse_merge, qualifier_of
 
 _NO_JOIN = "{verb} from another table is not supported. Use MERGE INTO … USING the other table ON … WHEN MATCHED THEN {verb}"
-_OVERWRITE_MODES = ("partitionoverwritemode", "overwrite-mode")
+_OVERWRITE_MODE_OPTIONS = ("partitionoverwritemode", "overwrite-mode")
 """The option of Delta's writer, and of Iceberg's."""
+_Partition = tuple[tuple[str, SqlText | None], ...]
+"""The columns of a PARTITION clause with their values. A column without a value is dynamic."""
 
 
-def with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
-    """`WITH …` before a row-level statement; None where WITH begins a query."""
-    if not with_list(cursor):
+def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
+    """Parse a WITH list and the row-level statement after it. Return None where WITH begins a query."""
+    if not accept_with_list(cursor):
         return None
-    clause = cursor.slice(0)
+    with_clause = cursor.text_from(0)
     match cursor.key():
         case "MERGE":
-            return merge(cursor, clause)
+            return parse_merge(cursor, with_clause)
         case "INSERT":
-            return insert(cursor)
+            return parse_insert(cursor)
         case "FROM":
-            return from_statement(cursor)
+            refuse_from_insert(cursor)
         case "UPDATE" if cursor.token(1).is_name:
-            return update(cursor, clause)
+            return parse_update(cursor, with_clause)
         case "DELETE" if cursor.token(1).is_name:
-            return delete(cursor, clause)
+            return parse_delete(cursor, with_clause)
     return None
 
 
-def update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
-    """`UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
+def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
+    """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
     cursor.expect("UPDATE")
     target = cursor.table_name()
-    name = alias(cursor)
+    alias = parse_alias(cursor)
     cursor.expect("SET")
-    assignments = []
-    while True:
-        column = assignment(cursor, target, name, "a value")
-        value = expression(cursor, f"a value for `{'.'.join(column)}`", _assignment_ends)
-        assignments.append(Assignment(column, value))
-        if not cursor.accept(","):
-            break
-    if cursor.sees("FROM"):
+    assignments = parse_assignments(cursor, qualifier_of(target, alias), _assignment_ends)
+    if cursor.next_is("FROM"):
         raise cursor.unsupported(_NO_JOIN.format(verb="UPDATE"))
-    return Update(target, name, tuple(assignments), _where(cursor, "the assignments"), with_clause)
+    return Update(target, alias, assignments, _parse_optional_where(cursor, "the assignments"), with_clause)
 
 
-def delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
-    """`DELETE FROM table [[AS] alias] [WHERE condition]`."""
+def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
+    """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`."""
     cursor.expect("DELETE", "FROM")
     target = cursor.table_name()
-    name = alias(cursor)
-    if cursor.sees("USING"):
+    alias = parse_alias(cursor)
+    if cursor.next_is("USING"):
         raise cursor.unsupported(_NO_JOIN.format(verb="DELETE"))
-    return Delete(target, name, _where(cursor, "the table"), with_clause)
+    return Delete(target, alias, _parse_optional_where(cursor, "the table"), with_clause)
 
 
-def truncate(cursor: Cursor) -> Truncate | None:
-    """`TRUNCATE TABLE table [PARTITION (column = value, …)]`."""
+def parse_truncate(cursor: Cursor) -> Truncate | None:
+    """Parse `TRUNCATE TABLE table [PARTITION (column = value, …)]`."""
     cursor.expect("TRUNCATE", "TABLE")
     target = cursor.table_name()
     partition = []
-    for name, value in _partition(cursor):
+    for column, value in _parse_optional_partition(cursor):
         if value is None:
-            raise cursor.error(f"TRUNCATE TABLE … PARTITION needs a value for `{name}`. Write {name} = …, or leave it out")
-        partition.append((name, value))
-    cursor.finish("the partition" if partition else "the table")
+            raise cursor.error(f"TRUNCATE TABLE … PARTITION needs a value for `{column}`. Write {column} = …, or leave it out")
+        partition.append((column, value))
+    cursor.expect_end("the partition" if partition else "the table")
     return Truncate(target, tuple(partition))
 
 
-def insert(cursor: Cursor) -> Insert | None:
-    """`INSERT [WITH SCHEMA EVOLUTION] INTO|OVERWRITE …`, also after a WITH list, which then becomes part of the query.
-
-    None for INSERT OVERWRITE DIRECTORY.
-    """
-    verb = cursor.at
+def parse_insert(cursor: Cursor) -> Insert | None:
+    """Parse `INSERT … INTO|OVERWRITE …`. A WITH list before it becomes part of the query. Return None for OVERWRITE DIRECTORY."""
+    insert_index = cursor.index
     cursor.expect("INSERT")
-    evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
-    how = cursor.accept_any("INTO", "OVERWRITE")
-    if not how:
+    schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
+    mode = cursor.accept_any("INTO", "OVERWRITE")
+    if not mode:
         raise cursor.expected("INTO or OVERWRITE")
-    if how == "OVERWRITE" and _directory(cursor):
+    if mode == "OVERWRITE" and _at_directory(cursor):
         return None
-    if cursor.sees("TABLE") and cursor.token(1).is_name:
-        cursor.at += 1
+    cursor.accept_before_name("TABLE")
+    return replace(_parse_insert_target(cursor, mode, insert_index), schema_evolution=schema_evolution)
+
+
+def _parse_insert_target(cursor: Cursor, mode: str, insert_index: int) -> Insert:
+    """Parse the target, its clauses and the query of an INSERT `mode` (INTO or OVERWRITE). INSERT is the token `insert_index`."""
     target = cursor.table_name()
-    dynamic = _dynamic(cursor, how)
-    name = _target_alias(cursor)
-    partition = _partition(cursor)
-    if_not_exists = _if_not_exists(cursor, how, partition)
-    columns, by_name = _columns(cursor)
-    replaced = _replaced(cursor, how, partition)
-    if name is not None and "replace_on" not in replaced:
-        raise cursor.error(f"The alias `{name}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
-    query, query_alias = _query(cursor, verb, takes_alias="replace_on" in replaced)
+    overwrite_mode = _parse_overwrite_mode(cursor, mode)
+    alias = _parse_target_alias(cursor)
+    partition = _parse_optional_partition(cursor)
+    if_not_exists = _accept_if_not_exists(cursor, mode, partition)
+    columns, by_name = _parse_columns(cursor)
+    replaced_rows = _parse_replaced_rows(cursor, mode, partition)
+    if alias is not None and replaced_rows.on is None:
+        raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
+    if not begins_query(cursor):
+        raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
+    query_alias = _cut_query_alias(cursor) if replaced_rows.on is not None else None
     return Insert(
         target,
         columns,
         by_name,
-        query,
-        how == "OVERWRITE",
-        partition,
-        schema_evolution=evolution,
-        alias=name,
+        query=_parse_query_after_with_list(cursor, insert_index),
+        overwrite=mode == "OVERWRITE",
+        partition=partition,
+        replace_where=replaced_rows.where,
+        replace_using=replaced_rows.using,
+        replace_on=replaced_rows.on,
+        alias=alias,
         query_alias=query_alias,
         if_not_exists=if_not_exists,
-        dynamic=dynamic,
-        **replaced,
+        overwrite_mode=overwrite_mode,
     )
 
 
-def from_statement(cursor: Cursor) -> Insert | None:
-    """`FROM …` is a query; Hive's `FROM … INSERT …`, which writes one query into several tables, is refused."""
-    keys = cursor.tokens.keys
-    for at, (key, following) in enumerate(itertools.pairwise(keys)):
+def refuse_from_insert(cursor: Cursor) -> None:
+    """Raise UnsupportedStatement for Hive's `FROM … INSERT …`, which writes one query into several tables. Other FROM are queries."""
+    for index, (key, following) in enumerate(itertools.pairwise(cursor.tokens.keys)):
         if key == "INSERT" and following in ("INTO", "OVERWRITE"):
             reason = "INSERT after FROM is not supported. Write one INSERT INTO … SELECT … FROM … for each table"
-            raise cursor.unsupported(reason, cursor.tokens[at])
-    return None
+            raise cursor.unsupported(reason, cursor.tokens[index])
 
 
 def _assignment_ends(cursor: Cursor) -> bool:
-    return until_comma(cursor) or cursor.sees_keyword({"WHERE"}) or (cursor.sees_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT")
+    """Return whether the value of an assignment ends here. FROM after DISTINCT is part of IS DISTINCT FROM."""
+    return at_comma(cursor) or cursor.next_is_keyword({"WHERE"}) or (cursor.next_is_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT")
 
 
-def _where(cursor: Cursor, after: str) -> SqlText | None:
-    if cursor.ended:
+def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
+    """Parse `[WHERE condition]` at the end of the statement, after its part `preceding`."""
+    if cursor.at_end:
         return None
     if not cursor.accept("WHERE"):
-        raise cursor.expected(f"WHERE or the end of the statement after {after}")
-    return last_expression(cursor, "a condition after WHERE")
+        raise cursor.expected(f"WHERE or the end of the statement after {preceding}")
+    return parse_last_expression(cursor, "a condition after WHERE")
 
 
-def _directory(cursor: Cursor) -> bool:
-    ahead = 1 if cursor.sees("LOCAL", "DIRECTORY") else 0
-    after = cursor.token(ahead + 1)
-    return cursor.key(ahead) == "DIRECTORY" and (after.kind is Kind.STRING or after.key in ("USING", "OPTIONS", "ROW", "STORED"))
+def _at_directory(cursor: Cursor) -> bool:
+    """Return whether `[LOCAL] DIRECTORY` comes next rather than a table of this name."""
+    ahead = 1 if cursor.next_is("LOCAL", "DIRECTORY") else 0
+    following = cursor.token(ahead + 1)
+    return cursor.key(ahead) == "DIRECTORY" and (following.kind is Kind.STRING or following.key in ("USING", "OPTIONS", "ROW", "STORED"))
 
 
-def _partition(cursor: Cursor) -> tuple[tuple[str, SqlText | None], ...]:
-    if not cursor.sees("PARTITION", "("):
+def _parse_optional_partition(cursor: Cursor) -> _Partition:
+    """Parse `[PARTITION (column [= value], …)]`."""
+
+    def read_entry() -> tuple[str, SqlText | None]:
+        column = cursor.identifier("a partition column")
+        return column, parse_expression(cursor, f"a value for `{column}`", at_comma) if cursor.accept_any("=", "==") else None
+
+    if not cursor.next_is("PARTITION", "("):
         return ()
-    cursor.at += 1
-
-    def entry() -> tuple[str, SqlText | None]:
-        name = cursor.identifier("a partition column")
-        return name, expression(cursor, f"a value for `{name}`", until_comma) if cursor.accept_any("=", "==") else None
-
-    return cursor.listed(entry)
+    cursor.index += 1
+    return cursor.parenthesized(read_entry)
 
 
-def _dynamic(cursor: Cursor, how: str) -> bool | None:
-    """`WITH ('partitionOverwriteMode' = 'dynamic')` after the name of a table that is overwritten; Iceberg's name for it will do too."""
-    if not cursor.sees("WITH", "("):
+def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
+    """Parse `[WITH ('partitionOverwriteMode' = 'dynamic'|'static')]`, with Delta's or Iceberg's name of the option."""
+    if not cursor.next_is("WITH", "("):
         return None
-    start = cursor.token()
-    cursor.at += 1
-    given = properties(cursor, "The option")
-    others = [name for name in given if name.lower() not in _OVERWRITE_MODES]
-    if others or how == "INTO":
-        name = (others or list(given))[0]
-        raise cursor.unsupported(f"The option `{name}` of INSERT {how} is not supported. Leave it out", start)
-    chosen = {value.lower() for value in given.values()}
-    if chosen not in ({"dynamic"}, {"static"}):
-        raise cursor.error(f"`{next(iter(given))}` is dynamic or static. Set it to one of them", start)
-    return chosen == {"dynamic"}
+    with_token = cursor.token()
+    cursor.index += 1
+    options = parse_properties(cursor, "The option")
+    unsupported_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
+    if mode == "INTO":
+        unsupported_options = unsupported_options or list(options)
+    if unsupported_options:
+        raise cursor.unsupported(f"The option `{unsupported_options[0]}` of INSERT {mode} is not supported. Leave it out", with_token)
+    values = {value.lower() for value in options.values()}
+    if values not in ({"dynamic"}, {"static"}):
+        raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
+    return OverwriteMode(values.pop())
 
 
-def _columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
-    """Read `[(columns)] [BY NAME]`. Return the columns, None without a list, and whether BY NAME stands there."""
-    if cursor.sees("DEFAULT", "VALUES"):
+def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
+    """Parse `[(columns)] [BY NAME]`. Return the columns, None without a list, and whether BY NAME stands there."""
+    if cursor.next_is("DEFAULT", "VALUES"):
         raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
     if cursor.accept("BY", "NAME"):
         return None, True
-    columns = cursor.identifiers("a column's name") if cursor.sees("(") and not begins_query(cursor) else None
+    columns = cursor.identifiers("a column's name") if cursor.next_is("(") and not begins_query(cursor) else None
     return columns, cursor.accept("BY", "NAME")
 
 
-class _Replaced(TypedDict, total=False):
-    replace_where: SqlText
-    replace_using: tuple[str, ...]
-    replace_on: SqlText
+@dataclass(frozen=True)
+class _ReplacedRows:
+    """The rows that REPLACE WHERE, REPLACE USING or REPLACE ON deletes, as `Insert` describes them."""
+
+    where: SqlText | None = None
+    using: tuple[str, ...] = ()
+    on: SqlText | None = None
 
 
-def _replaced(cursor: Cursor, how: str, partition: tuple[tuple[str, SqlText | None], ...]) -> _Replaced:
-    """`REPLACE WHERE condition`, `REPLACE USING (columns)` or `REPLACE ON condition`, when one stands here."""
+def _parse_replaced_rows(cursor: Cursor, mode: str, partition: _Partition) -> _ReplacedRows:
+    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`."""
     if not cursor.accept("REPLACE"):
-        return {}
+        return _ReplacedRows()
     kind = cursor.accept_any("WHERE", "USING", "ON")
     if not kind:
         raise cursor.expected("WHERE, USING or ON")
-    if how == "OVERWRITE":
+    if mode == "OVERWRITE":
         raise cursor.error(f"REPLACE {kind} goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
     if partition:
         raise cursor.error(f"REPLACE {kind} and PARTITION do not go together. Select the partition's values, without PARTITION")
     if kind == "USING":
-        return {"replace_using": cursor.identifiers("a column's name")}
-    condition = expression(cursor, f"a condition after REPLACE {kind}", query_follows)
-    return {"replace_where": condition} if kind == "WHERE" else {"replace_on": condition}
+        return _ReplacedRows(using=cursor.identifiers("a column's name"))
+    condition = parse_expression(cursor, f"a condition after REPLACE {kind}", begins_separate_query)
+    return _ReplacedRows(where=condition) if kind == "WHERE" else _ReplacedRows(on=condition)
 
 
-def _target_alias(cursor: Cursor) -> str | None:
-    """`[AS] name` before REPLACE ON: a plain name there would else be the beginning of something."""
-    if cursor.accept("AS"):
-        return cursor.identifier("an alias")
-    after = [cursor.key(ahead) for ahead in range(1, 4)]
-    if cursor.token().is_name and (after[0] == "REPLACE" or after == ["BY", "NAME", "REPLACE"]):
+def _parse_target_alias(cursor: Cursor) -> str | None:
+    """Parse the alias of the target. Without AS, a name is an alias only if REPLACE follows: otherwise it begins another clause."""
+    following_keys = [cursor.key(ahead) for ahead in range(1, 4)]
+    replace_follows = following_keys[0] == "REPLACE" or following_keys == ["BY", "NAME", "REPLACE"]
+    if cursor.accept("AS") or (cursor.token().is_name and replace_follows):
         return cursor.identifier("an alias")
     return None
 
 
-def _query_alias(cursor: Cursor) -> str | None:
-    """The name after `(query)` at the end of the statement, which is taken off."""
-    if not cursor.sees("("):
+def _cut_query_alias(cursor: Cursor) -> str | None:
+    """Remove the alias after `(query)` from the tokens at the end of the statement, and return the alias. The cursor stays."""
+    if not cursor.next_is("("):
         return None
-    start = cursor.at
+    start = cursor.index
     cursor.skip_group()
-    end = cursor.at
-    name = None
+    query_end = cursor.index
+    alias = None
     if cursor.accept("AS") or (cursor.token().is_name and cursor.token(1).kind is Kind.END):
-        name = cursor.identifier("an alias")
-    if name is not None:
-        cursor.finish("the query's alias")
-        cursor.tokens = cursor.tokens.between(0, end)
-    cursor.at = start
-    return name
+        alias = cursor.identifier("an alias")
+        cursor.expect_end("the query's alias")
+        cursor.tokens = cursor.tokens.between(0, query_end)
+    cursor.index = start
+    return alias
 
 
-def _if_not_exists(cursor: Cursor, how: str, partition: tuple[tuple[str, SqlText | None], ...]) -> bool:
-    if not cursor.sees("IF", "NOT", "EXISTS"):
+def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> bool:
+    """Step over IF NOT EXISTS if it comes next. Raise Unparsable unless it follows OVERWRITE … PARTITION with all values."""
+    if not cursor.next_is("IF", "NOT", "EXISTS"):
         return False
-    if how == "INTO":
+    if mode == "INTO":
         raise cursor.error("IF NOT EXISTS goes with INSERT OVERWRITE … PARTITION (column = value). For new rows only, use MERGE INTO")
     if not partition or any(value is None for _, value in partition):
         raise cursor.error("IF NOT EXISTS needs PARTITION (column = value, …) before it, with a value for every column")
-    cursor.at += 3
+    cursor.index += 3
     return True
 
 
-def _query(cursor: Cursor, verb: int, takes_alias: bool) -> tuple[SqlText, str | None]:
-    """Read the query to the end of the statement, which begins with INSERT at token `verb`. Return it, and the alias after it."""
-    if not begins_query(cursor):
-        raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
-    query_alias = _query_alias(cursor) if takes_alias else None
-    return _query_after_with_list(cursor, verb), query_alias
+def _parse_query_after_with_list(cursor: Cursor, insert_index: int) -> SqlText:
+    """Parse the query up to the end of the statement, and put the WITH list that precedes INSERT before it.
 
-
-def _query_after_with_list(cursor: Cursor, verb: int) -> SqlText:
-    """Read the query, and put the WITH list that stands before INSERT before it. Each character stays on its line and column.
-
-    The text between the two becomes spaces. If the query has a WITH list of its own, the two lists become one.
+    Each character stays on its line and column: the text between the two becomes spaces. If the query has a WITH list of its own, the two
+    lists become one.
     """
-    start = cursor.at
-    query = cursor.rest()
-    if not verb:
+    query_index = cursor.index
+    query = cursor.take_rest()
+    if insert_index == 0:
         return query
-    text, tokens = cursor.text, cursor.tokens
-    first, header, begin = tokens[0].start, tokens[verb].start, tokens[start].start
-    body = query.text
-    if tokens[start].key == "WITH":
-        if tokens[start + 1].key == "RECURSIVE":
-            raise cursor.unsupported("WITH RECURSIVE after another WITH list is not supported. Put both into one list", tokens[start])
-        body = "," + " " * 3 + body[4:]
-    blank = re.sub(r"[^\n\t]", " ", text[header:begin])
-    return SqlText(text[first:header] + blank + body, *tokens.place(first))
+    query_text, tokens = query.text, cursor.tokens
+    if tokens.keys[query_index] == "WITH":
+        if tokens.keys[query_index + 1] == "RECURSIVE":
+            reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
+            raise cursor.unsupported(reason, tokens[query_index])
+        query_text = ",   " + query_text[len("WITH") :]
+    with_start, insert_start, query_start = (tokens.starts[index] for index in (0, insert_index, query_index))
+    spaces = re.sub(r"[^\n\t]", " ", cursor.text[insert_start:query_start])
+    return SqlText(cursor.text[with_start:insert_start] + spaces + query_text, *tokens.place(with_start))

@@ -7,45 +7,51 @@ from rowmerge.commands.names import TableName
 from rowmerge.sql.lexing.cursor import Cursor
 
 _UNITS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
+"""Milliseconds of each unit."""
 
 
-def snapshot_reference(cursor: Cursor, table: TableName) -> SetReference | DropReference | None:
-    """What comes after the table's name; None for everything else."""
-    start = cursor.at
-    if cursor.accept("DROP"):
-        if kind := cursor.accept_any("BRANCH", "TAG"):
-            if_exists = cursor.accept("IF", "EXISTS")
-            dropped = DropReference(table, cursor.identifier(f"the name of a {kind.lower()}"), kind == "TAG", if_exists)
-            cursor.finish("the name")
-            return dropped
-    else:
-        create = cursor.accept("CREATE")
-        replace = cursor.accept("OR", "REPLACE") if create else cursor.accept("REPLACE")
-        if (create or replace) and (kind := cursor.accept_any("BRANCH", "TAG")):
-            return _set(cursor, table, kind == "TAG", create=create, replace=replace)
-    cursor.at = start
-    return None
+def parse_drop_reference(cursor: Cursor, table: TableName) -> DropReference | None:
+    """Parse `DROP BRANCH|TAG [IF EXISTS] name`, or return None."""
+    kind = cursor.accept_any("BRANCH", "TAG") if cursor.accept("DROP") else ""
+    if not kind:
+        return None
+    if_exists = cursor.accept("IF", "EXISTS")
+    name = cursor.identifier(f"the name of a {kind.lower()}")
+    cursor.expect_end("the name")
+    return DropReference(table, name, kind == "TAG", if_exists)
 
 
-def _set(cursor: Cursor, table: TableName, tag: bool, *, create: bool, replace: bool) -> SetReference:
+def parse_set_reference(cursor: Cursor, table: TableName) -> SetReference | None:
+    """Parse `CREATE|[CREATE OR] REPLACE BRANCH|TAG name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]`, or return None."""
+    create = cursor.accept("CREATE")
+    replace = cursor.accept("OR", "REPLACE") if create else cursor.accept("REPLACE")
+    kind = cursor.accept_any("BRANCH", "TAG") if create or replace else ""
+    if not kind:
+        return None
     if_not_exists = create and not replace and cursor.accept("IF", "NOT", "EXISTS")
-    name = cursor.identifier(f"the name of a {'tag' if tag else 'branch'}")
+    name = cursor.identifier(f"the name of a {kind.lower()}")
     version = cursor.integer("the id of a snapshot after AS OF VERSION") if cursor.accept("AS", "OF", "VERSION") else None
-    max_age = _time(cursor) if cursor.accept("RETAIN") else None
-    least = age = None
-    if cursor.accept("WITH", "SNAPSHOT", "RETENTION"):
-        if tag:
-            raise cursor.unsupported("A tag keeps one snapshot, and takes no SNAPSHOT RETENTION. Leave it out")
-        if cursor.key(1) == "SNAPSHOTS":
-            least = cursor.integer("a number of snapshots")
-            cursor.expect("SNAPSHOTS")
-        age = _time(cursor) if least is None or not cursor.ended else None
-    cursor.finish("the retention" if max_age or least or age else "the name")
-    return SetReference(table, name, tag, create, replace, if_not_exists, version, max_age, least, age)
+    max_age = _parse_duration(cursor) if cursor.accept("RETAIN") else None
+    min_snapshots, max_snapshot_age = _parse_snapshot_retention(cursor, kind)
+    cursor.expect_end("the retention" if max_age or min_snapshots or max_snapshot_age else "the name")
+    return SetReference(table, name, kind == "TAG", create, replace, if_not_exists, version, max_age, min_snapshots, max_snapshot_age)
 
 
-def _time(cursor: Cursor) -> int:
-    """`n DAYS | HOURS | MINUTES` in milliseconds."""
+def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, int | None]:
+    """Parse `[WITH SNAPSHOT RETENTION [n SNAPSHOTS] [n DAYS]]` of a branch. Return the number of snapshots and the age in milliseconds."""
+    if not cursor.accept("WITH", "SNAPSHOT", "RETENTION"):
+        return None, None
+    if kind == "TAG":
+        raise cursor.unsupported("A tag keeps one snapshot, and takes no SNAPSHOT RETENTION. Leave it out")
+    if cursor.key(1) != "SNAPSHOTS":
+        return None, _parse_duration(cursor)
+    min_snapshots = cursor.integer("a number of snapshots")
+    cursor.expect("SNAPSHOTS")
+    return min_snapshots, None if cursor.at_end else _parse_duration(cursor)
+
+
+def _parse_duration(cursor: Cursor) -> int:
+    """Parse `n DAYS|HOURS|MINUTES`, and return milliseconds."""
     number = cursor.integer("a number of days, hours or minutes")
     unit = cursor.accept_any(*_UNITS)
     if not unit:
