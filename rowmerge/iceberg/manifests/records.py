@@ -21,19 +21,19 @@ def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[i
     """
     status = Status(record["status"])
     inherited = manifest.sequence_number if status is Status.ADDED or manifest.sequence_number == 0 else None
-    sequence_number = _not_none(record.get("sequence_number"), inherited)
+    sequence_number = _or_inherited(record.get("sequence_number"), inherited)
     if sequence_number is None:
         raise CorruptLog(path, f"the file {record['data_file']['file_path']} has no sequence number")
     return Entry(
         status,
-        _not_none(record.get("snapshot_id"), manifest.added_snapshot_id),
+        _or_inherited(record.get("snapshot_id"), manifest.added_snapshot_id),
         sequence_number,
-        _not_none(record.get("file_sequence_number"), _not_none(inherited, sequence_number)),
+        _or_inherited(record.get("file_sequence_number"), _or_inherited(inherited, sequence_number)),
         _parse_content_file(record["data_file"], manifest.spec_id, scales),
     )
 
 
-def _not_none(value: Any, inherited: Any) -> Any:
+def _or_inherited(value: Any, inherited: Any) -> Any:
     return inherited if value is None else value
 
 

@@ -16,13 +16,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
-from rowmerge.iceberg.metadata.partition_values import (
-    FIRST_ID,
-    find_or_build_sort_order,
-    find_or_build_spec,
-    ordering_of,
-    partitioning_of,
-)
+from rowmerge.iceberg.metadata.partition_values import FIRST_ID, find_or_build_order, find_or_build_spec, ordering_of, partitioning_of
 from rowmerge.iceberg.metadata.properties import COMMENT, DISTRIBUTION, FORMAT_VERSION, check_properties
 from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_widen, columns_of
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
@@ -41,7 +35,7 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
     builder = SchemaBuilder(table, 0)
     schema = builder.schema(as_new_columns(checked.columns))
     spec = find_or_build_spec(checked.partitioning, schema, (), FIRST_ID - 1)
-    order = find_or_build_sort_order(checked.ordering, schema, ())
+    order = find_or_build_order(checked.ordering, schema, ())
     metadata = TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
@@ -256,7 +250,7 @@ def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[P
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
     known_orders: tuple[SortOrder, ...] = tuple(metadata.sort_orders)
-    order = find_or_build_sort_order(ordering, schema, known_orders)
+    order = find_or_build_order(ordering, schema, known_orders)
     if not any(order.order_id == known.order_id for known in known_orders):
         yield update.AddSortOrderUpdate(sort_order=order)
     yield update.SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
@@ -270,14 +264,12 @@ def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterato
         yield update.RemovePropertiesUpdate(removals=removed)
 
 
-def _upgrade_updates(table: str, metadata: TableMetadata, format_version: str | None) -> Iterator[TableUpdate]:
-    if format_version is None or int(format_version) == metadata.format_version:
+def _upgrade_updates(table: str, metadata: TableMetadata, version: str | None) -> Iterator[TableUpdate]:
+    if version is None or int(version) == metadata.format_version:
         return
-    if int(format_version) < metadata.format_version:
-        raise ConfigurationError(
-            f"{table} has format version {metadata.format_version}, which cannot become {format_version}. Leave it out."
-        )
-    yield update.UpgradeFormatVersionUpdate(format_version=int(format_version))
+    if int(version) < metadata.format_version:
+        raise ConfigurationError(f"{table} has format version {metadata.format_version}, which cannot become {version}. Leave it out.")
+    yield update.UpgradeFormatVersionUpdate(format_version=int(version))
 
 
 def _next_schema_id(metadata: TableMetadata) -> int:

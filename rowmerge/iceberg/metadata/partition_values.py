@@ -152,7 +152,7 @@ def unpartitioned_spec_ids(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
-def find_or_build_sort_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: tuple[SortOrder, ...]) -> SortOrder:
+def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: tuple[SortOrder, ...]) -> SortOrder:
     """Return the known sort order with these fields, or a new one. Raises UnknownColumn, PlanError."""
     if not ordering:
         return next((order for order in known_orders if order.order_id == 0), SortOrder(order_id=0))

@@ -107,8 +107,5 @@ def metadata_files_to_delete(before: TableMetadata, after: TableMetadata) -> lis
     logged_paths = {plain_path(entry.metadata_file) for entry in after.metadata_log}
     root = f"{plain_path(after.location)}/"
     old_paths = [plain_path(entry.metadata_file) for entry in before.metadata_log]
-    return [
-        path
-        for path in old_paths
-        if path not in logged_paths and path.startswith(root) and _METADATA_FILE.fullmatch(path.removeprefix(root))
-    ]
+    left = [path for path in old_paths if path not in logged_paths and path.startswith(root)]
+    return [path for path in left if _METADATA_FILE.fullmatch(path.removeprefix(root))]
