@@ -1,9 +1,10 @@
-"""ALTER TABLE and COMMENT ON of a table: what each makes of the table's definition."""
+"""The changes that ALTER TABLE and COMMENT ON make to the definition of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from rowmerge.commands.definitions import (
     AddColumns,
@@ -17,9 +18,14 @@ from rowmerge.commands.definitions import (
     SetWriteOrder,
     UnsetProperties,
 )
-from rowmerge.session.definitions.column_changes import changed_paths, check_unused, commented, schema_change
-from rowmerge.session.definitions.columns import new_properties, with_columns
-from rowmerge.session.definitions.partitioning import change_of, write_order
+from rowmerge.session.definitions.column_changes import check_unused, column_change_of, set_comment
+from rowmerge.session.definitions.columns import add_columns, new_properties
+from rowmerge.session.definitions.partitioning import (
+    change_partitioning,
+    change_write_order,
+    partitioning_operation,
+    write_order_operation,
+)
 from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.columns import fields_of
 from rowmerge.table.metadata.shape import TableDefinition
@@ -49,7 +55,7 @@ class Alteration:
 
     operation: str
     definition: Callable[[Snapshot], TableDefinition | None]
-    parameters: dict[str, object] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
 
 def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
@@ -62,9 +68,9 @@ def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
         case SetProperties() | UnsetProperties():
             return _change_properties(command)
         case ChangePartitioning():
-            return Alteration(*change_of(command))
+            return Alteration(partitioning_operation(command), partial(change_partitioning, command))
         case SetWriteOrder():
-            return Alteration(*write_order(command))
+            return Alteration(write_order_operation(command), partial(change_write_order, command))
         case CommentOn():
             return _comment(command)
         case CommentOnColumns():
@@ -74,19 +80,19 @@ def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
 def _add_columns(context: SessionContext, command: AddColumns) -> Alteration:
     columns = fields_of(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in columns]}
-    return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=with_columns(snapshot, columns, command)), parameters)
+    return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=add_columns(snapshot, columns, command)), parameters)
 
 
 def _change_columns(context: SessionContext, command: RenameColumn | DropColumns | AlterColumn) -> Alteration:
-    operation, parameters, change = schema_change(context.spark, command)
+    change = column_change_of(context.spark, command)
 
     def definition(snapshot: Snapshot) -> TableDefinition | None:
-        schema = change(snapshot.schema)
-        for path in changed_paths(command):
+        schema = change.apply(snapshot.schema)
+        for path in change.paths:
             check_unused(snapshot, path)
         return TableDefinition(schema=schema) if schema != snapshot.schema else None
 
-    return Alteration(operation, definition, parameters)
+    return Alteration(change.operation, definition, change.parameters)
 
 
 def _change_properties(command: SetProperties | UnsetProperties) -> Alteration:
@@ -102,7 +108,7 @@ def _comment(command: CommentOn) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         if command.column is None:
             return TableDefinition(description=command.comment or "")
-        return TableDefinition(schema=commented(snapshot.schema, command.column, command.comment))
+        return TableDefinition(schema=set_comment(snapshot.schema, command.column, command.comment))
 
     return Alteration("CHANGE COLUMN" if command.column else "COMMENT ON TABLE", definition, {"comment": command.comment or ""})
 
@@ -111,8 +117,8 @@ def _comment_on_columns(command: CommentOnColumns) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         schema = snapshot.schema
         for path, comment in command.comments:
-            schema = commented(schema, path, comment)
+            schema = set_comment(schema, path, comment)
         return TableDefinition(schema=schema)
 
-    parameters: dict[str, object] = {"columns": [{"path": ".".join(path), "comment": text} for path, text in command.comments]}
+    parameters: dict[str, object] = {"columns": [{"path": ".".join(path), "comment": comment} for path, comment in command.comments]}
     return Alteration("CHANGE COLUMNS", definition, parameters)

@@ -14,7 +14,6 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
 from rowmerge.session.names.resolver import Place
 from rowmerge.spark.views import milliseconds
-from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -32,15 +31,14 @@ class Clones:
         """
         place, spark = self.context.names.place(command.name), self.context.spark
         if place.existing is not None and command.if_not_exists:
-            return StatementResult(frames.empty(spark), "CLONE")
+            return StatementResult(frames.empty_frame(spark), "CLONE")
         if place.existing is not None and place.existing.kind == "view":
             raise AlreadyExists(f"{place} is a view. Drop it with DROP VIEW, or choose another name.")
         source_place = self.context.names.place(command.source)
-        source = self._source(command)
+        source = self._source_version(command)
         assert source_place.existing is not None
         assert source_place.existing.format is not None
-        format_ = source_place.existing.format
-        table = self._table(command, place, format_)
+        table = self._clone_table(command, place, source_place.existing.format)
         if table.location == source.shape.location:
             raise PlanError(
                 f"{place} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE."
@@ -48,12 +46,11 @@ class Clones:
         clone = Clone(table, str(place), source, str(source_place), command.properties, options)
         result = clone.run(or_replace=command.or_replace)
         if command.location is not None and place.existing is None:
-            self.context.catalog.register(place.schema, place.name, format_, command.location)
-        frame = frames.of_rows(spark, {name: Primitive("long") for name in clone.counts}, [tuple(clone.counts.values())])
-        return StatementResult.of(frame, "CLONE", result)
+            self.context.catalog.register(place.schema, place.name, source_place.existing.format, command.location)
+        return StatementResult.from_change(frames.count_row(spark, clone.counts), "CLONE", result)
 
-    def _table(self, command: CloneTable, place: Place, format_: str) -> Table:
-        """Return the table that becomes the clone. Raises PlanError for an existing table of another format than the source's."""
+    def _clone_table(self, command: CloneTable, place: Place, format_: str) -> Table:
+        """Return the table that becomes the clone. Raise PlanError for an existing table of another format than the source's."""
         if place.existing is None:
             return self.context.catalog.table_at(place.schema, place.name, format_, command.location)
         if place.existing.format != format_:
@@ -62,8 +59,8 @@ class Clones:
             )
         return self.context.catalog.open(place.schema, place.name)
 
-    def _source(self, command: CloneTable) -> Snapshot:
-        """Return the cloned version. Raises TableNotFound, TableError for a view, VersionNotFound."""
+    def _source_version(self, command: CloneTable) -> Snapshot:
+        """Return the version to clone. Raise TableNotFound, TableError for a view, VersionNotFound."""
         table = self.context.names.table(command.source)
         if command.timestamp is not None:
             return table.snapshot_at(timestamp=milliseconds(self.context.spark, command.timestamp.text))

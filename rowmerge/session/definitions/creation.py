@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rowmerge.commands.definitions import CreateTable
+from rowmerge.commands.names import SqlText
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, CommitOptions
 from rowmerge.execution.insert import NewRows
@@ -14,7 +15,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.constraints import checks_by_name
-from rowmerge.session.definitions.partitioning import partitioning
+from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Place
 from rowmerge.session.names.scope import StatementScope
@@ -42,6 +43,11 @@ class NewTable:
     location: str | None = None
     base: Snapshot | None = None
 
+    @property
+    def may_adopt_table(self) -> bool:
+        """Whether the statement gives a LOCATION alone: a table that exists there joins the catalog as it is."""
+        return self.location is not None and self.rows is None and not self.definition.schema
+
 
 @dataclass(frozen=True)
 class TableCreation:
@@ -54,22 +60,31 @@ class TableCreation:
         """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
         place, spark = self.context.names.place(command.name), self.context.spark
         if place.existing is not None and command.if_not_exists:
-            return StatementResult(frames.empty(spark), "CREATE TABLE")
+            return StatementResult(frames.empty_frame(spark), "CREATE TABLE")
         columns, rows, base = fields_of(spark, command.columns), None, None
         if command.query is not None:
-            if place.existing is not None and place.existing.kind == "table":
-                base = self.context.catalog.open(place.schema, place.name).snapshot()
-            scope = StatementScope.of(self.context, base)
-            frame = scope.query(command.query.text)
-            columns = columns or query_columns(frame)
-            rows = NewRows(frame, reads_table=base is not None and scope.reads(base))
+            base = self._replaced_version(place)
+            rows = self._query_rows(command.query, base)
+            columns = columns or query_columns(rows.frame)
         check_storable(columns)
-        partition_fields, checks = partitioning(columns, command.partitioned_by), checks_by_name(command.checks, place.name)
+        partition_fields, checks = resolve_partitioning(columns, command.partitioned_by), checks_by_name(command.checks, place.name)
         definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
         result = self.create(NewTable(place, definition, rows, command.or_replace, command.format, command.location, base), options)
         operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
-        outcome = StatementResult.of(frames.empty(spark), operation, result)
+        outcome = StatementResult.from_change(frames.empty_frame(spark), operation, result)
         return outcome if rows is not None else replace(outcome, changes=None)
+
+    def _replaced_version(self, place: Place) -> Snapshot | None:
+        """Return the newest version of the table that CREATE OR REPLACE replaces, or None without one."""
+        if place.existing is None or place.existing.kind != "table":
+            return None
+        return self.context.catalog.open(place.schema, place.name).snapshot()
+
+    def _query_rows(self, query: SqlText, base: Snapshot | None) -> NewRows:
+        """Return the rows of AS SELECT. If the query reads the replaced table, it reads the version `base`."""
+        scope = StatementScope.begin(self.context, base)
+        frame = scope.query(query.text)
+        return NewRows(frame, reads_table=base is not None and scope.reads(base))
 
     def create(self, new: NewTable, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
         """Create or replace a table.
@@ -82,7 +97,7 @@ class TableCreation:
             return self._commit(catalog.open(place.schema, place.name), new, options)
         format_ = new.format or self.default_format
         table = catalog.table_at(place.schema, place.name, format_, new.location)
-        if new.location is not None and new.rows is None and not new.definition.schema and table.exists():
+        if new.may_adopt_table and table.exists():
             result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
         else:
             result = self._commit(table, new, options)
@@ -91,6 +106,7 @@ class TableCreation:
         return result
 
     def _commit(self, table: Table, new: NewTable, options: CommitOptions) -> ChangeResult:
+        """Check the definition, and commit it with the first rows. Raise PlanError for a definition without columns."""
         name, definition = str(new.place), new.definition
         if not definition.schema:
             raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
@@ -99,7 +115,7 @@ class TableCreation:
 
 
 def _check_replaceable(new: NewTable) -> None:
-    """Raises AlreadyExists for a view, PlanError for a table of another format than the statement names."""
+    """Raise AlreadyExists for a view, PlanError for a table of another format than the statement names."""
     existing = new.place.existing
     assert existing is not None
     if existing.kind == "view":

@@ -1,9 +1,10 @@
-"""Statements that define and describe, each given to the module that executes it."""
+"""The dispatch of statements that define and describe to the modules that execute them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import (
     AddConstraint,
     CloneTable,
@@ -73,28 +74,30 @@ class Definitions:
                 operation = command.detail.value if isinstance(command, Describe) else "SHOW"
                 return StatementResult(Listings(self.context).rows(command), operation)
             case UseSchema(name):
-                if not self.context.catalog.schema_exists(name):
-                    raise SchemaNotFound(quote(name), self.context.catalog.schemas())
-                self.context.names.schema = name.lower()
-                return self._done("USE")
+                return self._use(name)
         return self._alter(command)
 
     def _alter(self, command: AlterTable) -> StatementResult:
+        """Change the definition of a table, or the properties or comments of a view."""
         if isinstance(command, SetProperties | UnsetProperties | CommentOn):
             relation = self.context.names.existing(command.name)
-            views = ViewDefinitions(self.context)
-            if relation.kind == "view" and isinstance(command, CommentOn):
-                views.comment(relation, command)
-                return self._done("COMMENT ON")
-            if relation.kind == "view" and not isinstance(command, CommentOn):
-                views.set_properties(relation, command)
-                return self._done("ALTER VIEW")
+            if relation.kind == "view":
+                return self._alter_view(relation, command)
         alteration = alteration_of(self.context, command)
         table = self.context.names.table(command.name)
-        result = change_definition(table, alteration.operation, alteration.parameters, alteration.definition)
+        result = change_definition(table, alteration.operation, dict(alteration.parameters), alteration.definition)
         return self._altered(alteration.operation, result)
 
+    def _alter_view(self, relation: Relation, command: SetProperties | UnsetProperties | CommentOn) -> StatementResult:
+        views = ViewDefinitions(self.context)
+        if isinstance(command, CommentOn):
+            views.comment(relation, command)
+            return self._done("COMMENT ON")
+        views.set_properties(relation, command)
+        return self._done("ALTER VIEW")
+
     def _drop(self, command: Drop) -> StatementResult:
+        """Drop a table or a view. A temporary view comes before a view of the catalog with the same name."""
         operation = "DROP VIEW" if command.view else "DROP TABLE"
         names, catalog = self.context.names, self.context.catalog
         if command.view and len(command.name.parts) == 1 and names.temporary_views.drop(command.name.parts[0]):
@@ -102,14 +105,18 @@ class Definitions:
         place = names.place(command.name)
         if place.existing is None and command.if_exists:
             return self._done(operation)
-        if command.view:
-            catalog.drop_view(place.schema, place.name)
-        else:
-            catalog.drop_table(place.schema, place.name)
+        drop = catalog.drop_view if command.view else catalog.drop_table
+        drop(place.schema, place.name)
         return self._done(operation)
 
+    def _use(self, schema: str) -> StatementResult:
+        if not self.context.catalog.schema_exists(schema):
+            raise SchemaNotFound(quote(schema), self.context.catalog.schemas())
+        self.context.names.schema = schema.lower()
+        return self._done("USE")
+
     def _altered(self, operation: str, result: ChangeResult) -> StatementResult:
-        return StatementResult(frames.empty(self.context.spark), operation, None, result.version, result.timings.seconds)
+        return StatementResult(frames.empty_frame(self.context.spark), operation, None, result.version, result.timings.seconds)
 
     def _done(self, operation: str) -> StatementResult:
-        return StatementResult(frames.empty(self.context.spark), operation)
+        return StatementResult(frames.empty_frame(self.context.spark), operation)

@@ -39,32 +39,30 @@ class Listings:
         spark, names = self.context.spark, self.context.names
         match command:
             case Describe(name, Detail.HISTORY, limit):
-                return frames.history_of(spark, names.table(name).history(limit))
+                return frames.describe_history(spark, names.table(name).history(limit))
             case Describe(name, Detail.DETAIL):
-                return frames.detail_of(spark, self.describe(name), names.table(name).snapshot())
+                return frames.describe_detail(spark, self.describe(name), names.table(name).snapshot())
             case Describe(name, detail):
                 if len(name.parts) == 1 and names.temporary_views.exists(name.parts[0]):
                     return spark.sql(f"describe {name}")
-                return frames.columns_of(spark, self.describe(name), detail is Detail.EXTENDED)
+                return frames.describe_columns(spark, self.describe(name), detail is Detail.EXTENDED)
             case ShowSchemas(like):
-                return frames.names(spark, "namespace", self.context.catalog.schemas(), like)
+                return frames.show_names(spark, "namespace", self.context.catalog.schemas(), like)
             case ShowTables():
-                return self._relations(command)
+                return self._show_relations(command)
             case ShowProperties(name, key):
-                return frames.properties(spark, self.describe(name).properties, key)
+                return frames.show_properties(spark, self.describe(name).properties, key)
             case ShowColumns(name):
-                return frames.names(spark, "col_name", [column.name for column in self.describe(name).columns], None)
+                return frames.show_names(spark, "col_name", [column.name for column in self.describe(name).columns], None)
 
-    def _relations(self, command: ShowTables) -> DataFrame:
+    def _show_relations(self, command: ShowTables) -> DataFrame:
+        """Return the rows of SHOW TABLES, which include views, or of SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound."""
         catalog, schema = self.context.catalog, command.schema or self.context.names.schema
         if not catalog.schema_exists(schema):
             raise SchemaNotFound(quote(schema), catalog.schemas())
-        relations = [
-            relation
-            for relation in catalog.relations(schema)
-            if frames.matches(relation.name, command.like) and (relation.kind == "view" or not command.views)
-        ]
+        relations = [relation for relation in catalog.relations(schema) if frames.matches_pattern(relation.name, command.like)]
+        if command.views:
+            relations = [relation for relation in relations if relation.kind == "view"]
         if command.extended:
-            return frames.relations_extended(self.context.spark, [self._describe(relation) for relation in relations])
-        rows = [(relation.schema, relation.name, False) for relation in relations]
-        return frames.relations(self.context.spark, rows, "viewName" if command.views else "tableName")
+            return frames.show_relations_extended(self.context.spark, [self._describe(relation) for relation in relations])
+        return frames.show_relations(self.context.spark, relations, "viewName" if command.views else "tableName")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from rowmerge.catalog import Relation, View
 from rowmerge.commands.definitions import CommentOn, CreateView, SetProperties, UnsetProperties
 from rowmerge.errors import AlreadyExists, PlanError
-from rowmerge.session.definitions.column_changes import commented
-from rowmerge.session.definitions.columns import new_properties, renamed, view_columns
+from rowmerge.session.definitions.column_changes import set_comment
+from rowmerge.session.definitions.columns import new_properties, rename_view_columns, view_columns
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.table.metadata.schema import quote
@@ -23,18 +23,20 @@ class ViewDefinitions:
     def create(self, command: CreateView) -> None:
         """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and what Spark raises for the query."""
         if command.temporary:
-            return self._create_temporary(command)
+            self._create_temporary(command)
+            return
         place = self.context.names.place(command.name)
         if place.existing is not None and command.if_not_exists:
-            return None
-        columns = view_columns(StatementScope.of(self.context).query(command.query.text))
+            return
+        columns = view_columns(StatementScope.begin(self.context).query(command.query.text))
         if command.columns:
-            columns = renamed(columns, command.columns)
+            columns = rename_view_columns(columns, command.columns)
         relation = Relation(place.schema, place.name, "view", None)
         view = View(relation, command.query.text, self.context.names.schema, columns, command.comment, command.properties)
-        return self._put(view, or_replace=command.or_replace)
+        self._put(view, or_replace=command.or_replace)
 
     def _create_temporary(self, command: CreateView) -> None:
+        """Create or replace a temporary view. Raise PlanError for a name with a schema, AlreadyExists."""
         name, views = command.name.parts[-1], self.context.names.temporary_views
         if len(command.name.parts) > 1:
             raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
@@ -46,10 +48,10 @@ class ViewDefinitions:
         if command.columns:
             aliases = ", ".join(quote(column) for column, _ in command.columns)
             query = f"select * from ({query}) as __rowmerge_view ({aliases})"
-        views.create(name, query, StatementScope.of(self.context).query(query))
+        views.create(name, query, StatementScope.begin(self.context).query(query))
 
     def set_properties(self, relation: Relation, command: SetProperties | UnsetProperties) -> None:
-        """Change the properties of a view. Raises TableError for a property to unset that the view has not."""
+        """Change the properties of a view. Raises TableError if UNSET names a property that the view lacks."""
         view = self.context.catalog.view(relation.schema, relation.name)
         self._put(replace(view, properties=new_properties(command, view.properties)), or_replace=True)
 
@@ -59,7 +61,7 @@ class ViewDefinitions:
         if command.column is None:
             view = replace(view, comment=command.comment)
         else:
-            view = replace(view, columns=commented(view.columns, command.column, command.comment))
+            view = replace(view, columns=set_comment(view.columns, command.column, command.comment))
         self._put(view, or_replace=True)
 
     def _put(self, view: View, *, or_replace: bool) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Function
-from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, FunctionCommand, ShowFunctions
+from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, FunctionCommand, Parameter, ShowFunctions
 from rowmerge.errors import SchemaNotFound
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
@@ -15,10 +14,7 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.functions import analyse, is_known, reading_body
 from rowmerge.sql import call_of
-from rowmerge.table.metadata.schema import Primitive, backquote, quote
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from rowmerge.table.metadata.schema import backquote, quote
 
 
 @dataclass(frozen=True)
@@ -40,12 +36,8 @@ class FunctionStatements:
                 return self._drop(command)
             case DescribeFunction():
                 return self._describe(command)
-            case ShowFunctions(schema, like):
-                schema = schema or self.context.names.schema
-                if not self.context.catalog.schema_exists(schema):
-                    raise SchemaNotFound(quote(schema), self.context.catalog.schemas())
-                names = [f"{schema.lower()}.{name}" for name in self.context.catalog.functions.names(schema) if frames.matches(name, like)]
-                return StatementResult(frames.names(self.context.spark, "function", names, None), "SHOW")
+            case ShowFunctions():
+                return self._show(command)
 
     def _create(self, command: CreateFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
@@ -55,18 +47,19 @@ class FunctionStatements:
         return self._done("CREATE FUNCTION")
 
     def _check(self, function: Function) -> None:
-        """Let Spark analyse types, defaults and body. A module in Python is executed, its handler is not called."""
+        """Let Spark analyse types, defaults and body. The module of a Python function is executed, but its handler is not called."""
         definition = function.definition
         values = [f"cast({p.default or 'null'} as {p.type}) as {backquote(p.name)}" for p in definition.parameters]
         analyse(self.context.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")
         with reading_body(str(function)):
-            value = call_of(StatementScope.of(self.context).called(function), {p.name.lower(): "null" for p in definition.parameters})
-            analyse(self.context.spark, f"select {value}" if definition.aggregate else f"select 1 where ({value}) is null")
+            arguments = {p.name.lower(): "null" for p in definition.parameters}
+            call = call_of(StatementScope.begin(self.context).called_function(function), arguments)
+            analyse(self.context.spark, f"select {call}" if definition.aggregate else f"select 1 where ({call}) is null")
 
     def _drop(self, command: DropFunction) -> StatementResult:
         schema, name = self.context.names.locate(command.name)
         exists = self.context.catalog.functions.get(schema, name) is not None
-        if not exists and is_known(self.context.spark, str(command.name)):  # one of a Java class, which is Spark's
+        if not exists and is_known(self.context.spark, str(command.name)):  # Spark itself has the functions of Java classes
             self.context.spark.sql(f"drop function {command.name}")
         elif exists or not command.if_exists:
             self.context.catalog.functions.drop(schema, name)
@@ -77,24 +70,26 @@ class FunctionStatements:
         function = self.context.catalog.functions.get(schema, name)
         if function is None:
             return StatementResult(self.context.spark.sql(command.text.text), "DESCRIBE")
-        return StatementResult(self._rows("function_desc", (f"{key}: {value}" for key, value in _facts(function))), "DESCRIBE")
+        facts = (f"{key}: {value}" for key, value in _function_facts(function))
+        return StatementResult(frames.text_column(self.context.spark, "function_desc", facts), "DESCRIBE")
 
-    def _rows(self, column: str, lines: Iterator[str]) -> DataFrame:
-        return frames.of_rows(self.context.spark, {column: Primitive("string")}, [(line,) for line in lines])
+    def _show(self, command: ShowFunctions) -> StatementResult:
+        catalog, schema = self.context.catalog, command.schema or self.context.names.schema
+        if not catalog.schema_exists(schema):
+            raise SchemaNotFound(quote(schema), catalog.schemas())
+        names = [f"{schema.lower()}.{name}" for name in catalog.functions.names(schema) if frames.matches_pattern(name, command.like)]
+        return StatementResult(frames.text_column(self.context.spark, "function", names), "SHOW")
 
     def _done(self, operation: str) -> StatementResult:
-        return StatementResult(frames.empty(self.context.spark), operation)
+        return StatementResult(frames.empty_frame(self.context.spark), operation)
 
 
-def _facts(function: Function) -> Iterator[tuple[str, str]]:
+def _function_facts(function: Function) -> Iterator[tuple[str, str]]:
+    """Yield the headings and values of DESCRIBE FUNCTION."""
     definition = function.definition
     yield "Function", f"{function.schema}.{function.name}"
     yield "Type", "AGGREGATE" if definition.aggregate else "SCALAR"
-    parameters = (
-        f"{p.name} {p.type}" + (f" DEFAULT {p.default}" if p.default else "") + (f" '{p.comment}'" if p.comment else "")
-        for p in definition.parameters
-    )
-    yield "Input", ", ".join(parameters) or "()"
+    yield "Input", ", ".join(map(_parameter_sql, definition.parameters)) or "()"
     yield "Returns", definition.returns
     if definition.comment is not None:
         yield "Comment", definition.comment
@@ -106,3 +101,9 @@ def _facts(function: Function) -> Iterator[tuple[str, str]]:
         yield "Written for Python", definition.runtime or "any version"
         yield "Packages", ", ".join(definition.packages) or "none"
     yield "Body", definition.body
+
+
+def _parameter_sql(parameter: Parameter) -> str:
+    default = f" DEFAULT {parameter.default}" if parameter.default else ""
+    comment = f" '{parameter.comment}'" if parameter.comment else ""
+    return f"{parameter.name} {parameter.type}{default}{comment}"

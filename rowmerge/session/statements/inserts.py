@@ -1,4 +1,4 @@
-"""INSERT: which of its forms a statement has, and where its rows come from."""
+"""INSERT in all its forms, and the rows that it inserts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import StatementScope
-from rowmerge.session.statements.default_values import filled
-from rowmerge.session.statements.settings import case_sensitive, may_evolve, overwrites_dynamically
+from rowmerge.session.statements.default_values import replace_defaults
+from rowmerge.session.statements.settings import is_case_sensitive, may_evolve, overwrites_dynamically
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -62,32 +62,43 @@ class InsertStatement:
         if command.replace_where is not None:
             return replaced_where(rows, snapshot, command.replace_where.text)
         assert command.replace_on is not None
-        condition = StatementScope.of(self.context, snapshot).bind(command.replace_on)
+        condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
         # The condition may qualify columns by the catalog, too, as the statement names it.
         name: TableName = command.target if self.target.branch is None else self.target.name
         return replaced_on(rows, snapshot, condition, name, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
-        """Return the rows to insert, as they are when the target is at this version."""
+        """Return the rows to insert when the target is at this version."""
         command, spark = self.command, self.context.spark
-        scope = StatementScope.of(self.context, snapshot)
-        static = {name: value.text for name, value in command.partition if value is not None}
-        text, columns, computed = filled(command, snapshot, static)
-        frame = scope.query(text)
-        if computed:
-            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, computed))
+        scope = StatementScope.begin(self.context, snapshot)
+        query = replace_defaults(command, snapshot)
+        frame = _drop_positions(scope.query(query.text), query.generated_positions)
         if command.query.text.lstrip().upper().startswith("VALUES"):
             # Rows in the text of a statement are few: Spark writes one file, not one per core.
             frame = frame.coalesce(1)
         alias = None
         if command.replace_on is not None:
             alias, frame = command.query_alias or SOURCE, _without_duplicate_names(frame)
-        partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
-        evolves = command.schema_evolution or may_evolve(spark, snapshot)
-        return NewRows(frame, columns, command.by_name, partition, scope.reads(snapshot), evolves, alias, case_sensitive(spark))
+        return NewRows(
+            frame,
+            query.columns,
+            command.by_name,
+            partition=tuple((name, None if value is None else value.text) for name, value in command.partition),
+            reads_table=scope.reads(snapshot),
+            evolves=command.schema_evolution or may_evolve(spark, snapshot),
+            alias=alias,
+            case_sensitive=is_case_sensitive(spark),
+        )
+
+
+def _drop_positions(frame: DataFrame, positions: frozenset[int]) -> DataFrame:
+    """Drop the columns at these positions. The other columns get their positions as names."""
+    if not positions:
+        return frame
+    return frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, positions))
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:
-    """Rename the columns whose name occurs twice: a condition cannot mean one of them."""
+    """Rename the columns whose name occurs twice, because a condition cannot mean one of them."""
     names = [name.lower() for name in frame.columns]
-    return frame.toDF(*(VALUE_COLUMN % at if names.count(name) > 1 else frame.columns[at] for at, name in enumerate(names)))
+    return frame.toDF(*(VALUE_COLUMN % index if names.count(name.lower()) > 1 else name for index, name in enumerate(frame.columns)))

@@ -1,4 +1,4 @@
-"""CALL of a procedure. Its result has the columns of Iceberg's own procedures (https://iceberg.apache.org/docs/latest/spark-procedures/)."""
+"""CALL of a procedure, with the result columns of Iceberg (https://iceberg.apache.org/docs/latest/spark-procedures/)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from rowmerge.execution.restore import restore
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
-from rowmerge.session.statements.rewrite_options import wishes_of
+from rowmerge.session.statements.rewrite_options import parse_rewrite_options
+from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
@@ -24,7 +25,17 @@ from rowmerge.table.table import Branches, Table
 
 _INT, _LONG = Primitive("integer"), Primitive("long")
 _DAY = 24 * 3_600_000
-_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+"""Milliseconds."""
+
+
+@dataclass(frozen=True)
+class IcebergCall:
+    """A procedure's table, and the values of its arguments by name. Times are milliseconds since the epoch."""
+
+    table: Table
+    maintenance: TableMaintenance
+    branches: Branches
+    arguments: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -40,44 +51,34 @@ class Procedures:
         Raises TableNotFound, TypeMismatch for an argument of another type, PlanError for a Delta table and for arguments that contradict
         each other, CommitConflict.
         """
-        arguments = {name: self._value(command.procedure, name, text) for name, text in command.arguments.items()}
-        name = parse_table_name(arguments["table"])
-        table = self.context.names.table(name)
-        maintenance, branches = table.maintenance, table.branches
-        if maintenance is None or branches is None:
-            instead = PROCEDURES[command.procedure].instead.format(name)
-            raise PlanError(f"The procedure {command.procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
+        call = self._evaluate(command)
+        maintenance, arguments = call.maintenance, call.arguments
         match command.procedure:
             case "expire_snapshots":
-                return self._expire_snapshots(table, maintenance, arguments)
+                return self._expire_snapshots(call)
             case "remove_orphan_files":
-                return self._remove_orphan_files(table, maintenance, arguments)
+                return self._remove_orphan_files(call)
             case "rewrite_data_files":
-                return self._rewrite_data_files(table, maintenance, arguments)
+                return self._rewrite_data_files(call)
             case "rewrite_manifests":
-                done = maintenance.rewrite_manifests()
-                counts = {"rewritten_manifests_count": done.rewritten, "added_manifests_count": done.added}
-                return self._count_result(table, "REWRITE MANIFESTS", counts)
+                return self._rewrite_manifests(call)
             case "rewrite_position_delete_files":
-                return self._rewrite_position_deletes(table, maintenance)
+                return self._rewrite_position_deletes(call)
             case "rollback_to_snapshot":
-                return self._set_current(table, maintenance.ancestor(snapshot_id=arguments["snapshot_id"]))
+                return self._set_current(call.table, maintenance.ancestor(snapshot_id=arguments["snapshot_id"]))
             case "rollback_to_timestamp":
-                return self._set_current(table, maintenance.ancestor(before=arguments["timestamp"]))
+                return self._set_current(call.table, maintenance.ancestor(before=arguments["timestamp"]))
             case "fast_forward":
-                before, after = branches.fast_forward(arguments["branch"], arguments["to"])
-                columns = {"branch_updated": Primitive("string"), "previous_ref": _LONG, "updated_ref": _LONG}
-                frame = frames.of_rows(self.context.spark, columns, [[arguments["branch"], before, after]])
-                return StatementResult(frame, "FAST FORWARD", None, table.snapshot().version)
+                return self._fast_forward(call)
             case "set_current_snapshot":
-                return self._set_current(table, _snapshot_id_of(branches, arguments))
+                return self._set_current(call.table, _chosen_snapshot_id(call))
         raise AssertionError(command.procedure)
 
     # ------------------------------------------------------------------ procedures
 
-    def _expire_snapshots(self, table: Table, maintenance: TableMaintenance, arguments: Mapping[str, Any]) -> StatementResult:
-        older_than, retain_last, snapshot_ids = (arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
-        expired = maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
+    def _expire_snapshots(self, call: IcebergCall) -> StatementResult:
+        older_than, retain_last, snapshot_ids = (call.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
+        expired = call.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
         counts = {
             "deleted_data_files_count": expired.data_files,
             "deleted_position_delete_files_count": expired.position_delete_files,
@@ -86,78 +87,106 @@ class Procedures:
             "deleted_manifest_lists_count": expired.manifest_lists,
             "deleted_statistics_files_count": expired.statistics_files,
         }
-        return self._result(table, "EXPIRE SNAPSHOTS", {name: (_LONG, count) for name, count in counts.items()})
+        return self._result(call.table, "EXPIRE SNAPSHOTS", {name: (_LONG, count) for name, count in counts.items()})
 
-    def _remove_orphan_files(self, table: Table, maintenance: TableMaintenance, arguments: Mapping[str, Any]) -> StatementResult:
-        """Delete files that no snapshot references. Raises PlanError for a time less than a day ago, as Iceberg does."""
-        older_than = arguments.get("older_than")
-        checked = str(self.context.spark.conf.get(_CHECK, "true")).strip().lower() == "true"
-        if older_than is not None and checked and older_than > milliseconds(self.context.spark, "current_timestamp()") - _DAY:
+    def _remove_orphan_files(self, call: IcebergCall) -> StatementResult:
+        """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
+        spark, older_than = self.context.spark, call.arguments.get("older_than")
+        if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
             raise PlanError(
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
-                f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {_CHECK} = false."
+                f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
             )
-        paths = maintenance.remove_orphan_files(older_than, dry_run=arguments.get("dry_run", False))
-        frame = frames.of_rows(self.context.spark, {"orphan_file_location": Primitive("string")}, [(path,) for path in paths])
-        return StatementResult(frame, "REMOVE ORPHAN FILES", None, table.snapshot().version)
+        paths = call.maintenance.remove_orphan_files(older_than, dry_run=call.arguments.get("dry_run", False))
+        frame = frames.text_column(spark, "orphan_file_location", paths)
+        return StatementResult(frame, "REMOVE ORPHAN FILES", None, call.table.snapshot().version)
 
-    def _rewrite_data_files(self, table: Table, maintenance: TableMaintenance, arguments: Mapping[str, Any]) -> StatementResult:
+    def _rewrite_data_files(self, call: IcebergCall) -> StatementResult:
+        """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
+        table, arguments = call.table, call.arguments
         if arguments.get("strategy", "binpack").lower() not in ("binpack", "sort"):
             raise PlanError(f"rewrite_data_files has no strategy {arguments['strategy']!r}. Leave it out: a table's order is kept anyway.")
-        before = table.snapshot().version
-        wishes = wishes_of(arguments.get("options", {}))
+        old_version = table.snapshot().version
+        wishes = parse_rewrite_options(arguments.get("options", {}))
         result, compacted = optimize(self.context.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
-        counts: dict[str, tuple[DataType, int]] = {
+        has_new_version = result.version != old_version
+        counts: dict[str, tuple[DataType, object]] = {
             "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
             "rewritten_bytes_count": (_LONG, compacted.removed.total),
             "failed_data_files_count": (_INT, 0),
-            "removed_delete_files_count": (_INT, maintenance.removed_delete_files(result.version) if result.version != before else 0),
+            "removed_delete_files_count": (_INT, call.maintenance.removed_delete_files(result.version) if has_new_version else 0),
         }
-        frame = self._result(table, "OPTIMIZE", counts).frame
-        return StatementResult.of(frame, "OPTIMIZE", result)
+        return StatementResult.from_change(frames.single_row(self.context.spark, counts), "OPTIMIZE", result)
 
-    def _rewrite_position_deletes(self, table: Table, maintenance: TableMaintenance) -> StatementResult:
-        done = maintenance.rewrite_position_deletes()
-        counts: dict[str, tuple[DataType, int]] = {
-            "rewritten_delete_files_count": (_INT, done.rewritten),
-            "added_delete_files_count": (_INT, done.added),
-            "rewritten_bytes_count": (_LONG, done.rewritten_bytes),
-            "added_bytes_count": (_LONG, done.added_bytes),
+    def _rewrite_manifests(self, call: IcebergCall) -> StatementResult:
+        manifests = call.maintenance.rewrite_manifests()
+        counts: dict[str, tuple[DataType, object]] = {
+            "rewritten_manifests_count": (_INT, manifests.rewritten),
+            "added_manifests_count": (_INT, manifests.added),
         }
-        return self._result(table, "REWRITE POSITION DELETES", counts)
+        return self._result(call.table, "REWRITE MANIFESTS", counts)
+
+    def _rewrite_position_deletes(self, call: IcebergCall) -> StatementResult:
+        delete_files = call.maintenance.rewrite_position_deletes()
+        counts: dict[str, tuple[DataType, object]] = {
+            "rewritten_delete_files_count": (_INT, delete_files.rewritten),
+            "added_delete_files_count": (_INT, delete_files.added),
+            "rewritten_bytes_count": (_LONG, delete_files.rewritten_bytes),
+            "added_bytes_count": (_LONG, delete_files.added_bytes),
+        }
+        return self._result(call.table, "REWRITE POSITION DELETES", counts)
+
+    def _fast_forward(self, call: IcebergCall) -> StatementResult:
+        branch = call.arguments["branch"]
+        old_snapshot_id, new_snapshot_id = call.branches.fast_forward(branch, call.arguments["to"])
+        values: dict[str, tuple[DataType, object]] = {
+            "branch_updated": (Primitive("string"), branch),
+            "previous_ref": (_LONG, old_snapshot_id),
+            "updated_ref": (_LONG, new_snapshot_id),
+        }
+        return self._result(call.table, "FAST FORWARD", values)
 
     def _set_current(self, table: Table, snapshot_id: int) -> StatementResult:
         """Make another snapshot the current one."""
-        before = table.snapshot().version
-        if snapshot_id != before:
+        old_id = table.snapshot().version
+        if snapshot_id != old_id:
             restore(table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
-        return self._result(
-            table, "SET CURRENT SNAPSHOT", {"previous_snapshot_id": (_LONG, before or None), "current_snapshot_id": (_LONG, snapshot_id)}
-        )
+        values: dict[str, tuple[DataType, object]] = {
+            "previous_snapshot_id": (_LONG, old_id or None),
+            "current_snapshot_id": (_LONG, snapshot_id),
+        }
+        return self._result(table, "SET CURRENT SNAPSHOT", values)
 
-    # ------------------------------------------------------------------ arguments and answers
+    # ------------------------------------------------------------------ arguments and results
 
-    def _value(self, procedure: str, name: str, text: SqlText) -> Any:
+    def _evaluate(self, command: Call) -> IcebergCall:
+        """Evaluate the arguments and open the table. Raise TypeMismatch, TableNotFound, and PlanError for a Delta table."""
+        procedure = command.procedure
+        arguments = {name: self._argument_value(procedure, name, text) for name, text in command.arguments.items()}
+        name = parse_table_name(arguments["table"])
+        table = self.context.names.table(name)
+        if table.maintenance is None or table.branches is None:
+            instead = PROCEDURES[procedure].instead.format(name)
+            raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
+        return IcebergCall(table, table.maintenance, table.branches, arguments)
+
+    def _argument_value(self, procedure: str, name: str, text: SqlText) -> Any:
         """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch."""
         kind = PROCEDURES[procedure].parameters[name]
         if kind is Kind.TIME:
             return milliseconds(self.context.spark, text.text)
         (row,) = self.context.spark.sql(f"select {text.text} as value").collect()
-        if not _is(kind, row["value"]):
+        if not _is_of_kind(row["value"], kind):
             raise TypeMismatch(f"The argument {name} of {procedure} is {text.text}, and must be {kind.value}.")
         return row["value"]
 
-    def _count_result(self, table: Table, operation: str, counts: Mapping[str, int]) -> StatementResult:
-        return self._result(table, operation, {name: (_INT, count) for name, count in counts.items()})
-
-    def _result(self, table: Table, operation: str, values: Mapping[str, tuple[DataType, int | None]]) -> StatementResult:
-        types = {name: type_ for name, (type_, _) in values.items()}
-        frame = frames.of_rows(self.context.spark, types, [[value for _, value in values.values()]])
-        return StatementResult(frame, operation, None, table.snapshot().version)
+    def _result(self, table: Table, operation: str, values: Mapping[str, tuple[DataType, object]]) -> StatementResult:
+        return StatementResult(frames.single_row(self.context.spark, values), operation, None, table.snapshot().version)
 
 
-def _is(kind: Kind, value: object) -> bool:
+def _is_of_kind(value: object, kind: Kind) -> bool:
+    """Return whether a parameter of this kind takes a value. `milliseconds` has checked a time before."""
     match kind:
         case Kind.TABLE | Kind.TEXT:
             return isinstance(value, str)
@@ -166,14 +195,16 @@ def _is(kind: Kind, value: object) -> bool:
         case Kind.BOOLEAN:
             return isinstance(value, bool)
         case Kind.NUMBERS:
-            return isinstance(value, list) and all(_is(Kind.NUMBER, item) for item in value)
+            return isinstance(value, list) and all(_is_of_kind(item, Kind.NUMBER) for item in value)
         case Kind.OPTIONS:
-            return isinstance(value, dict) and all(isinstance(item, str) for pair in value.items() for item in pair)
+            return isinstance(value, dict) and all(isinstance(text, str) for option in value.items() for text in option)
         case Kind.TIME:
             return True
 
 
-def _snapshot_id_of(branches: Branches, arguments: Mapping[str, Any]) -> int:
+def _chosen_snapshot_id(call: IcebergCall) -> int:
+    """Return the id of the snapshot that `snapshot_id` or `ref` names. Raise PlanError unless there is one of the two."""
+    arguments = call.arguments
     if ("snapshot_id" in arguments) == ("ref" in arguments):
         raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
-    return arguments["snapshot_id"] if "snapshot_id" in arguments else branches.snapshot_id(arguments["ref"])
+    return call.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"])
