@@ -30,7 +30,7 @@ from rowmerge.session.definitions.column_changes import set_metadata
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.creation import NewTable, TableCreation
 from rowmerge.session.definitions.definitions import Definitions
-from rowmerge.session.definitions.listings import Listings
+from rowmerge.session.definitions.listings import describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
 from rowmerge.session.idempotency import IdempotencyKey, key_from_settings, transaction_of
 from rowmerge.session.names.context import SessionContext
@@ -38,7 +38,7 @@ from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import explain_lines
-from rowmerge.session.statements.functions import FunctionStatements
+from rowmerge.session.statements.functions import run_function_command
 from rowmerge.session.statements.maintenance import Maintenance
 from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
@@ -204,7 +204,7 @@ class Session:
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
                     return Maintenance(context, options).run(command)
                 case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
-                    return FunctionStatements(context).run(command)
+                    return run_function_command(context, command)
                 case _:
                     return Definitions(context, self._default_format).run(command, options)
 
@@ -326,7 +326,7 @@ class Session:
         """Return columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
-        return Listings(self._context).describe(TableName((schema, name)))
+        return describe_relation(self._context, TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
         """Return columns, size and age of the files that `read_files(…)` reads, or what `describe` returns for a table at that path.

@@ -40,14 +40,14 @@ class RelationDescription:
     deleted: int | None = None
 
 
-def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDescription:
-    """Describe a view by its definition, a table by its newest snapshot. `location`: the folder of a view."""
+def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
+    """Describe a view by its definition, a table by its newest snapshot."""
     if relation.kind == "view":
         view = catalog.view(relation.schema, relation.name)
         return RelationDescription(
             relation,
             view.columns.fields,
-            location,
+            catalog.location_of(relation.schema, relation.name),
             properties=view.properties,
             comment=view.comment,
             version=view.version,

@@ -37,6 +37,8 @@ _HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] =
     "engineInfo": (_STRING, lambda entry: entry.engine),
 }
 
+RowValues = Mapping[str, tuple[DataType, object]]
+"""The type and the value of each column of one row."""
 TextRow = tuple[str, str, str | None]
 """A row of DESCRIBE: col_name, data_type, comment."""
 
@@ -50,8 +52,8 @@ def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Itera
     return frame_of(spark, pa.Table.from_arrays(arrays, schema=arrow), schema)
 
 
-def single_row(spark: SparkSession, values: Mapping[str, tuple[DataType, object]]) -> DataFrame:
-    """Return a DataFrame of one row. `values`: the type and the value of each column."""
+def single_row(spark: SparkSession, values: RowValues) -> DataFrame:
+    """Return a DataFrame of one row."""
     types = {name: type_ for name, (type_, _) in values.items()}
     return rows_frame(spark, types, [[value for _, value in values.values()]])
 
@@ -161,7 +163,7 @@ def _rule_rows(description: RelationDescription) -> list[TextRow]:
 def describe_detail(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
     """Return the row of DESCRIBE DETAIL, with the columns of Delta's that have a meaning here."""
     files = snapshot.files()
-    values: dict[str, tuple[DataType, object]] = {
+    values: RowValues = {
         "format": (_STRING, description.relation.format),
         "name": (_STRING, snapshot.name),
         "description": (_STRING, snapshot.description),
@@ -187,7 +189,7 @@ def compaction_metrics(spark: SparkSession, location: str, statistics: Compactio
     size_type = _struct({"min": _LONG, "max": _LONG, "avg": Primitive("double"), "totalFiles": _LONG, "totalSize": _LONG})
     vector_type = _struct({"numDeletionVectorsRemoved": _LONG, "numDeletionVectorRowsRemoved": _LONG})
     vectors = {"numDeletionVectorsRemoved": statistics.vectors, "numDeletionVectorRowsRemoved": statistics.rows}
-    metrics: dict[str, tuple[DataType, object]] = {
+    metrics: RowValues = {
         "numFilesAdded": (_LONG, len(statistics.added.sizes)),
         "numFilesRemoved": (_LONG, len(statistics.removed.sizes)),
         "filesAdded": (size_type, _size_metrics(statistics.added)),

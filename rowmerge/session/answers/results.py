@@ -35,16 +35,8 @@ class StatementResult:
     @classmethod
     def from_change(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
         """Build the outcome of a statement that changed a table."""
-        return cls(
-            frame,
-            operation,
-            result.counts,
-            result.version,
-            result.timings.seconds,
-            attempts=result.attempts,
-            rebases=result.rebases,
-            replayed=result.replayed,
-        )
+        timings, attempts = result.timings.seconds, result.attempts
+        return cls(frame, operation, result.counts, result.version, timings, attempts, result.rebases, result.replayed)
 
     @property
     def message(self) -> str:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from rowmerge.commands.definitions import AlterColumn, ColumnDefinition, ColumnPlace, DropColumns, RenameColumn
+from rowmerge.commands.definitions import ColumnPlace
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.plan.expressions.column_refs import mentions
-from rowmerge.spark.columns import fields_of
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Path = tuple[str, ...]
 """The names from a column down to a nested field: `element` inside an array, `key` and `value` inside a map."""
@@ -25,63 +20,18 @@ Path = tuple[str, ...]
 _NESTED_NAMES: dict[type, str] = {Array: "Its elements are named `element`.", Map: "Its parts are named `key` and `value`."}
 
 
-@dataclass(frozen=True)
-class ColumnChange:
-    """A change of existing columns.
-
-    `operation` and `parameters`: as Delta's history names them. `apply` returns the changed schema. `paths`: the columns whose name or
-    type changes.
-    """
-
-    operation: str
-    parameters: Mapping[str, object]
-    apply: Callable[[Struct], Struct]
-    paths: tuple[Path, ...]
-
-
-def column_change_of(spark: SparkSession, command: RenameColumn | DropColumns | AlterColumn) -> ColumnChange:
-    """Return what a command changes. Raises what Spark raises for a type; `apply` raises UnknownColumn, PlanError."""
-    match command:
-        case RenameColumn(_, path, new_name):
-            parameters = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
-            return ColumnChange("RENAME COLUMN", parameters, partial(rename_column, path=path, new_name=new_name), (path,))
-        case DropColumns(_, paths, if_exists):
-            drop = partial(drop_columns, paths=paths, if_exists=if_exists)
-            return ColumnChange("DROP COLUMNS", {"columns": [".".join(path) for path in paths]}, drop, paths)
-        case AlterColumn():
-            return _alter_column(spark, command)
-
-
-def _alter_column(spark: SparkSession, command: AlterColumn) -> ColumnChange:
-    """Return the change of a column's type, comment and position, each if the command gives it."""
-    path, comment, place = command.column, command.comment, command.place
-    declared = None if command.type is None else fields_of(spark, [ColumnDefinition(path[-1], command.type)]).fields[0]
-
-    def apply(schema: Struct) -> Struct:
-        if declared is not None:
-            schema = retype_column(schema, path, declared)
-        if comment is not None:
-            schema = set_comment(schema, path, comment)
-        return schema if place is None else move_column(schema, path, place)
-
-    column = {"name": path[-1], "type": None if declared is None else declared.sql_type}
-    parameters = {"column": column, "position": None if place is None else str(place)}
-    return ColumnChange("CHANGE COLUMN", parameters, apply, () if declared is None else (path,))
-
-
 def check_unused(snapshot: Snapshot, path: Path) -> None:
     """Raise PlanError if a constraint or a generated column uses a column that is about to change."""
-    rules = snapshot.shape.rules
-    for check in rules.checks:
+    for check in snapshot.shape.rules.checks:
         if not check.told.startswith("NOT NULL") and mentions(check.expression, path):
-            raise _used_column_error(snapshot, path, f"the constraint {check.told}", "Drop it first, and add it again afterwards.")
-    for name, expression in rules.generated.items():
-        if mentions(expression, path):
-            raise _used_column_error(snapshot, path, f"the generated column `{name}`, which is {expression}", "Change that column first.")
+            raise _used_column_error(snapshot, path, f"the constraint {check.told}. Drop it first, and add it again afterwards.")
+    for name, text in snapshot.shape.rules.generated.items():
+        if mentions(text, path):
+            raise _used_column_error(snapshot, path, f"the generated column `{name}`, which is {text}. Change that column first.")
 
 
-def _used_column_error(snapshot: Snapshot, path: Path, user: str, advice: str) -> PlanError:
-    return PlanError(f"The column `{'.'.join(path)}` of {snapshot.name} is used by {user}. {advice}")
+def _used_column_error(snapshot: Snapshot, path: Path, user: str) -> PlanError:
+    return PlanError(f"The column `{'.'.join(path)}` of {snapshot.name} is used by {user}")
 
 
 def rename_column(schema: Struct, path: Path, new_name: str) -> Struct:

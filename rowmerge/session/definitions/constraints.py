@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from rowmerge.commands.definitions import AddConstraint, CheckConstraint, DropConstraint, SetDefault, SetNullable
@@ -19,82 +19,74 @@ from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-
-@dataclass(frozen=True)
-class Constraints:
-    """Executes ALTER TABLE … ADD and DROP CONSTRAINT, and ALTER COLUMN … SET and DROP of DEFAULT and NOT NULL."""
-
-    context: SessionContext
-
-    def run(self, command: AddConstraint | DropConstraint | SetDefault | SetNullable) -> ChangeResult:
-        """Execute a command. Raises ConstraintViolated if existing rows violate the new rule, and what `check_rules` raises."""
-        table, parameters = self.context.names.table(command.name), _history_parameters(command)
-        match command:
-            case AddConstraint():
-                return change_definition(table, "ADD CONSTRAINT", parameters, partial(self._add, command), reads_rows=True)
-            case DropConstraint():
-                return change_definition(table, "DROP CONSTRAINT", parameters, partial(_drop, command))
-            case SetDefault():
-                return change_definition(table, "CHANGE COLUMN", parameters, partial(self._set_default, command))
-            case SetNullable():
-                set_nullability = partial(self._set_nullable, command)
-                return change_definition(table, "CHANGE COLUMN", parameters, set_nullability, reads_rows=not command.nullable)
-
-    def _add(self, command: AddConstraint, snapshot: Snapshot) -> TableDefinition:
-        """Return the CHECK constraints with the new one, which the rows of this version satisfy. Raise AlreadyExists otherwise."""
-        constraints = _check_expressions(snapshot)
-        name, expression = constraint_name(command.check, snapshot.name), command.check.expression.text
-        for other_name, other in constraints.items():
-            if other_name.lower() == name.lower():
-                raise AlreadyExists(
-                    f"{snapshot.name} has the constraint `{other_name}` already: CHECK ({other}). Drop it first, or choose another name."
-                )
-        check = Check(f"{name} CHECK ({expression})", expression, name)
-        rows = self.context.views.rows(snapshot)
-        check_condition(rows, check)
-        check_existing(rows, snapshot.name, snapshot.schema, check)
-        return TableDefinition(checks={**constraints, name: expression})
-
-    def _set_default(self, command: SetDefault, snapshot: Snapshot) -> TableDefinition | None:
-        """Return the schema with the new default, or None if the column has no default to drop. Raise UnknownColumn, PlanError."""
-        field = snapshot.schema.find(command.column)
-        if field is None:
-            raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
-        if command.value is None and DEFAULT not in field.metadata:
-            return None
-        if command.value is not None:
-            if field.name in snapshot.shape.rules.generated:
-                raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
-            check_default(self.context.spark, snapshot.name, field, command.value.text)
-        new_field = set_metadata(field, DEFAULT, None if command.value is None else command.value.text)
-        return TableDefinition(schema=replace_field(snapshot.schema, field, new_field))
-
-    def _set_nullable(self, command: SetNullable, snapshot: Snapshot) -> TableDefinition | None:
-        """Return the schema with the changed column, or None if nothing changes. Raise ConstraintViolated for existing NULLs."""
-        schema = set_nullable(snapshot.schema, command.column, command.nullable)
-        if schema == snapshot.schema:
-            return None
-        if not command.nullable:
-            old_checks = {check.told for check in snapshot.shape.rules.checks}
-            (new_check,) = [check for check in not_null_checks(schema) if check.told not in old_checks]
-            check_existing(self.context.views.rows(snapshot), snapshot.name, schema, new_check)
-        return TableDefinition(schema=schema)
+ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 
 
-def _history_parameters(command: AddConstraint | DropConstraint | SetDefault | SetNullable) -> dict[str, object]:
-    """Return the operation parameters as Delta's history names them."""
+def change_constraint(context: SessionContext, command: ConstraintCommand) -> ChangeResult:
+    """Add or drop a CHECK constraint, a default or NOT NULL.
+
+    Raises ConstraintViolated if existing rows violate the new rule, and what `check_rules` raises.
+    """
+    table = context.names.table(command.name)
     match command:
-        case AddConstraint(table_name, check):
-            return {"name": constraint_name(check, str(table_name)), "expr": check.expression.text}
+        case AddConstraint(_, check):
+            parameters: dict[str, object] = {"name": constraint_name(check, str(command.name)), "expr": check.expression.text}
+            return change_definition(table, "ADD CONSTRAINT", parameters, partial(_add_check, context, command), reads_rows=True)
         case DropConstraint(_, name):
-            return {"name": name}
+            return change_definition(table, "DROP CONSTRAINT", {"name": name}, partial(_drop_check, command))
         case SetDefault(_, column, value):
-            return {"column": column, "default": str(value) if value else None}
+            parameters = {"column": column, "default": str(value) if value else None}
+            return change_definition(table, "CHANGE COLUMN", parameters, partial(_set_default, context, command))
         case SetNullable(_, path, nullable):
-            return {"column": ".".join(path), "nullable": nullable}
+            parameters = {"column": ".".join(path), "nullable": nullable}
+            set_nullability = partial(_set_nullable, context, command)
+            return change_definition(table, "CHANGE COLUMN", parameters, set_nullability, reads_rows=not nullable)
 
 
-def _drop(command: DropConstraint, snapshot: Snapshot) -> TableDefinition | None:
+def _add_check(context: SessionContext, command: AddConstraint, snapshot: Snapshot) -> TableDefinition:
+    """Return the CHECK constraints with the new one, which the rows of this version satisfy. Raise AlreadyExists otherwise."""
+    constraints = _check_expressions(snapshot)
+    name, expression = constraint_name(command.check, snapshot.name), command.check.expression.text
+    for other_name, other in constraints.items():
+        if other_name.lower() == name.lower():
+            raise AlreadyExists(
+                f"{snapshot.name} has the constraint `{other_name}` already: CHECK ({other}). Drop it first, or choose another name."
+            )
+    check = Check(f"{name} CHECK ({expression})", expression, name)
+    rows = context.views.rows(snapshot)
+    check_condition(rows, check)
+    check_existing(rows, snapshot.name, snapshot.schema, check)
+    return TableDefinition(checks={**constraints, name: expression})
+
+
+def _set_default(context: SessionContext, command: SetDefault, snapshot: Snapshot) -> TableDefinition | None:
+    """Return the schema with the new default, or None if the column has no default to drop. Raise UnknownColumn, PlanError."""
+    field = snapshot.schema.find(command.column)
+    if field is None:
+        raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
+    if command.value is None and DEFAULT not in field.metadata:
+        return None
+    if command.value is not None:
+        if field.name in snapshot.shape.rules.generated:
+            raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
+        check_default(context.spark, snapshot.name, field, command.value.text)
+    new_field = set_metadata(field, DEFAULT, None if command.value is None else command.value.text)
+    return TableDefinition(schema=replace_field(snapshot.schema, field, new_field))
+
+
+def _set_nullable(context: SessionContext, command: SetNullable, snapshot: Snapshot) -> TableDefinition | None:
+    """Return the schema with the changed column, or None if nothing changes. Raise ConstraintViolated for existing NULLs."""
+    schema = set_nullable(snapshot.schema, command.column, command.nullable)
+    if schema == snapshot.schema:
+        return None
+    if not command.nullable:
+        old_checks = {check.told for check in snapshot.shape.rules.checks}
+        (new_check,) = [check for check in not_null_checks(schema) if check.told not in old_checks]
+        check_existing(context.views.rows(snapshot), snapshot.name, schema, new_check)
+    return TableDefinition(schema=schema)
+
+
+def _drop_check(command: DropConstraint, snapshot: Snapshot) -> TableDefinition | None:
     """Return the remaining CHECK constraints, or None if IF EXISTS allows that nothing changes. Raise ConstraintNotFound."""
     constraints = _check_expressions(snapshot)
     remaining = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}

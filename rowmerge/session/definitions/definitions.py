@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import (
-    AddConstraint,
     CloneTable,
     CommentOn,
     CreateSchema,
@@ -15,15 +14,8 @@ from rowmerge.commands.definitions import (
     DefinitionCommand,
     Describe,
     Drop,
-    DropConstraint,
     DropSchema,
-    SetDefault,
-    SetNullable,
     SetProperties,
-    ShowColumns,
-    ShowProperties,
-    ShowSchemas,
-    ShowTables,
     UnsetProperties,
     UseSchema,
 )
@@ -34,11 +26,11 @@ from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.alterations import AlterTable, alteration_of
-from rowmerge.session.definitions.clones import Clones
-from rowmerge.session.definitions.constraints import Constraints
+from rowmerge.session.definitions.clones import clone_table
+from rowmerge.session.definitions.constraints import ConstraintCommand, change_constraint
 from rowmerge.session.definitions.creation import TableCreation
-from rowmerge.session.definitions.listings import Listings
-from rowmerge.session.definitions.views import ViewDefinitions
+from rowmerge.session.definitions.listings import ListingCommand, listing_rows
+from rowmerge.session.definitions.views import comment_on_view, create_view, set_view_properties
 from rowmerge.session.names.context import SessionContext
 from rowmerge.table.metadata.schema import quote
 
@@ -52,13 +44,18 @@ class Definitions:
 
     def run(self, command: DefinitionCommand, options: CommitOptions) -> StatementResult:
         """Execute a command. Raises TableError, PlanError and what the catalog and the format raise."""
+        if isinstance(command, ConstraintCommand):
+            return self._altered("ALTER TABLE", change_constraint(self.context, command))
+        if isinstance(command, ListingCommand):
+            operation = command.detail.value if isinstance(command, Describe) else "SHOW"
+            return StatementResult(listing_rows(self.context, command), operation)
         match command:
             case CreateTable():
                 return TableCreation(self.context, self.default_format).run(command, options)
             case CloneTable():
-                return Clones(self.context).run(command, options)
+                return clone_table(self.context, command, options)
             case CreateView():
-                ViewDefinitions(self.context).create(command)
+                create_view(self.context, command)
                 return self._done("CREATE VIEW")
             case CreateSchema(name, if_not_exists, comment, properties):
                 self.context.catalog.create_schema(name, if_not_exists=if_not_exists, comment=comment, properties=properties)
@@ -68,11 +65,6 @@ class Definitions:
                 return self._done("DROP SCHEMA")
             case Drop():
                 return self._drop(command)
-            case AddConstraint() | DropConstraint() | SetDefault() | SetNullable():
-                return self._altered("ALTER TABLE", Constraints(self.context).run(command))
-            case Describe() | ShowSchemas() | ShowTables() | ShowProperties() | ShowColumns():
-                operation = command.detail.value if isinstance(command, Describe) else "SHOW"
-                return StatementResult(Listings(self.context).rows(command), operation)
             case UseSchema(name):
                 return self._use(name)
         return self._alter(command)
@@ -85,15 +77,14 @@ class Definitions:
                 return self._alter_view(relation, command)
         alteration = alteration_of(self.context, command)
         table = self.context.names.table(command.name)
-        result = change_definition(table, alteration.operation, dict(alteration.parameters), alteration.definition)
+        result = change_definition(table, alteration.operation, alteration.parameters, alteration.definition)
         return self._altered(alteration.operation, result)
 
     def _alter_view(self, relation: Relation, command: SetProperties | UnsetProperties | CommentOn) -> StatementResult:
-        views = ViewDefinitions(self.context)
         if isinstance(command, CommentOn):
-            views.comment(relation, command)
+            comment_on_view(self.context, relation, command)
             return self._done("COMMENT ON")
-        views.set_properties(relation, command)
+        set_view_properties(self.context, relation, command)
         return self._done("ALTER VIEW")
 
     def _drop(self, command: Drop) -> StatementResult:

@@ -63,8 +63,7 @@ def _relation_rows(catalog: Catalog, relation: Relation, table: str) -> Iterator
         case "views" if relation.kind == "view":
             yield (catalog.view(relation.schema, relation.name).sql,)
         case "columns":
-            columns = describe(catalog, relation, catalog.location_of(relation.schema, relation.name)).columns
-            for position, field in enumerate(columns, start=1):
+            for position, field in enumerate(describe(catalog, relation).columns, start=1):
                 yield field.name, position, "YES" if field.nullable else "NO", field.sql_type, field.comment
 
 

@@ -77,8 +77,6 @@ class StatementScope:
         """Return whether the statement has read the newest version of this snapshot's table and branch."""
         return snapshot.history_key in self.snapshots.keys_read
 
-    # ---------------------------------------------------------- tables, views and files
-
     def view_for(self, reference: TableReference) -> str | None:
         """Return the quoted name of the view that stands for a table name, or None for a name that Spark resolves."""
         first_part = reference.name.parts[0]
@@ -198,8 +196,6 @@ class StatementScope:
         if timestamp is not None:
             return self._snapshot_at(table, string_literal(timestamp))
         return self.snapshots.read(self.snapshots.newest(table))
-
-    # ---------------------------------------------------------- functions
 
     def function_for(self, name: TableName) -> CalledFunction | None:
         """Return the function of the warehouse that a call means, or None for one of Spark's.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rowmerge.commands.rows import Insert
@@ -36,37 +37,34 @@ def replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
     static_columns = {name.lower() for name, value in command.partition if value is not None}
     columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
-    generated = _generated_positions(defaults, columns, snapshot)
-    text = defaults.filled(text, lambda position: _default_value(_column_at(position, columns, snapshot), snapshot))
+    fields = dict(enumerate(map(snapshot.schema.find, columns)))
+    generated = _generated_positions(defaults, fields, snapshot)
+    text = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
     if not generated:
         return InsertQuery(text, command.columns)
     return InsertQuery(text, tuple(name for position, name in enumerate(columns) if position not in generated), generated)
 
 
-def _generated_positions(defaults: Defaults, columns: tuple[str, ...], snapshot: Snapshot) -> frozenset[int]:
+def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
     """Return the positions of DEFAULT that belong to generated columns. Raise PlanError if only some rows have it."""
     generated = set()
     for position, _, _ in defaults.places:
-        column = _column_at(position, columns, snapshot)
-        if column is None or column.name not in snapshot.shape.rules.generated:
+        field = fields.get(position)
+        if field is None or field.name not in snapshot.shape.rules.generated:
             continue
         if not defaults.everywhere(position):
             raise PlanError(
-                f"The column `{column.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it. "
+                f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it. "
                 f"Say it in all of them, or leave the column out."
             )
         generated.add(position)
     return frozenset(generated)
 
 
-def _column_at(position: int, columns: tuple[str, ...], snapshot: Snapshot) -> Field | None:
-    return snapshot.schema.find(columns[position]) if position < len(columns) else None
-
-
-def _default_value(column: Field | None, snapshot: Snapshot) -> str:
-    """Return the SQL that replaces a DEFAULT of this column. A generated column gets NULL: its value is dropped later."""
+def _default_value(field: Field | None, snapshot: Snapshot) -> str:
+    """Return the SQL that replaces DEFAULT. A generated column gets NULL, and the insert drops it."""
     rules = snapshot.shape.rules
-    if column is None or column.name in rules.generated or column.name not in rules.defaults:
+    if field is None or field.name in rules.generated or field.name not in rules.defaults:
         return "NULL"
     # The cast states the column's type, because Spark looks for one type that fits all rows of VALUES.
-    return f"cast(({rules.defaults[column.name]}) as {sql_name(column.type)})"
+    return f"cast(({rules.defaults[field.name]}) as {sql_name(field.type)})"

@@ -11,7 +11,7 @@ from rowmerge.commands.explain import Explain
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
 from rowmerge.execution.explanation import explained, explained_create, explained_insert, explained_truncate
-from rowmerge.execution.insert import NewRows, partition_mask
+from rowmerge.execution.insert import partition_mask
 from rowmerge.plan.planner import static_partition
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.names.context import SessionContext
@@ -72,28 +72,17 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
     """Explain an INSERT in any of its forms."""
     statement, source = InsertStatement(context, command, target), _describe_source(context, command.query.text)
     rows = statement.rows(snapshot)
-    if statement.is_replace:
+    if statement.replace_form:
         lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
-        lines[0] = f"INSERT INTO {snapshot.name} REPLACE {_replace_form(command)}"
+        lines[0] = f"INSERT INTO {snapshot.name} REPLACE {statement.replace_form}"
     else:
         options = {"overwrite": command.overwrite, "dynamic": statement.is_dynamic, "if_not_exists": command.if_not_exists}
         lines = explained_insert(snapshot, rows, source, **options)
     if rows.alias is None:
-        lines = _name_columns(lines, rows)
+        # The plan names the query's columns by their positions; users know their names.
+        for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
+            lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
     return Explanation(lines, command.query.text)
-
-
-def _replace_form(command: Insert) -> str:
-    if command.replace_using:
-        return "USING"
-    return "WHERE" if command.replace_on is None else "ON"
-
-
-def _name_columns(lines: list[str], rows: NewRows) -> list[str]:
-    """Replace the position names that a plan gives the query's columns by the names in the query."""
-    for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
-        lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
-    return lines
 
 
 def _explain_create(context: SessionContext, command: CreateTable) -> Explanation:

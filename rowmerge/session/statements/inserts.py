@@ -35,21 +35,24 @@ class InsertStatement:
     def run(self, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises what planning, Spark and the commit raise."""
         command, table = self.command, self.target.table
-        if self.is_replace:
+        if self.replace_form:
             return change_rows(self.context.spark, table, self.plan, options)
         if command.overwrite:
             return overwrite(table, self.rows, options, dynamic=self.is_dynamic, if_not_exists=command.if_not_exists)
         return append(table, self.rows, options)
 
     @property
-    def is_replace(self) -> bool:
-        """Whether the statement is INSERT INTO … REPLACE USING, ON or WHERE, which deletes rows and inserts others."""
-        command = self.command
-        return bool(command.replace_using) or command.replace_on is not None or command.replace_where is not None
+    def replace_form(self) -> str:
+        """Return the word after REPLACE in INSERT INTO … REPLACE USING, ON or WHERE, or an empty text without REPLACE."""
+        if self.command.replace_using:
+            return "USING"
+        if self.command.replace_on is not None:
+            return "ON"
+        return "" if self.command.replace_where is None else "WHERE"
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether an OVERWRITE replaces only the partitions that get rows."""
+        """Return whether an OVERWRITE replaces only the partitions that get rows."""
         command = self.command
         is_dynamic = overwrites_dynamically(self.context.spark) if command.dynamic is None else command.dynamic
         return command.overwrite and is_dynamic and not command.if_not_exists

@@ -13,6 +13,7 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
 from rowmerge.session.answers import frames
+from rowmerge.session.answers.frames import RowValues
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.statements.rewrite_options import parse_rewrite_options
@@ -20,7 +21,7 @@ from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_c
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
-from rowmerge.table.metadata.schema import DataType, Primitive
+from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.table import Branches, Table
 
 _INT, _LONG = Primitive("integer"), Primitive("long")
@@ -74,20 +75,18 @@ class Procedures:
                 return self._set_current(call.table, _chosen_snapshot_id(call))
         raise AssertionError(command.procedure)
 
-    # ------------------------------------------------------------------ procedures
-
     def _expire_snapshots(self, call: IcebergCall) -> StatementResult:
         older_than, retain_last, snapshot_ids = (call.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
         expired = call.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
-        counts = {
-            "deleted_data_files_count": expired.data_files,
-            "deleted_position_delete_files_count": expired.position_delete_files,
-            "deleted_equality_delete_files_count": expired.equality_delete_files,
-            "deleted_manifest_files_count": expired.manifests,
-            "deleted_manifest_lists_count": expired.manifest_lists,
-            "deleted_statistics_files_count": expired.statistics_files,
+        values: RowValues = {
+            "deleted_data_files_count": (_LONG, expired.data_files),
+            "deleted_position_delete_files_count": (_LONG, expired.position_delete_files),
+            "deleted_equality_delete_files_count": (_LONG, expired.equality_delete_files),
+            "deleted_manifest_files_count": (_LONG, expired.manifests),
+            "deleted_manifest_lists_count": (_LONG, expired.manifest_lists),
+            "deleted_statistics_files_count": (_LONG, expired.statistics_files),
         }
-        return self._result(call.table, "EXPIRE SNAPSHOTS", {name: (_LONG, count) for name, count in counts.items()})
+        return self._result(call.table, "EXPIRE SNAPSHOTS", values)
 
     def _remove_orphan_files(self, call: IcebergCall) -> StatementResult:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
@@ -110,40 +109,37 @@ class Procedures:
         wishes = parse_rewrite_options(arguments.get("options", {}))
         result, compacted = optimize(self.context.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
         has_new_version = result.version != old_version
-        counts: dict[str, tuple[DataType, object]] = {
+        values: RowValues = {
             "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
             "rewritten_bytes_count": (_LONG, compacted.removed.total),
             "failed_data_files_count": (_INT, 0),
             "removed_delete_files_count": (_INT, call.maintenance.removed_delete_files(result.version) if has_new_version else 0),
         }
-        return StatementResult.from_change(frames.single_row(self.context.spark, counts), "OPTIMIZE", result)
+        return StatementResult.from_change(frames.single_row(self.context.spark, values), "OPTIMIZE", result)
 
     def _rewrite_manifests(self, call: IcebergCall) -> StatementResult:
         manifests = call.maintenance.rewrite_manifests()
-        counts: dict[str, tuple[DataType, object]] = {
-            "rewritten_manifests_count": (_INT, manifests.rewritten),
-            "added_manifests_count": (_INT, manifests.added),
-        }
-        return self._result(call.table, "REWRITE MANIFESTS", counts)
+        counts = {"rewritten_manifests_count": manifests.rewritten, "added_manifests_count": manifests.added}
+        return self._result(call.table, "REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
 
     def _rewrite_position_deletes(self, call: IcebergCall) -> StatementResult:
         delete_files = call.maintenance.rewrite_position_deletes()
-        counts: dict[str, tuple[DataType, object]] = {
+        values: RowValues = {
             "rewritten_delete_files_count": (_INT, delete_files.rewritten),
             "added_delete_files_count": (_INT, delete_files.added),
             "rewritten_bytes_count": (_LONG, delete_files.rewritten_bytes),
             "added_bytes_count": (_LONG, delete_files.added_bytes),
         }
-        return self._result(call.table, "REWRITE POSITION DELETES", counts)
+        return self._result(call.table, "REWRITE POSITION DELETES", values)
 
     def _fast_forward(self, call: IcebergCall) -> StatementResult:
         branch = call.arguments["branch"]
-        old_snapshot_id, new_snapshot_id = call.branches.fast_forward(branch, call.arguments["to"])
-        values: dict[str, tuple[DataType, object]] = {
+        old_id, new_id = call.branches.fast_forward(branch, call.arguments["to"])
+        values: RowValues = {
             "branch_updated": (Primitive("string"), branch),
-            "previous_ref": (_LONG, old_snapshot_id),
-            "updated_ref": (_LONG, new_snapshot_id),
+            "previous_ref": (_LONG, old_id),
+            "updated_ref": (_LONG, new_id),
         }
         return self._result(call.table, "FAST FORWARD", values)
 
@@ -152,13 +148,8 @@ class Procedures:
         old_id = table.snapshot().version
         if snapshot_id != old_id:
             restore(table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
-        values: dict[str, tuple[DataType, object]] = {
-            "previous_snapshot_id": (_LONG, old_id or None),
-            "current_snapshot_id": (_LONG, snapshot_id),
-        }
+        values: RowValues = {"previous_snapshot_id": (_LONG, old_id or None), "current_snapshot_id": (_LONG, snapshot_id)}
         return self._result(table, "SET CURRENT SNAPSHOT", values)
-
-    # ------------------------------------------------------------------ arguments and results
 
     def _evaluate(self, command: Call) -> IcebergCall:
         """Evaluate the arguments and open the table. Raise TypeMismatch, TableNotFound, and PlanError for a Delta table."""
@@ -181,7 +172,7 @@ class Procedures:
             raise TypeMismatch(f"The argument {name} of {procedure} is {text.text}, and must be {kind.value}.")
         return row["value"]
 
-    def _result(self, table: Table, operation: str, values: Mapping[str, tuple[DataType, object]]) -> StatementResult:
+    def _result(self, table: Table, operation: str, values: RowValues) -> StatementResult:
         return StatementResult(frames.single_row(self.context.spark, values), operation, None, table.snapshot().version)
 
 

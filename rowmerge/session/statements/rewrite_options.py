@@ -11,18 +11,10 @@ from rowmerge.errors import PlanError
 from rowmerge.plan.bins import Wishes
 
 _RATIO = "delete-ratio-threshold"
-_IGNORED = frozenset(
-    {
-        "max-concurrent-file-group-rewrites",
-        "max-file-group-size-bytes",
-        "max-file-group-input-files",
-        "partial-progress.enabled",
-        "partial-progress.max-commits",
-        "partial-progress.max-failed-commits",
-        "rewrite-job-order",
-        "use-starting-sequence-number",
-        "remove-dangling-deletes",
-    }
+_IGNORED = (
+    *("max-concurrent-file-group-rewrites", "max-file-group-size-bytes", "max-file-group-input-files", "rewrite-job-order"),
+    *("partial-progress.enabled", "partial-progress.max-commits", "partial-progress.max-failed-commits"),
+    *("use-starting-sequence-number", "remove-dangling-deletes"),
 )
 """Options that divide the work into parts or choose its order. Here a rewrite is one commit, its files are as old as those that they
 replace, and delete files that apply to no file leave with it."""
