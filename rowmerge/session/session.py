@@ -28,8 +28,8 @@ from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.column_changes import set_metadata
 from rowmerge.session.definitions.columns import query_columns
-from rowmerge.session.definitions.creation import NewTable, TableCreation
-from rowmerge.session.definitions.definitions import Definitions
+from rowmerge.session.definitions.creation import NewTable, create_new_table
+from rowmerge.session.definitions.definitions import run_definition
 from rowmerge.session.definitions.listings import describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
 from rowmerge.session.idempotency import IdempotencyKey, key_from_settings, transaction_of
@@ -39,7 +39,7 @@ from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import explain_lines
 from rowmerge.session.statements.functions import run_function_command
-from rowmerge.session.statements.maintenance import Maintenance
+from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
@@ -160,12 +160,11 @@ class Session:
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
-        self._default_format = default_format
         tables_by_path = by_path or TablesByPath()
         tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
         if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables, and so no checksum files
             catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
-        self._context = SessionContext.create(spark, catalog, schema, tables_by_path, catalog_name)
+        self._context = SessionContext.create(spark, catalog, default_format, schema, tables_by_path, catalog_name)
 
     @property
     def spark(self) -> SparkSession:
@@ -202,11 +201,11 @@ class Session:
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return run_row_command(context, command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
-                    return Maintenance(context, options).run(command)
+                    return run_maintenance(context, command, options)
                 case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
                     return run_function_command(context, command)
                 case _:
-                    return Definitions(context, self._default_format).run(command, options)
+                    return run_definition(context, command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
         """Return the commit options with the statement's idempotency key.
@@ -297,7 +296,7 @@ class Session:
     ) -> ChangeResult:
         """Create the table with these rows, or replace it."""
         table = NewTable(self._context.names.place(name), definition, rows, or_replace=True, format=format_)
-        return TableCreation(self._context, self._default_format).create(table, options)
+        return create_new_table(self._context, table, options)
 
     def _insert(self, name: TableName, rows: NewRows, mode: Mode, schema_evolution: bool | None, options: CommitOptions) -> ChangeResult:
         def rows_for(snapshot: Snapshot) -> NewRows:

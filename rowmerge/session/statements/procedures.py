@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rowmerge.commands.names import SqlText
 from rowmerge.commands.procedures import PROCEDURES, Call, Kind
 from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.execution.commit import CommitOptions
@@ -24,60 +23,67 @@ from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
 from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.table import Branches, Table
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _INT, _LONG = Primitive("integer"), Primitive("long")
 _DAY = 24 * 3_600_000
 """Milliseconds."""
 
 
-@dataclass(frozen=True)
-class IcebergCall:
-    """A procedure's table, and the values of its arguments by name. Times are milliseconds since the epoch."""
+def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
+    """Run a procedure.
 
+    Raises TableNotFound, TypeMismatch for an argument of another type, PlanError for a Delta table and for arguments that contradict
+    each other, CommitConflict.
+    """
+    procedure = command.procedure
+    arguments = {name: _evaluate_argument(context.spark, procedure, name, text.text) for name, text in command.arguments.items()}
+    name = parse_table_name(arguments["table"])
+    table = context.names.table(name)
+    if table.maintenance is None or table.branches is None:
+        instead = PROCEDURES[procedure].instead.format(name)
+        raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
+    return IcebergProcedures(context.spark, options, table, table.maintenance, table.branches, arguments).run(procedure)
+
+
+@dataclass(frozen=True)
+class IcebergProcedures:
+    """Executes procedures on one table. `arguments`: values by name; times are milliseconds since the epoch."""
+
+    spark: SparkSession
+    options: CommitOptions
     table: Table
     maintenance: TableMaintenance
     branches: Branches
     arguments: Mapping[str, Any]
 
-
-@dataclass(frozen=True)
-class Procedures:
-    """Executes CALL."""
-
-    context: SessionContext
-    options: CommitOptions
-
-    def run(self, command: Call) -> StatementResult:
-        """Run a procedure.
-
-        Raises TableNotFound, TypeMismatch for an argument of another type, PlanError for a Delta table and for arguments that contradict
-        each other, CommitConflict.
-        """
-        call = self._evaluate(command)
-        maintenance, arguments = call.maintenance, call.arguments
-        match command.procedure:
+    def run(self, procedure: str) -> StatementResult:
+        """Execute the procedure of this name."""
+        match procedure:
             case "expire_snapshots":
-                return self._expire_snapshots(call)
+                return self.expire_snapshots()
             case "remove_orphan_files":
-                return self._remove_orphan_files(call)
+                return self.remove_orphan_files()
             case "rewrite_data_files":
-                return self._rewrite_data_files(call)
+                return self.rewrite_data_files()
             case "rewrite_manifests":
-                return self._rewrite_manifests(call)
+                return self.rewrite_manifests()
             case "rewrite_position_delete_files":
-                return self._rewrite_position_deletes(call)
+                return self.rewrite_position_deletes()
             case "rollback_to_snapshot":
-                return self._set_current(call.table, maintenance.ancestor(snapshot_id=arguments["snapshot_id"]))
+                return self.set_current(self.maintenance.ancestor(snapshot_id=self.arguments["snapshot_id"]))
             case "rollback_to_timestamp":
-                return self._set_current(call.table, maintenance.ancestor(before=arguments["timestamp"]))
+                return self.set_current(self.maintenance.ancestor(before=self.arguments["timestamp"]))
             case "fast_forward":
-                return self._fast_forward(call)
+                return self.fast_forward()
             case "set_current_snapshot":
-                return self._set_current(call.table, _chosen_snapshot_id(call))
-        raise AssertionError(command.procedure)
+                return self.set_current(self._chosen_snapshot_id())
+        raise AssertionError(procedure)
 
-    def _expire_snapshots(self, call: IcebergCall) -> StatementResult:
-        older_than, retain_last, snapshot_ids = (call.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
-        expired = call.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
+    def expire_snapshots(self) -> StatementResult:
+        older_than, retain_last, snapshot_ids = (self.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
+        expired = self.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
         values: RowValues = {
             "deleted_data_files_count": (_LONG, expired.data_files),
             "deleted_position_delete_files_count": (_LONG, expired.position_delete_files),
@@ -86,94 +92,91 @@ class Procedures:
             "deleted_manifest_lists_count": (_LONG, expired.manifest_lists),
             "deleted_statistics_files_count": (_LONG, expired.statistics_files),
         }
-        return self._result(call.table, "EXPIRE SNAPSHOTS", values)
+        return self._result("EXPIRE SNAPSHOTS", values)
 
-    def _remove_orphan_files(self, call: IcebergCall) -> StatementResult:
+    def remove_orphan_files(self) -> StatementResult:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
-        spark, older_than = self.context.spark, call.arguments.get("older_than")
+        spark, older_than = self.spark, self.arguments.get("older_than")
         if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
             raise PlanError(
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
                 f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
             )
-        paths = call.maintenance.remove_orphan_files(older_than, dry_run=call.arguments.get("dry_run", False))
+        paths = self.maintenance.remove_orphan_files(older_than, dry_run=self.arguments.get("dry_run", False))
         frame = frames.text_column(spark, "orphan_file_location", paths)
-        return StatementResult(frame, "REMOVE ORPHAN FILES", None, call.table.snapshot().version)
+        return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
-    def _rewrite_data_files(self, call: IcebergCall) -> StatementResult:
+    def rewrite_data_files(self) -> StatementResult:
         """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
-        table, arguments = call.table, call.arguments
+        table, arguments = self.table, self.arguments
         if arguments.get("strategy", "binpack").lower() not in ("binpack", "sort"):
             raise PlanError(f"rewrite_data_files has no strategy {arguments['strategy']!r}. Leave it out: a table's order is kept anyway.")
         old_version = table.snapshot().version
         wishes = parse_rewrite_options(arguments.get("options", {}))
-        result, compacted = optimize(self.context.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
+        result, compacted = optimize(self.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
         has_new_version = result.version != old_version
         values: RowValues = {
             "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
             "rewritten_bytes_count": (_LONG, compacted.removed.total),
             "failed_data_files_count": (_INT, 0),
-            "removed_delete_files_count": (_INT, call.maintenance.removed_delete_files(result.version) if has_new_version else 0),
+            "removed_delete_files_count": (_INT, self.maintenance.removed_delete_files(result.version) if has_new_version else 0),
         }
-        return StatementResult.from_change(frames.single_row(self.context.spark, values), "OPTIMIZE", result)
+        return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
 
-    def _rewrite_manifests(self, call: IcebergCall) -> StatementResult:
-        manifests = call.maintenance.rewrite_manifests()
+    def rewrite_manifests(self) -> StatementResult:
+        manifests = self.maintenance.rewrite_manifests()
         counts = {"rewritten_manifests_count": manifests.rewritten, "added_manifests_count": manifests.added}
-        return self._result(call.table, "REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
+        return self._result("REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
 
-    def _rewrite_position_deletes(self, call: IcebergCall) -> StatementResult:
-        delete_files = call.maintenance.rewrite_position_deletes()
+    def rewrite_position_deletes(self) -> StatementResult:
+        delete_files = self.maintenance.rewrite_position_deletes()
         values: RowValues = {
             "rewritten_delete_files_count": (_INT, delete_files.rewritten),
             "added_delete_files_count": (_INT, delete_files.added),
             "rewritten_bytes_count": (_LONG, delete_files.rewritten_bytes),
             "added_bytes_count": (_LONG, delete_files.added_bytes),
         }
-        return self._result(call.table, "REWRITE POSITION DELETES", values)
+        return self._result("REWRITE POSITION DELETES", values)
 
-    def _fast_forward(self, call: IcebergCall) -> StatementResult:
-        branch = call.arguments["branch"]
-        old_id, new_id = call.branches.fast_forward(branch, call.arguments["to"])
+    def fast_forward(self) -> StatementResult:
+        branch = self.arguments["branch"]
+        old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
         values: RowValues = {
             "branch_updated": (Primitive("string"), branch),
             "previous_ref": (_LONG, old_id),
             "updated_ref": (_LONG, new_id),
         }
-        return self._result(call.table, "FAST FORWARD", values)
+        return self._result("FAST FORWARD", values)
 
-    def _set_current(self, table: Table, snapshot_id: int) -> StatementResult:
+    def set_current(self, snapshot_id: int) -> StatementResult:
         """Make another snapshot the current one."""
-        old_id = table.snapshot().version
+        old_id = self.table.snapshot().version
         if snapshot_id != old_id:
-            restore(table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
+            restore(self.table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
         values: RowValues = {"previous_snapshot_id": (_LONG, old_id or None), "current_snapshot_id": (_LONG, snapshot_id)}
-        return self._result(table, "SET CURRENT SNAPSHOT", values)
+        return self._result("SET CURRENT SNAPSHOT", values)
 
-    def _evaluate(self, command: Call) -> IcebergCall:
-        """Evaluate the arguments and open the table. Raise TypeMismatch, TableNotFound, and PlanError for a Delta table."""
-        procedure = command.procedure
-        arguments = {name: self._argument_value(procedure, name, text) for name, text in command.arguments.items()}
-        name = parse_table_name(arguments["table"])
-        table = self.context.names.table(name)
-        if table.maintenance is None or table.branches is None:
-            instead = PROCEDURES[procedure].instead.format(name)
-            raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
-        return IcebergCall(table, table.maintenance, table.branches, arguments)
+    def _chosen_snapshot_id(self) -> int:
+        """Return the id of the snapshot that `snapshot_id` or `ref` names. Raise PlanError unless there is one of the two."""
+        arguments = self.arguments
+        if ("snapshot_id" in arguments) == ("ref" in arguments):
+            raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
+        return self.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"])
 
-    def _argument_value(self, procedure: str, name: str, text: SqlText) -> Any:
-        """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch."""
-        kind = PROCEDURES[procedure].parameters[name]
-        if kind is Kind.TIME:
-            return milliseconds(self.context.spark, text.text)
-        (row,) = self.context.spark.sql(f"select {text.text} as value").collect()
-        if not _is_of_kind(row["value"], kind):
-            raise TypeMismatch(f"The argument {name} of {procedure} is {text.text}, and must be {kind.value}.")
-        return row["value"]
+    def _result(self, operation: str, values: RowValues) -> StatementResult:
+        return StatementResult(frames.single_row(self.spark, values), operation, None, self.table.snapshot().version)
 
-    def _result(self, table: Table, operation: str, values: RowValues) -> StatementResult:
-        return StatementResult(frames.single_row(self.context.spark, values), operation, None, table.snapshot().version)
+
+def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expression: str) -> Any:
+    """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch. Raise TypeMismatch."""
+    kind = PROCEDURES[procedure].parameters[name]
+    if kind is Kind.TIME:
+        return milliseconds(spark, expression)
+    (row,) = spark.sql(f"select {expression} as value").collect()
+    if not _is_of_kind(row["value"], kind):
+        raise TypeMismatch(f"The argument {name} of {procedure} is {expression}, and must be {kind.value}.")
+    return row["value"]
 
 
 def _is_of_kind(value: object, kind: Kind) -> bool:
@@ -191,11 +194,3 @@ def _is_of_kind(value: object, kind: Kind) -> bool:
             return isinstance(value, dict) and all(isinstance(text, str) for option in value.items() for text in option)
         case Kind.TIME:
             return True
-
-
-def _chosen_snapshot_id(call: IcebergCall) -> int:
-    """Return the id of the snapshot that `snapshot_id` or `ref` names. Raise PlanError unless there is one of the two."""
-    arguments = call.arguments
-    if ("snapshot_id" in arguments) == ("ref" in arguments):
-        raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
-    return call.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"])
