@@ -216,7 +216,8 @@ class Session:
         if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
         key = key_in_hint if key is None else key
-        if _writes_rows(command):
+        creates_rows = isinstance(command, CreateTable) and command.query is not None
+        if creates_rows or isinstance(command, Merge | Update | Delete | Insert | Truncate):
             return self._with_key(key)
         if key is None:
             return self._options
@@ -352,12 +353,6 @@ def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None)
         raise ConfigurationError(f"format is {format_!r}. Give one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
     if mode == "replace" and schema_evolution is not None:
         raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
-
-
-def _writes_rows(command: Statement) -> bool:
-    if isinstance(command, CreateTable):
-        return command.query is not None
-    return isinstance(command, Merge | Update | Delete | Insert | Truncate)
 
 
 def _first_word(text: str) -> str:

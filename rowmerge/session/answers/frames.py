@@ -37,10 +37,10 @@ _HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] =
     "engineInfo": (_STRING, lambda entry: entry.engine),
 }
 
-RowValues = Mapping[str, tuple[DataType, object]]
-"""The type and the value of each column of one row."""
 TextRow = tuple[str, str, str | None]
 """A row of DESCRIBE: col_name, data_type, comment."""
+RowValues = Mapping[str, tuple[DataType, object]]
+"""The type and the value of each column of one row."""
 
 
 def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:
@@ -77,21 +77,16 @@ def changed_row_counts(spark: SparkSession, operation: str, counts: RowCounts) -
     """Return counts of changed rows as Delta does: four for MERGE, fewer for other statements."""
     match operation:
         case "MERGE":
-            columns = {
-                "num_affected_rows": counts.affected,
-                "num_updated_rows": counts.updated,
-                "num_deleted_rows": counts.deleted,
-                "num_inserted_rows": counts.inserted,
-            }
+            columns = {"affected": counts.affected, "updated": counts.updated, "deleted": counts.deleted, "inserted": counts.inserted}
         case "UPDATE":
-            columns = {"num_affected_rows": counts.updated}
+            columns = {"affected": counts.updated}
         case "DELETE" | "TRUNCATE":
-            columns = {"num_affected_rows": counts.deleted}
+            columns = {"affected": counts.deleted}
         case _:
-            columns = {"num_affected_rows": counts.inserted, "num_inserted_rows": counts.inserted}
+            columns = {"affected": counts.inserted, "inserted": counts.inserted}
     # A query takes one call to the JVM, where Arrow takes dozens.
-    values = ", ".join(f"{count}L" for count in columns.values())
-    return spark.sql(f"select * from values ({values}) as counted({', '.join(columns)})")
+    values, names = ", ".join(f"{count}L" for count in columns.values()), ", ".join(f"num_{change}_rows" for change in columns)
+    return spark.sql(f"select * from values ({values}) as counted({names})")
 
 
 def describe_columns(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:

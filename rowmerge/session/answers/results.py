@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowmerge.execution.result import ChangeResult, RowCounts
+from rowmerge.session.answers.frames import empty_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,8 @@ class StatementResult:
 def _join_counts(**counts: int) -> str:
     """Return the counts above 0 as text: `3 inserted, 1,200 deleted`."""
     return ", ".join(f"{count:,} {change}" for change, count in counts.items() if count)
+
+
+def empty_result(spark: SparkSession, operation: str) -> StatementResult:
+    """Return the outcome of a statement that returns no rows and changes no rows or files."""
+    return StatementResult(empty_frame(spark), operation)

@@ -110,9 +110,8 @@ def _alter_column(context: SessionContext, command: AlterColumn) -> Alteration:
 
     column = {"name": path[-1], "type": None if declared is None else declared.sql_type}
     parameters: dict[str, object] = {"column": column, "position": None if place is None else str(place)}
-    return Alteration(
-        "CHANGE COLUMN", partial(_change_schema, change=change, changed_paths=() if declared is None else (path,)), parameters
-    )
+    changed_paths = () if declared is None else (path,)
+    return Alteration("CHANGE COLUMN", partial(_change_schema, change=change, changed_paths=changed_paths), parameters)
 
 
 def _change_schema(snapshot: Snapshot, change: Callable[[Struct], Struct], changed_paths: Sequence[Path]) -> TableDefinition | None:

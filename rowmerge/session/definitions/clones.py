@@ -7,7 +7,7 @@ from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
 from rowmerge.session.names.resolver import Place
@@ -23,7 +23,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     """
     place = context.names.place(command.name)
     if place.existing is not None and command.if_not_exists:
-        return StatementResult(frames.empty_frame(context.spark), "CLONE")
+        return empty_result(context.spark, "CLONE")
     if place.existing is not None and place.existing.kind == "view":
         raise AlreadyExists(f"{place} is a view. Drop it with DROP VIEW, or choose another name.")
     source_place = context.names.place(command.source)

@@ -16,7 +16,6 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 Path = tuple[str, ...]
 """The names from a column down to a nested field: `element` inside an array, `key` and `value` inside a map."""
 
-
 _NESTED_NAMES: dict[type, str] = {Array: "Its elements are named `element`.", Map: "Its parts are named `key` and `value`."}
 
 

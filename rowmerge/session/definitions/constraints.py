@@ -23,10 +23,7 @@ ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 
 
 def change_constraint(context: SessionContext, command: ConstraintCommand) -> ChangeResult:
-    """Add or drop a CHECK constraint, a default or NOT NULL.
-
-    Raises ConstraintViolated if existing rows violate the new rule, and what `check_rules` raises.
-    """
+    """Add or drop a CHECK constraint, a default or NOT NULL. Raises ConstraintViolated by existing rows, and what `check_rules` raises."""
     table = context.names.table(command.name)
     match command:
         case AddConstraint(_, check):

@@ -12,7 +12,7 @@ from rowmerge.execution.insert import NewRows
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.constraints import checks_by_name
 from rowmerge.session.definitions.partitioning import resolve_partitioning
@@ -43,17 +43,12 @@ class NewTable:
     location: str | None = None
     base: Snapshot | None = None
 
-    @property
-    def may_adopt_table(self) -> bool:
-        """Whether the statement gives a LOCATION alone: a table that exists there joins the catalog as it is."""
-        return self.location is not None and self.rows is None and not self.definition.schema
-
 
 def run_create_table(context: SessionContext, command: CreateTable, options: CommitOptions) -> StatementResult:
     """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
     place, spark = context.names.place(command.name), context.spark
     if place.existing is not None and command.if_not_exists:
-        return StatementResult(frames.empty_frame(spark), "CREATE TABLE")
+        return empty_result(spark, "CREATE TABLE")
     columns, rows, base = fields_of(spark, command.columns), None, None
     if command.query is not None:
         base = _replaced_version(context, place)
@@ -94,7 +89,9 @@ def create_new_table(context: SessionContext, new: NewTable, options: CommitOpti
         return _commit(context, catalog.open(place.schema, place.name), new, options)
     format_ = new.format or context.default_format
     table = catalog.table_at(place.schema, place.name, format_, new.location)
-    if new.may_adopt_table and table.exists():
+    has_only_location = new.location is not None and new.rows is None and not new.definition.schema
+    if has_only_location and table.exists():
+        # The existing table becomes a table of the catalog without a change.
         result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
     else:
         result = _commit(context, table, new, options)

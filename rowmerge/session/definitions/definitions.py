@@ -22,7 +22,7 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.alterations import AlterTable, alteration_of
 from rowmerge.session.definitions.clones import clone_table
 from rowmerge.session.definitions.constraints import ConstraintCommand, change_constraint
@@ -47,13 +47,13 @@ def run_definition(context: SessionContext, command: DefinitionCommand, options:
             return clone_table(context, command, options)
         case CreateView():
             create_view(context, command)
-            return _done(context, "CREATE VIEW")
+            return empty_result(context.spark, "CREATE VIEW")
         case CreateSchema(name, if_not_exists, comment, properties):
             context.catalog.create_schema(name, if_not_exists=if_not_exists, comment=comment, properties=properties)
-            return _done(context, "CREATE SCHEMA")
+            return empty_result(context.spark, "CREATE SCHEMA")
         case DropSchema(name, if_exists, cascade):
             context.catalog.drop_schema(name, if_exists=if_exists, cascade=cascade)
-            return _done(context, "DROP SCHEMA")
+            return empty_result(context.spark, "DROP SCHEMA")
         case Drop():
             return _drop(context, command)
         case UseSchema(name):
@@ -76,9 +76,9 @@ def _alter(context: SessionContext, command: AlterTable) -> StatementResult:
 def _alter_view(context: SessionContext, relation: Relation, command: SetProperties | UnsetProperties | CommentOn) -> StatementResult:
     if isinstance(command, CommentOn):
         comment_on_view(context, relation, command)
-        return _done(context, "COMMENT ON")
+        return empty_result(context.spark, "COMMENT ON")
     set_view_properties(context, relation, command)
-    return _done(context, "ALTER VIEW")
+    return empty_result(context.spark, "ALTER VIEW")
 
 
 def _drop(context: SessionContext, command: Drop) -> StatementResult:
@@ -86,25 +86,21 @@ def _drop(context: SessionContext, command: Drop) -> StatementResult:
     operation = "DROP VIEW" if command.view else "DROP TABLE"
     names, catalog = context.names, context.catalog
     if command.view and len(command.name.parts) == 1 and names.temporary_views.drop(command.name.parts[0]):
-        return _done(context, operation)
+        return empty_result(context.spark, operation)
     place = names.place(command.name)
     if place.existing is None and command.if_exists:
-        return _done(context, operation)
+        return empty_result(context.spark, operation)
     drop = catalog.drop_view if command.view else catalog.drop_table
     drop(place.schema, place.name)
-    return _done(context, operation)
+    return empty_result(context.spark, operation)
 
 
 def _use(context: SessionContext, schema: str) -> StatementResult:
     if not context.catalog.schema_exists(schema):
         raise SchemaNotFound(quote(schema), context.catalog.schemas())
     context.names.schema = schema.lower()
-    return _done(context, "USE")
+    return empty_result(context.spark, "USE")
 
 
 def _result(context: SessionContext, operation: str, result: ChangeResult) -> StatementResult:
     return StatementResult(frames.empty_frame(context.spark), operation, None, result.version, result.timings.seconds)
-
-
-def _done(context: SessionContext, operation: str) -> StatementResult:
-    return StatementResult(frames.empty_frame(context.spark), operation)

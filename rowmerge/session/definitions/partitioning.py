@@ -44,10 +44,7 @@ def partitioning_operation(command: ChangePartitioning) -> str:
 
 
 def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> TableDefinition:
-    """Return the partitioning after ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD.
-
-    Raises UnknownColumn, and PlanError for a field to drop that does not exist, or a field to add that does.
-    """
+    """Return the partitioning after ALTER TABLE … PARTITION FIELD. Raises UnknownColumn, PlanError for a missing or duplicate field."""
     old_fields = snapshot.shape.partitioning
     dropped = None if command.dropped is None else _existing_field(snapshot, command.dropped)
     fields = [field for field in old_fields if field is not dropped]

@@ -21,7 +21,6 @@ from rowmerge.spark.views import milliseconds
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.snapshot import Snapshot
-from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,13 +52,10 @@ class StatementScope:
 
     @classmethod
     def begin(cls, context: SessionContext, target: Snapshot | None = None, with_clause: SqlText | None = None) -> StatementScope:
-        """Begin a statement.
+        """Begin a statement. `with_clause`: the WITH list before MERGE, UPDATE or DELETE.
 
-        Args:
-            context: the context of the session.
-            target: the version of the written table on which the statement is planned. A statement that also reads this table reads the
-                same version. None for a query.
-            with_clause: the WITH list before MERGE, UPDATE or DELETE.
+        `target`: the version of the written table on which the statement is planned, None for a query. A statement that also reads this
+        table reads the same version.
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
@@ -145,10 +141,8 @@ class StatementScope:
         """Return the version of a table that a reference means. Pin the newest version of the table, a branch or a tag. Raise PlanError."""
         relation = resolved.relation
         if resolved.reference is not None and reference.timed:
-            raise PlanError(
-                f"{relation.schema}.{relation.name} is read at {resolved.reference} already. Leave VERSION or TIMESTAMP AS OF out, or name "
-                f"the table alone."
-            )
+            problem = f"{relation.schema}.{relation.name} is read at {resolved.reference} already."
+            raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
         branch_or_tag = resolved.reference or reference.reference
         if branch_or_tag is not None:
@@ -156,11 +150,8 @@ class StatementScope:
         if reference.version is not None:
             return table.snapshot_at(version=reference.version)
         if reference.timestamp is not None:
-            return self._snapshot_at(table, reference.timestamp.text)
+            return table.snapshot_at(timestamp=milliseconds(self.context.spark, reference.timestamp.text))
         return self.snapshots.read(self.snapshots.newest(table))
-
-    def _snapshot_at(self, table: Table, timestamp: str) -> Snapshot:
-        return table.snapshot_at(timestamp=milliseconds(self.context.spark, timestamp))
 
     def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
         """Register the rows of `table_changes(…)`. Raise PlanError for a view."""
@@ -194,7 +185,7 @@ class StatementScope:
                 raise PlanError(f"versionAsOf of {source.told} is {version!r}, which is no version. Give a whole number.")
             return table.snapshot_at(version=int(version))
         if timestamp is not None:
-            return self._snapshot_at(table, string_literal(timestamp))
+            return table.snapshot_at(timestamp=milliseconds(self.context.spark, string_literal(timestamp)))
         return self.snapshots.read(self.snapshots.newest(table))
 
     def function_for(self, name: TableName) -> CalledFunction | None:

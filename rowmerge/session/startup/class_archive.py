@@ -5,8 +5,7 @@ an archive (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive fits one 
 its size. Java verifies that the archive belongs to its build and to the jars, but crashes (SIGBUS) on a truncated archive.
 
 Measured with `benchmarks/start.py` on 2 cores, medians of 5: Spark starts in 3.5 instead of 6.7 s, and start, CREATE, MERGE and SELECT take
-10.7 instead of 16.9 s. Java takes 20 s and more to write the archive when it ends, so only
-`python -m rowmerge archive-classes` writes it, never a `dbt run`.
+10.7 instead of 16.9 s. Java takes 20 s and more to write the archive when it ends: only `python -m rowmerge archive-classes` does this.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ def _train(folder: str) -> Path:
 
 def archive_stem(config: Mapping[str, str]) -> Path | None:
     """Return the start of the paths of archives for this Java and this Spark, or None without a folder for them, Java or Spark."""
-    java, spark_home = _java(), _spark_home()
+    java, spark_home = _java(), Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     if java is None:
         return None
     try:
@@ -132,7 +131,3 @@ def _java() -> Path | None:
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     return Path(path).resolve() if path else None
-
-
-def _spark_home() -> Path:
-    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

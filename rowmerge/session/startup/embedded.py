@@ -29,7 +29,6 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
 
     Spark starts as `local[*]`, without user interface, Hive and log output. If Spark already runs in this process, its session is used, or
     a new session with the settings that differ. `config`: Spark settings, which override the defaults.
-
     Raises SparkTooOld, and ConfigurationError if Java is missing, the server does not answer, or a setting cannot change any more.
     """
     check_pyspark()
@@ -50,11 +49,6 @@ def active_session() -> SparkSession | None:
         return SparkSession.active()
     except (PySparkException, RuntimeError):
         return None
-
-
-def is_remote(session: SparkSession) -> bool:
-    """Return whether a session belongs to Spark Connect."""
-    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
@@ -100,7 +94,7 @@ def _session_beside(running: SparkSession, settings: Mapping[str, str]) -> Spark
 def _remote_session(address: str, settings: Mapping[str, str]) -> SparkSession:
     """Return a new session of a Spark Connect server with these settings. Raise ConfigurationError."""
     running = active_session()
-    if running is not None and not is_remote(running):
+    if running is not None and not type(running).__module__.startswith("pyspark.sql.connect"):
         raise ConfigurationError(
             "Spark runs in this process already, and PySpark takes no Spark Connect session beside it. "
             "Use one of both in a process: start another process, or stop the running session first."

@@ -14,9 +14,9 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class InsertQuery:
-    """The query of an INSERT without DEFAULT, and the column list of its rows (None: the table's columns in order).
+    """The query of an INSERT without DEFAULT. `columns`: the column list of its rows, None for the columns of the table in order.
 
-    `generated_positions`: the positions of generated columns in the query's rows, which are not in `columns` and must be dropped.
+    `generated_positions`: where the query's rows have generated columns, which are not in `columns` and must be dropped.
     """
 
     text: str

@@ -8,7 +8,7 @@ from rowmerge.catalog import Function
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, FunctionCommand, Parameter, ShowFunctions
 from rowmerge.errors import SchemaNotFound
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.functions import analyse, is_known, reading_body
@@ -38,7 +38,7 @@ def _create(context: SessionContext, command: CreateFunction) -> StatementResult
     if not (command.if_not_exists and context.catalog.functions.get(schema, name) is not None):
         _check(context, Function(schema.lower(), name.lower(), command.definition, context.names.schema))
         context.catalog.functions.put(schema, name, command.definition, context.names.schema, or_replace=command.or_replace)
-    return _done(context, "CREATE FUNCTION")
+    return empty_result(context.spark, "CREATE FUNCTION")
 
 
 def _check(context: SessionContext, function: Function) -> None:
@@ -59,7 +59,7 @@ def _drop(context: SessionContext, command: DropFunction) -> StatementResult:
         context.spark.sql(f"drop function {command.name}")
     elif exists or not command.if_exists:
         context.catalog.functions.drop(schema, name)
-    return _done(context, "DROP FUNCTION")
+    return empty_result(context.spark, "DROP FUNCTION")
 
 
 def _describe(context: SessionContext, command: DescribeFunction) -> StatementResult:
@@ -77,10 +77,6 @@ def _show(context: SessionContext, command: ShowFunctions) -> StatementResult:
         raise SchemaNotFound(quote(schema), catalog.schemas())
     names = [f"{schema.lower()}.{name}" for name in catalog.functions.names(schema) if frames.matches_pattern(name, command.like)]
     return StatementResult(frames.text_column(context.spark, "function", names), "SHOW")
-
-
-def _done(context: SessionContext, operation: str) -> StatementResult:
-    return StatementResult(frames.empty_frame(context.spark), operation)
 
 
 def _function_facts(function: Function) -> Iterator[tuple[str, str]]:

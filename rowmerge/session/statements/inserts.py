@@ -75,7 +75,10 @@ class InsertStatement:
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)
         query = replace_defaults(command, snapshot)
-        frame = _drop_positions(scope.query(query.text), query.generated_positions)
+        frame = scope.query(query.text)
+        if query.generated_positions:
+            # Positions become the names, because the query may have two columns of one name.
+            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, query.generated_positions))
         if command.query.text.lstrip().upper().startswith("VALUES"):
             # Rows in the text of a statement are few: Spark writes one file, not one per core.
             frame = frame.coalesce(1)
@@ -92,13 +95,6 @@ class InsertStatement:
             alias=alias,
             case_sensitive=is_case_sensitive(spark),
         )
-
-
-def _drop_positions(frame: DataFrame, positions: frozenset[int]) -> DataFrame:
-    """Drop the columns at these positions. The other columns get their positions as names."""
-    if not positions:
-        return frame
-    return frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, positions))
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _INT, _LONG = Primitive("integer"), Primitive("long")
-_DAY = 24 * 3_600_000
-"""Milliseconds."""
+_DAY_MILLISECONDS = 24 * 3_600_000
 
 
 def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
@@ -62,26 +61,27 @@ class IcebergProcedures:
         """Execute the procedure of this name."""
         match procedure:
             case "expire_snapshots":
-                return self.expire_snapshots()
+                return self._expire_snapshots()
             case "remove_orphan_files":
-                return self.remove_orphan_files()
+                return self._remove_orphan_files()
             case "rewrite_data_files":
-                return self.rewrite_data_files()
+                return self._rewrite_data_files()
             case "rewrite_manifests":
-                return self.rewrite_manifests()
+                return self._rewrite_manifests()
             case "rewrite_position_delete_files":
-                return self.rewrite_position_deletes()
+                return self._rewrite_position_deletes()
             case "rollback_to_snapshot":
-                return self.set_current(self.maintenance.ancestor(snapshot_id=self.arguments["snapshot_id"]))
+                return self._set_current(self.maintenance.ancestor(snapshot_id=self.arguments["snapshot_id"]))
             case "rollback_to_timestamp":
-                return self.set_current(self.maintenance.ancestor(before=self.arguments["timestamp"]))
+                return self._set_current(self.maintenance.ancestor(before=self.arguments["timestamp"]))
             case "fast_forward":
-                return self.fast_forward()
+                return self._fast_forward()
             case "set_current_snapshot":
-                return self.set_current(self._chosen_snapshot_id())
+                return self._set_current(self._chosen_snapshot_id())
         raise AssertionError(procedure)
 
-    def expire_snapshots(self) -> StatementResult:
+    def _expire_snapshots(self) -> StatementResult:
+        """Expire snapshots. Return Iceberg's counts of deleted files."""
         older_than, retain_last, snapshot_ids = (self.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
         expired = self.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
         values: RowValues = {
@@ -94,10 +94,14 @@ class IcebergProcedures:
         }
         return self._result("EXPIRE SNAPSHOTS", values)
 
-    def remove_orphan_files(self) -> StatementResult:
+    def _remove_orphan_files(self) -> StatementResult:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
         spark, older_than = self.spark, self.arguments.get("older_than")
-        if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
+        if (
+            older_than is not None
+            and is_retention_checked(spark)
+            and older_than > milliseconds(spark, "current_timestamp()") - _DAY_MILLISECONDS
+        ):
             raise PlanError(
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
                 f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
@@ -106,7 +110,7 @@ class IcebergProcedures:
         frame = frames.text_column(spark, "orphan_file_location", paths)
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
-    def rewrite_data_files(self) -> StatementResult:
+    def _rewrite_data_files(self) -> StatementResult:
         """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
         table, arguments = self.table, self.arguments
         if arguments.get("strategy", "binpack").lower() not in ("binpack", "sort"):
@@ -124,12 +128,12 @@ class IcebergProcedures:
         }
         return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
 
-    def rewrite_manifests(self) -> StatementResult:
+    def _rewrite_manifests(self) -> StatementResult:
         manifests = self.maintenance.rewrite_manifests()
         counts = {"rewritten_manifests_count": manifests.rewritten, "added_manifests_count": manifests.added}
         return self._result("REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
 
-    def rewrite_position_deletes(self) -> StatementResult:
+    def _rewrite_position_deletes(self) -> StatementResult:
         delete_files = self.maintenance.rewrite_position_deletes()
         values: RowValues = {
             "rewritten_delete_files_count": (_INT, delete_files.rewritten),
@@ -139,7 +143,7 @@ class IcebergProcedures:
         }
         return self._result("REWRITE POSITION DELETES", values)
 
-    def fast_forward(self) -> StatementResult:
+    def _fast_forward(self) -> StatementResult:
         branch = self.arguments["branch"]
         old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
         values: RowValues = {
@@ -149,7 +153,7 @@ class IcebergProcedures:
         }
         return self._result("FAST FORWARD", values)
 
-    def set_current(self, snapshot_id: int) -> StatementResult:
+    def _set_current(self, snapshot_id: int) -> StatementResult:
         """Make another snapshot the current one."""
         old_id = self.table.snapshot().version
         if snapshot_id != old_id:

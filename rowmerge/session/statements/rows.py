@@ -99,14 +99,9 @@ class MergePlanner:
             self._source = SourceRowsOnce(frame, source_side(command, frame, self.context.names).alias)
         # A source of an earlier attempt has the columns that it had then, whatever became of its tables.
         frame = self._source.frame
-        evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
-        plan = plan_merge(
-            command,
-            snapshot,
-            source_side(command, frame, self.context.names),
-            case_sensitive=is_case_sensitive(self.context.spark),
-            source_schema=schema_of(frame) if evolves else None,
-        )
+        side = source_side(command, frame, self.context.names)
+        source_schema = schema_of(frame) if command.schema_evolution or may_evolve(frame.sparkSession, snapshot) else None
+        plan = plan_merge(command, snapshot, side, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
         return Planned(plan, self._source, reads_target)
 
 

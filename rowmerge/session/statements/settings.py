@@ -13,7 +13,6 @@ AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
 CHECKSUM_MISMATCH = "spark.databricks.delta.checksum.mismatch.fatal"
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
-VACUUM_LOGGING = "spark.databricks.delta.vacuum.logging.enabled"
 
 
 def is_case_sensitive(spark: SparkSession) -> bool:
@@ -46,7 +45,7 @@ def is_retention_checked(spark: SparkSession) -> bool:
 
 def is_vacuum_logged(spark: SparkSession) -> bool:
     """Return whether, by Delta's setting, VACUUM adds its start and end to the table's history."""
-    return _setting(spark, VACUUM_LOGGING, "true") == "true"
+    return _setting(spark, "spark.databricks.delta.vacuum.logging.enabled", "true") == "true"
 
 
 def _setting(spark: SparkSession, key: str, default: str) -> str:
