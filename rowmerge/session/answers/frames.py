@@ -37,10 +37,8 @@ _HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] =
     "engineInfo": (_STRING, lambda entry: entry.engine),
 }
 
-TextRow = tuple[str, str, str | None]
-"""A row of DESCRIBE: col_name, data_type, comment."""
-RowValues = Mapping[str, tuple[DataType, object]]
-"""The type and the value of each column of one row."""
+TextRow = tuple[str, str, str | None]  # of DESCRIBE: col_name, data_type, comment
+RowValues = Mapping[str, tuple[DataType, object]]  # the type and the value of each column
 
 
 def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:

@@ -28,7 +28,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
         raise AlreadyExists(f"{place} is a view. Drop it with DROP VIEW, or choose another name.")
     source_place = context.names.place(command.source)
     source = _source_version(context, command)
-    assert source_place.existing is not None
+    assert source_place.existing is not None  # the source is a table, or `_source_version` raises
     assert source_place.existing.format is not None
     table = _clone_target(context, command, place, source_place.existing.format)
     if table.location == source.shape.location:

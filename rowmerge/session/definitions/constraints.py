@@ -61,14 +61,14 @@ def _set_default(context: SessionContext, command: SetDefault, snapshot: Snapsho
     field = snapshot.schema.find(command.column)
     if field is None:
         raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
-    if command.value is None and DEFAULT not in field.metadata:
+    value = None if command.value is None else command.value.text
+    if value is None and DEFAULT not in field.metadata:
         return None
-    if command.value is not None:
-        if field.name in snapshot.shape.rules.generated:
-            raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
-        check_default(context.spark, snapshot.name, field, command.value.text)
-    new_field = set_metadata(field, DEFAULT, None if command.value is None else command.value.text)
-    return TableDefinition(schema=replace_field(snapshot.schema, field, new_field))
+    if value is not None and field.name in snapshot.shape.rules.generated:
+        raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
+    if value is not None:
+        check_default(context.spark, snapshot.name, field, value)
+    return TableDefinition(schema=replace_field(snapshot.schema, field, set_metadata(field, DEFAULT, value)))
 
 
 def _set_nullable(context: SessionContext, command: SetNullable, snapshot: Snapshot) -> TableDefinition | None:

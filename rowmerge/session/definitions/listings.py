@@ -24,7 +24,7 @@ def describe_relation(context: SessionContext, name: TableName) -> RelationDescr
 
 
 def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
-    """Return the rows of a statement. Raises TableNotFound, SchemaNotFound, TableError for the history of a view."""
+    """Return the rows of a DESCRIBE or SHOW statement. Raises TableNotFound, SchemaNotFound, TableError for the history of a view."""
     spark, names = context.spark, context.names
     match command:
         case Describe(name, Detail.HISTORY, limit):

@@ -54,7 +54,8 @@ def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> Tabl
         _check_new(snapshot, fields, added)
         # A REPLACE that only renames a field leaves it in its position.
         is_rename = dropped is not None and (dropped.column, dropped.transform) == (added.column, added.transform)
-        fields.insert(old_fields.index(dropped) if is_rename else len(fields), added)
+        position = old_fields.index(dropped) if is_rename else len(fields)
+        fields.insert(position, added)
     return TableDefinition(partitioning=tuple(fields))
 
 

@@ -95,7 +95,7 @@ def _train(folder: str) -> Path:
 
 def archive_stem(config: Mapping[str, str]) -> Path | None:
     """Return the start of the paths of archives for this Java and this Spark, or None without a folder for them, Java or Spark."""
-    java, spark_home = _java(), Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    java, spark_home = _java_executable(), Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     if java is None:
         return None
     try:
@@ -126,7 +126,7 @@ def _cache_folder() -> Path:
     return Path(base or Path.home() / ".cache") / "rowmerge"
 
 
-def _java() -> Path | None:
+def _java_executable() -> Path | None:
     """Return the executable of Java in JAVA_HOME or PATH, without links, or None."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")

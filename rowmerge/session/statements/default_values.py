@@ -40,9 +40,8 @@ def replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     fields = dict(enumerate(map(snapshot.schema.find, columns)))
     generated = _generated_positions(defaults, fields, snapshot)
     text = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
-    if not generated:
-        return InsertQuery(text, command.columns)
-    return InsertQuery(text, tuple(name for position, name in enumerate(columns) if position not in generated), generated)
+    other_columns = tuple(name for position, name in enumerate(columns) if position not in generated)
+    return InsertQuery(text, other_columns if generated else command.columns, generated)
 
 
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:

@@ -16,7 +16,7 @@ from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import StatementScope
-from rowmerge.session.statements.default_values import replace_defaults
+from rowmerge.session.statements.default_values import InsertQuery, replace_defaults
 from rowmerge.session.statements.settings import is_case_sensitive, may_evolve, overwrites_dynamically
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -75,13 +75,7 @@ class InsertStatement:
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)
         query = replace_defaults(command, snapshot)
-        frame = scope.query(query.text)
-        if query.generated_positions:
-            # Positions become the names, because the query may have two columns of one name.
-            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, query.generated_positions))
-        if command.query.text.lstrip().upper().startswith("VALUES"):
-            # Rows in the text of a statement are few: Spark writes one file, not one per core.
-            frame = frame.coalesce(1)
+        frame = _query_frame(query, scope)
         alias = None
         if command.replace_on is not None:
             alias, frame = command.query_alias or SOURCE, _without_duplicate_names(frame)
@@ -95,6 +89,16 @@ class InsertStatement:
             alias=alias,
             case_sensitive=is_case_sensitive(spark),
         )
+
+
+def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
+    """Return the rows of a query without generated columns."""
+    frame = scope.query(query.text)
+    if query.generated_positions:
+        # Positions become the names, because the query may have two columns of one name.
+        frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, query.generated_positions))
+    # Rows in the text of a statement are few: Spark writes one file, not one per core.
+    return frame.coalesce(1) if query.text.lstrip().upper().startswith("VALUES") else frame
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:

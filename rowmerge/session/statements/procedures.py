@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _INT, _LONG = Primitive("integer"), Primitive("long")
-_DAY_MILLISECONDS = 24 * 3_600_000
+_DAY = 24 * 3_600_000  # milliseconds
 
 
 def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
@@ -97,11 +97,7 @@ class IcebergProcedures:
     def _remove_orphan_files(self) -> StatementResult:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
         spark, older_than = self.spark, self.arguments.get("older_than")
-        if (
-            older_than is not None
-            and is_retention_checked(spark)
-            and older_than > milliseconds(spark, "current_timestamp()") - _DAY_MILLISECONDS
-        ):
+        if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
             raise PlanError(
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
                 f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
