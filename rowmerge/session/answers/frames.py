@@ -130,13 +130,13 @@ def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
         return []
     if any(field.transform.name != IDENTITY for field in fields):
         return _section("Partitioning", [(f"Part {index}", field.told, "") for index, field in enumerate(fields)])
-    rows: list[TextRow] = [("# col_name", "data_type", "comment")]
+    rows: list[TextRow] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
     columns = Struct(description.columns)
     for field in fields:
         source = columns.at(field.column, case_sensitive=True)
         assert source is not None
         rows.append((".".join(field.column), source.sql_type, source.comment))
-    return _section("Partition Information", rows)
+    return rows
 
 
 def _rule_rows(description: RelationDescription) -> list[TextRow]:
