@@ -1,4 +1,4 @@
-"""Session: SQL on the tables of one warehouse, over one Spark session."""
+"""Sessions, which run SQL on the tables of one warehouse over one Spark session."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.definitions.column_changes import set_metadata
 from rowmerge.session.definitions.columns import query_columns
-from rowmerge.session.definitions.creation import NewTable, TableCreation
-from rowmerge.session.definitions.definitions import Definitions
-from rowmerge.session.definitions.listings import Listings
-from rowmerge.session.definitions.partitioning import partition_field, partitioning
-from rowmerge.session.idempotency import IdempotencyKey, key_in_settings, transaction_of
+from rowmerge.session.definitions.creation import NewTable, create_new_table
+from rowmerge.session.definitions.definitions import run_definition
+from rowmerge.session.definitions.listings import describe_relation
+from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
+from rowmerge.session.idempotency import IdempotencyKey, key_from_settings, transaction_of
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import explain_lines
-from rowmerge.session.statements.functions import FunctionStatements
-from rowmerge.session.statements.maintenance import Maintenance
+from rowmerge.session.statements.functions import run_function_command
+from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
@@ -50,7 +51,7 @@ from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage
-from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -100,7 +101,7 @@ def connect(
     _check_settings(default_format, commit_retries, durability)
     configuration = StorageConfiguration.parse(storage_options or {})
     open_storage = partial(Storage, options=configuration, durability=Durability(durability))
-    tables = _open(location, catalog, default_format, open_storage)
+    tables = _open_catalog(location, catalog, default_format, open_storage)
     if spark is not None:
         check_session(spark)
     running = spark or start_spark(spark_config)
@@ -118,7 +119,7 @@ def connect(
 
 
 def _check_settings(default_format: str, commit_retries: int | None, durability: str) -> None:
-    """Raises ConfigurationError for an unknown format or level of durability, and for negative retries."""
+    """Raise ConfigurationError for an unknown format or level of durability, and for negative retries."""
     if default_format not in TABLE_FORMATS:
         raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(TABLE_FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
@@ -127,9 +128,10 @@ def _check_settings(default_format: str, commit_retries: int | None, durability:
         raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
 
 
-def _open(
+def _open_catalog(
     location: str | None, configuration: Mapping[str, Any] | None, default_format: str, open_storage: Callable[[str], Storage]
 ) -> Catalog:
+    """Open the configured Iceberg catalog, or else the warehouse folder. Raise ConfigurationError."""
     if configuration is not None:
         if default_format != "iceberg":
             raise ConfigurationError(f"default_format {default_format!r} is not what the catalog holds. Leave it out, or give 'iceberg'.")
@@ -158,12 +160,11 @@ class Session:
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
-        by_path = by_path or TablesByPath()
-        for tables in (catalog, by_path):
-            if isinstance(tables, DirectoryCatalog | TablesByPath):
-                tables.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
-        self._context = SessionContext.create(spark, catalog, schema, by_path, catalog_name)
-        self._default_format = default_format
+        tables_by_path = by_path or TablesByPath()
+        tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
+        if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables, and so no checksum files
+            catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
+        self._context = SessionContext.create(spark, catalog, default_format, schema, tables_by_path, catalog_name)
 
     @property
     def spark(self) -> SparkSession:
@@ -178,11 +179,11 @@ class Session:
         return self.execute(text, idempotency_key=idempotency_key).frame
 
     def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
-        """Run one statement. Return its rows, and what it changed.
+        """Run one statement. Return its rows, and counts of changed rows and files.
 
         Args:
             text: one statement in Spark's SQL.
-            idempotency_key: a key with which a statement that writes rows runs once per table, however often it is sent. A name with a
+            idempotency_key: with a key, a statement that writes rows runs once per table, however often it is sent. A name with a
                 version runs once per version, and versions must rise. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` means the same.
 
         Raises:
@@ -193,47 +194,47 @@ class Session:
         with translated(text):
             match command:
                 case Query(query):
-                    return StatementResult(StatementScope.of(context).query(query), _first_word(query))
+                    return StatementResult(StatementScope.begin(context).query(query), _first_word(query))
                 case Explain():
                     plan = "\n".join(explain_lines(context, command))
-                    return StatementResult(frames.of_rows(self._spark, {"plan": Primitive("string")}, [(plan,)]), "EXPLAIN")
+                    return StatementResult(frames.text_column(self._spark, "plan", [plan]), "EXPLAIN")
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return run_row_command(context, command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
-                    return Maintenance(context, options).run(command)
+                    return run_maintenance(context, command, options)
                 case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
-                    return FunctionStatements(context).run(command)
+                    return run_function_command(context, command)
                 case _:
-                    return Definitions(context, self._default_format).run(command, options)
+                    return run_definition(context, command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
         """Return the commit options with the statement's idempotency key.
 
         Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys.
         """
-        hinted = hinted_key(text)
-        if key is not None and hinted is not None:
+        key_in_hint = hinted_key(text)
+        if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
-        key = hinted if key is None else key
-        creates = isinstance(command, CreateTable) and command.query is not None
-        if creates or isinstance(command, Merge | Update | Delete | Insert | Truncate):
+        key = key_in_hint if key is None else key
+        creates_rows = isinstance(command, CreateTable) and command.query is not None
+        if creates_rows or isinstance(command, Merge | Update | Delete | Insert | Truncate):
             return self._with_key(key)
-        if key is not None:
-            raise UnsupportedStatement(
-                "An idempotency key is for statements that write rows: MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS. "
-                "Leave it out",
-                text=text,
-            )
-        return self._options
+        if key is None:
+            return self._options
+        raise UnsupportedStatement(
+            "An idempotency key is for statements that write rows: MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS. "
+            "Leave it out",
+            text=text,
+        )
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
-        key = key_in_settings(self._spark) if key is None else key
+        key = key_from_settings(self._spark) if key is None else key
         return self._options if key is None else replace(self._options, transaction=transaction_of(key))
 
     def table(self, name: str) -> DataFrame:
         """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: as in SQL, quoted where needed."""
         with translated(name):
-            return StatementScope.of(self._context).query(f"select * from {name}")
+            return StatementScope.begin(self._context).query(f"select * from {name}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
         """Return the change rows of a table between two versions or times, both included, as `table_changes(…)` in SQL does.
@@ -284,18 +285,19 @@ class Session:
             rows = NewRows(frame, by_name=True)
             if mode == "replace":
                 columns = _with_comments(query_columns(frame), column_comments or {})
-                partition_fields = partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
+                partition_fields = resolve_partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
                 result = self._replace(table_name, definition, rows, format, options)
             else:
                 result = self._insert(table_name, rows, mode, schema_evolution, options)
-            return StatementResult.of(frames.row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
+            return StatementResult.from_change(frames.changed_row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
 
     def _replace(
         self, name: TableName, definition: TableDefinition, rows: NewRows, format_: str | None, options: CommitOptions
     ) -> ChangeResult:
+        """Create the table with these rows, or replace it."""
         table = NewTable(self._context.names.place(name), definition, rows, or_replace=True, format=format_)
-        return TableCreation(self._context, self._default_format).create(table, options)
+        return create_new_table(self._context, table, options)
 
     def _insert(self, name: TableName, rows: NewRows, mode: Mode, schema_evolution: bool | None, options: CommitOptions) -> ChangeResult:
         def rows_for(snapshot: Snapshot) -> NewRows:
@@ -324,7 +326,7 @@ class Session:
         """Return columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
-        return Listings(self._context).describe(TableName((schema, name)))
+        return describe_relation(self._context, TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
         """Return columns, size and age of the files that `read_files(…)` reads, or what `describe` returns for a table at that path.
@@ -344,7 +346,7 @@ class Session:
 
 
 def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None) -> None:
-    """Raises ConfigurationError for an unknown mode, and for arguments that the mode does not take."""
+    """Raise ConfigurationError for an unknown mode, and for arguments that the mode does not take."""
     if mode not in get_args(Mode):
         raise ConfigurationError(f"mode {mode!r} is unknown. Use 'append', 'overwrite' or 'replace'.")
     if format_ is not None and (mode != "replace" or format_ not in TABLE_FORMATS):
@@ -359,8 +361,4 @@ def _first_word(text: str) -> str:
 
 
 def _with_comments(columns: Struct, comments: Mapping[str, str]) -> Struct:
-    def commented(field: Field) -> Field:
-        comment = comments.get(field.name)
-        return replace(field, metadata={**field.metadata, "comment": comment}) if comment else field
-
-    return Struct(tuple(commented(field) for field in columns))
+    return Struct(tuple(set_metadata(column, "comment", comments.get(column.name) or None) for column in columns))

@@ -14,10 +14,10 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class RelationDescription:
-    """The columns of a relation, and facts about it.
+    """The columns, statistics and settings of a relation.
 
     `modified`: milliseconds since the epoch. `records`: rows, None if unknown. `size`: bytes. `files`: data files. `deleted`: deleted
-    rows that data files still hold. `text`: a view's query. A view has no `records`, `files` and `deleted`.
+    rows that are still in data files. `text`: a view's query. A view has no `records`, `files` and `deleted`.
     """
 
     relation: Relation
@@ -38,14 +38,14 @@ class RelationDescription:
     deleted: int | None = None
 
 
-def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDescription:
-    """Describe a view by its definition, a table by its newest snapshot. `location`: the folder of a view."""
+def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
+    """Describe a view by its definition, a table by its newest snapshot."""
     if relation.kind == "view":
         view = catalog.view(relation.schema, relation.name)
         return RelationDescription(
             relation,
             view.columns.fields,
-            location,
+            catalog.location_of(relation.schema, relation.name),
             properties=view.properties,
             comment=view.comment,
             version=view.version,
@@ -57,23 +57,23 @@ def describe(catalog: Catalog, relation: Relation, location: str) -> RelationDes
 
 def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
     """Describe one version of a table."""
-    listing = snapshot.files()
-    has_counts = listing.records.null_count == 0
-    deleted = listing.total_deleted
+    files, shape = snapshot.files(), snapshot.shape
+    deleted = pc.sum(files["deleted"]).as_py() or 0
+    has_counts = files["records"].null_count == 0
     return RelationDescription(
         relation,
         snapshot.schema.fields,
-        snapshot.shape.location,
-        snapshot.partition_columns,
-        snapshot.shape.partitioning,
-        snapshot.shape.ordering,
-        snapshot.settings.properties,
-        snapshot.description,
-        snapshot.version,
-        snapshot.timestamp,
-        listing.total_records - deleted if has_counts else None,
-        listing.total_size,
-        rules=snapshot.shape.rules,
-        files=len(listing),
+        shape.location,
+        partition_columns=snapshot.partition_columns,
+        partitioning=shape.partitioning,
+        ordering=shape.ordering,
+        properties=snapshot.settings.properties,
+        comment=snapshot.description,
+        version=snapshot.version,
+        modified=snapshot.timestamp,
+        records=(pc.sum(files["records"]).as_py() or 0) - deleted if has_counts else None,
+        size=pc.sum(files["size"]).as_py() or 0,
+        rules=shape.rules,
+        files=files.num_rows,
         deleted=deleted,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from rowmerge.catalog import Relation
 from rowmerge.execution.compaction import CompactionStatistics, Sizes
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
@@ -21,58 +22,92 @@ from rowmerge.table.table import HistoryEntry
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_STRING, _LONG, _TIME = Primitive("string"), Primitive("long"), Primitive("timestamp")
+_STRING, _LONG, _TIME, _BOOLEAN = Primitive("string"), Primitive("long"), Primitive("timestamp"), Primitive("boolean")
 _STRINGS = Map(_STRING, _STRING)
+_HISTORY_COLUMNS: dict[str, tuple[DataType, Callable[[HistoryEntry], object]]] = {
+    "version": (_LONG, lambda entry: entry.version),
+    "timestamp": (_TIME, lambda entry: _utc_time(entry.timestamp)),
+    "operation": (_STRING, lambda entry: entry.operation),
+    "operationParameters": (_STRINGS, lambda entry: list(entry.parameters.items())),
+    "readVersion": (_LONG, lambda entry: entry.read_version),
+    "isolationLevel": (_STRING, lambda entry: entry.isolation_level),
+    "isBlindAppend": (_BOOLEAN, lambda entry: entry.is_blind_append),
+    "operationMetrics": (_STRINGS, lambda entry: list(entry.metrics.items())),
+    "engineInfo": (_STRING, lambda entry: entry.engine),
+}
+
+TextRow = tuple[str, str, str | None]  # of DESCRIBE: col_name, data_type, comment
+RowValues = Mapping[str, tuple[DataType, object]]  # the type and the value of each column
 
 
-def of_rows(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:
+def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:
     """Return rows as a DataFrame with these columns."""
-    schema = Struct(tuple(Field(name, type_) for name, type_ in columns.items()))
+    schema = _struct(columns)
     arrow = arrow_schema(schema)
     row_list = list(rows)
     arrays = [pa.array([row[index] for row in row_list], field.type) for index, field in enumerate(arrow)]
     return frame_of(spark, pa.Table.from_arrays(arrays, schema=arrow), schema)
 
 
-def empty(spark: SparkSession) -> DataFrame:
+def single_row(spark: SparkSession, values: RowValues) -> DataFrame:
+    """Return a DataFrame of one row."""
+    types = {name: type_ for name, (type_, _) in values.items()}
+    return rows_frame(spark, types, [[value for _, value in values.values()]])
+
+
+def text_column(spark: SparkSession, column: str, values: Iterable[str]) -> DataFrame:
+    """Return a DataFrame of one column with these texts."""
+    return rows_frame(spark, {column: _STRING}, [(value,) for value in values])
+
+
+def count_row(spark: SparkSession, counts: Mapping[str, int]) -> DataFrame:
+    """Return a DataFrame of one row, whose columns are counts as bigint."""
+    return single_row(spark, {name: (_LONG, count) for name, count in counts.items()})
+
+
+def empty_frame(spark: SparkSession) -> DataFrame:
     """Return a DataFrame without columns and rows, for statements that return none."""
     return spark.range(0).select()
 
 
-def row_counts(spark: SparkSession, operation: str, changes: RowCounts) -> DataFrame:
+def changed_row_counts(spark: SparkSession, operation: str, counts: RowCounts) -> DataFrame:
     """Return counts of changed rows as Delta does: four for MERGE, fewer for other statements."""
-    counts = {
-        "MERGE": [
-            ("num_affected_rows", changes.affected),
-            ("num_updated_rows", changes.updated),
-            ("num_deleted_rows", changes.deleted),
-            ("num_inserted_rows", changes.inserted),
-        ],
-        "UPDATE": [("num_affected_rows", changes.updated)],
-        "DELETE": [("num_affected_rows", changes.deleted)],
-        "TRUNCATE": [("num_affected_rows", changes.deleted)],
-    }.get(operation, [("num_affected_rows", changes.inserted), ("num_inserted_rows", changes.inserted)])
-    names, values = ", ".join(name for name, _ in counts), ", ".join(f"{count}L" for _, count in counts)
-    # As a query: one call to the JVM, where Arrow takes dozens.
+    match operation:
+        case "MERGE":
+            columns = {"affected": counts.affected, "updated": counts.updated, "deleted": counts.deleted, "inserted": counts.inserted}
+        case "UPDATE":
+            columns = {"affected": counts.updated}
+        case "DELETE" | "TRUNCATE":
+            columns = {"affected": counts.deleted}
+        case _:
+            columns = {"affected": counts.inserted, "inserted": counts.inserted}
+    # A query takes one call to the JVM, where Arrow takes dozens.
+    values, names = ", ".join(f"{count}L" for count in columns.values()), ", ".join(f"num_{change}_rows" for change in columns)
     return spark.sql(f"select * from values ({values}) as counted({names})")
 
 
-def columns_of(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
-    """DESCRIBE [EXTENDED]: a row a column, the partitioning, and with EXTENDED what is known of the table."""
-    rows: list[Sequence[str | None]] = [(f.name, f.sql_type, f.comment) for f in description.columns]
-    rows += _partitioning(description)
+def describe_columns(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
+    """Return the rows of DESCRIBE [EXTENDED]: the columns, the partitioning and, if extended, rules and other facts of the table."""
+    rows: list[TextRow] = [(field.name, field.sql_type, field.comment) for field in description.columns]
+    rows += _partitioning_rows(description)
     if extended:
         relation = description.relation
-        facts = [("Name", f"{relation.schema}.{relation.name}"), *_facts(description)]
-        rows += _rules(description)
-        rows += [("", "", ""), ("# Detailed Table Information", "", "")] + [(key, value, "") for key, value in facts]
-    return of_rows(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
+        facts = [("Name", f"{relation.schema}.{relation.name}"), *_detailed_facts(description)]
+        rows += _rule_rows(description)
+        rows += _section("Detailed Table Information", [(key, value, "") for key, value in facts])
+    return rows_frame(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
 
 
-def _facts(description: RelationDescription) -> list[tuple[str, str]]:
+def _section(title: str, rows: Iterable[TextRow]) -> list[TextRow]:
+    """Return rows below an empty row and a heading."""
+    return [("", "", ""), (f"# {title}", "", ""), *rows]
+
+
+def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
     """Return facts about a relation besides its name and columns, under the headings of Spark's DESCRIBE EXTENDED."""
     relation = description.relation
     properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
+    row_count = "" if description.records is None else f", {description.records} rows"
     facts = [
         ("Type", "VIEW" if relation.kind == "view" else "MANAGED"),
         ("Provider", relation.format or ""),
@@ -80,20 +115,22 @@ def _facts(description: RelationDescription) -> list[tuple[str, str]]:
         ("Comment", description.comment or ""),
         ("Version", "" if description.version is None else str(description.version)),
         ("Write Order", ", ".join(field.told for field in description.ordering)),
-        ("Statistics", f"{description.size} bytes" + (f", {description.records} rows" if description.records is not None else "")),
+        ("Statistics", f"{description.size} bytes{row_count}"),
         ("Table Properties", f"[{properties}]"),
         ("View Text", description.text or ""),
     ]
     return [(key, value) for key, value in facts if value]
 
 
-def _partitioning(description: RelationDescription) -> list[Sequence[str | None]]:
+def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
     """Return the rows of the partitioning as Spark's DESCRIBE does: columns with types, or transforms if there are any."""
     fields = description.partitioning
+    if not fields:
+        return []
     if any(field.transform.name != IDENTITY for field in fields):
-        return [("", "", ""), ("# Partitioning", "", ""), *((f"Part {at}", field.told, "") for at, field in enumerate(fields))]
+        return _section("Partitioning", [(f"Part {index}", field.told, "") for index, field in enumerate(fields)])
+    rows: list[TextRow] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
     columns = Struct(description.columns)
-    rows: list[Sequence[str | None]] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")] if fields else []
     for field in fields:
         source = columns.at(field.column, case_sensitive=True)
         assert source is not None
@@ -101,151 +138,115 @@ def _partitioning(description: RelationDescription) -> list[Sequence[str | None]
     return rows
 
 
-def _rules(description: RelationDescription) -> list[Sequence[str | None]]:
+def _rule_rows(description: RelationDescription) -> list[TextRow]:
     """Return the rows of defaults, generated columns and constraints, each group below a heading."""
     rules, types = description.rules, {field.name: field.sql_type for field in description.columns}
-    rows: list[Sequence[str | None]] = []
+    rows: list[TextRow] = []
     if rules.defaults:
-        rows += [("", "", ""), ("# Column Default Values", "", "")]
-        rows += [(name, types[name], text) for name, text in rules.defaults.items()]
+        rows += _section("Column Default Values", [(name, types[name], text) for name, text in rules.defaults.items()])
     if rules.generated:
-        rows += [("", "", ""), ("# Generated Columns", "", "")]
-        rows += [(name, types[name], f"GENERATED ALWAYS AS ({text})") for name, text in rules.generated.items()]
+        generated = [(name, types[name], f"GENERATED ALWAYS AS ({text})") for name, text in rules.generated.items()]
+        rows += _section("Generated Columns", generated)
     if rules.checks:
-        rows += [("", "", ""), ("# Constraints", "", "")]
-        rows += [(check.name, check.told.removeprefix(f"{check.name} "), "") for check in rules.checks]
+        rows += _section("Constraints", [(check.name, check.told.removeprefix(f"{check.name} "), "") for check in rules.checks])
     return rows
 
 
-def detail_of(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
-    """DESCRIBE DETAIL, the columns of Delta's that have a meaning here."""
-    listing = snapshot.files()
-    columns: dict[str, DataType] = {
-        "format": _STRING,
-        "name": _STRING,
-        "description": _STRING,
-        "location": _STRING,
-        "lastModified": _TIME,
-        "partitionColumns": Array(_STRING),
-        "numFiles": _LONG,
-        "sizeInBytes": _LONG,
-        "numDeletedRows": _LONG,
-        "properties": _STRINGS,
+def describe_detail(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
+    """Return the row of DESCRIBE DETAIL, with the columns of Delta's that have a meaning here."""
+    files = snapshot.files()
+    values: RowValues = {
+        "format": (_STRING, description.relation.format),
+        "name": (_STRING, snapshot.name),
+        "description": (_STRING, snapshot.description),
+        "location": (_STRING, snapshot.shape.location),
+        "lastModified": (_TIME, _utc_time(snapshot.timestamp)),
+        "partitionColumns": (Array(_STRING), partition_by(snapshot.shape.partitioning)),
+        "numFiles": (_LONG, files.num_rows),
+        "sizeInBytes": (_LONG, pc.sum(files["size"]).as_py() or 0),
+        "numDeletedRows": (_LONG, pc.sum(files["deleted"]).as_py() or 0),
+        "properties": (_STRINGS, list(snapshot.settings.properties.items())),
     }
-    row = (
-        description.relation.format,
-        snapshot.name,
-        snapshot.description,
-        snapshot.shape.location,
-        _utc_time(snapshot.timestamp),
-        partition_by(snapshot.shape.partitioning),
-        len(listing),
-        listing.total_size,
-        listing.total_deleted,
-        list(snapshot.settings.properties.items()),
-    )
-    return of_rows(spark, columns, [row])
+    return single_row(spark, values)
 
 
-def history_of(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
-    """DESCRIBE HISTORY, newest first."""
-    columns: dict[str, DataType] = {
-        "version": _LONG,
-        "timestamp": _TIME,
-        "operation": _STRING,
-        "operationParameters": _STRINGS,
-        "readVersion": _LONG,
-        "isolationLevel": _STRING,
-        "isBlindAppend": Primitive("boolean"),
-        "operationMetrics": _STRINGS,
-        "engineInfo": _STRING,
+def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
+    """Return the rows of DESCRIBE HISTORY, newest first."""
+    columns = {name: type_ for name, (type_, _) in _HISTORY_COLUMNS.items()}
+    return rows_frame(spark, columns, [[value_of(entry) for _, value_of in _HISTORY_COLUMNS.values()] for entry in entries])
+
+
+def compaction_metrics(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
+    """Return the row of OPTIMIZE and REORG: the path, and those of Delta's metrics that have a meaning here."""
+    size_type = _struct({"min": _LONG, "max": _LONG, "avg": Primitive("double"), "totalFiles": _LONG, "totalSize": _LONG})
+    vector_type = _struct({"numDeletionVectorsRemoved": _LONG, "numDeletionVectorRowsRemoved": _LONG})
+    vectors = {"numDeletionVectorsRemoved": statistics.vectors, "numDeletionVectorRowsRemoved": statistics.rows}
+    metrics: RowValues = {
+        "numFilesAdded": (_LONG, len(statistics.added.sizes)),
+        "numFilesRemoved": (_LONG, len(statistics.removed.sizes)),
+        "filesAdded": (size_type, _size_metrics(statistics.added)),
+        "filesRemoved": (size_type, _size_metrics(statistics.removed)),
+        "partitionsOptimized": (_LONG, statistics.partitions),
+        "numBins": (_LONG, statistics.bins),
+        "totalConsideredFiles": (_LONG, statistics.considered),
+        "totalFilesSkipped": (_LONG, statistics.considered - len(statistics.removed.sizes)),
+        "deletionVectorStats": (vector_type, vectors),
     }
-    rows = [
-        (
-            e.version,
-            _utc_time(e.timestamp),
-            e.operation,
-            list(e.parameters.items()),
-            e.read_version,
-            e.isolation_level,
-            e.is_blind_append,
-            list(e.metrics.items()),
-            e.engine,
-        )
-        for e in entries
-    ]
-    return of_rows(spark, columns, rows)
+    metric_types = _struct({name: type_ for name, (type_, _) in metrics.items()})
+    metric_values = {name: value for name, (_, value) in metrics.items()}
+    return single_row(spark, {"path": (_STRING, location), "metrics": (metric_types, metric_values)})
 
 
-def compaction_of(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
-    """OPTIMIZE and REORG: the path and Delta's metrics, those of them that have a meaning here."""
-    sizes = _struct(min=_LONG, max=_LONG, avg=Primitive("double"), totalFiles=_LONG, totalSize=_LONG)
-    vectors = _struct(numDeletionVectorsRemoved=_LONG, numDeletionVectorRowsRemoved=_LONG)
-    counts = ("numFilesAdded", "numFilesRemoved"), ("partitionsOptimized", "numBins", "totalConsideredFiles", "totalFilesSkipped")
-    fields: dict[str, DataType] = {
-        **dict.fromkeys(counts[0], _LONG),
-        "filesAdded": sizes,
-        "filesRemoved": sizes,
-        **dict.fromkeys(counts[1], _LONG),
-        "deletionVectorStats": vectors,
-    }
-    metrics = {
-        "numFilesAdded": len(statistics.added.sizes),
-        "numFilesRemoved": len(statistics.removed.sizes),
-        "filesAdded": _size_metrics(statistics.added),
-        "filesRemoved": _size_metrics(statistics.removed),
-        "partitionsOptimized": statistics.partitions,
-        "numBins": statistics.bins,
-        "totalConsideredFiles": statistics.considered,
-        "totalFilesSkipped": statistics.considered - len(statistics.removed.sizes),
-        "deletionVectorStats": {"numDeletionVectorsRemoved": statistics.vectors, "numDeletionVectorRowsRemoved": statistics.rows},
-    }
-    return of_rows(spark, {"path": _STRING, "metrics": _struct(**fields)}, [(location, metrics)])
-
-
-def _struct(**fields: DataType) -> Struct:
-    return Struct(tuple(Field(name, type_) for name, type_ in fields.items()))
+def _struct(types: Mapping[str, DataType]) -> Struct:
+    return Struct(tuple(Field(name, type_) for name, type_ in types.items()))
 
 
 def _size_metrics(files: Sizes) -> dict[str, int | float | None]:
-    low, high = (min(files.sizes), max(files.sizes)) if files.sizes else (None, None)
-    return {"min": low, "max": high, "avg": files.average, "totalFiles": len(files.sizes), "totalSize": files.total}
+    return {
+        "min": min(files.sizes, default=None),
+        "max": max(files.sizes, default=None),
+        "avg": files.average,
+        "totalFiles": len(files.sizes),
+        "totalSize": files.total,
+    }
 
 
-def names(spark: SparkSession, column: str, values: Iterable[str], like: str | None) -> DataFrame:
+def show_names(spark: SparkSession, column: str, names: Iterable[str], like: str | None) -> DataFrame:
     """Return one column of the names that match a pattern of SHOW … LIKE."""
-    return of_rows(spark, {column: _STRING}, [(value,) for value in values if matches(value, like)])
+    return text_column(spark, column, (name for name in names if matches_pattern(name, like)))
 
 
-def relations(spark: SparkSession, rows: Iterable[tuple[str, str, bool]], name_column: str) -> DataFrame:
-    """SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
-    return of_rows(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": Primitive("boolean")}, rows)
+def show_relations(spark: SparkSession, relations: Iterable[Relation], name_column: str) -> DataFrame:
+    """Return the rows of SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
+    rows = [(relation.schema, relation.name, False) for relation in relations]
+    return rows_frame(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": _BOOLEAN}, rows)
 
 
-def relations_extended(spark: SparkSession, described: Iterable[RelationDescription]) -> DataFrame:
-    """SHOW TABLE EXTENDED: as SHOW TABLES, and `information`, a text of a line for each fact and each column, as Spark writes it."""
-    columns = {"namespace": _STRING, "tableName": _STRING, "isTemporary": Primitive("boolean"), "information": _STRING}
-    return of_rows(spark, columns, [(d.relation.schema, d.relation.name, False, _information(d)) for d in described])
+def show_relations_extended(spark: SparkSession, descriptions: Iterable[RelationDescription]) -> DataFrame:
+    """Return the rows of SHOW TABLE EXTENDED: those of SHOW TABLES, with facts and columns in one text, as Spark writes it."""
+    columns = {"namespace": _STRING, "tableName": _STRING, "isTemporary": _BOOLEAN, "information": _STRING}
+    rows = [(description.relation.schema, description.relation.name, False, _information(description)) for description in descriptions]
+    return rows_frame(spark, columns, rows)
 
 
 def _information(description: RelationDescription) -> str:
     relation = description.relation
-    facts = [("Database", relation.schema), ("Table", relation.name), *_facts(description)]
-    fields = [f" |-- {field.name}: {field.sql_type} (nullable = {str(field.nullable).lower()})" for field in description.columns]
-    return "\n".join([*(f"{key}: {value}" for key, value in facts), "Schema: root", *fields]) + "\n\n"
+    facts = [("Database", relation.schema), ("Table", relation.name), *_detailed_facts(description)]
+    columns = [f" |-- {field.name}: {field.sql_type} (nullable = {str(field.nullable).lower()})" for field in description.columns]
+    return "\n".join([*(f"{key}: {value}" for key, value in facts), "Schema: root", *columns]) + "\n\n"
 
 
-def properties(spark: SparkSession, values: Mapping[str, str], key: str | None) -> DataFrame:
-    """SHOW TBLPROPERTIES."""
-    pairs = sorted(values.items()) if key is None else [(key, values.get(key, f"Table does not have property: {key}"))]
-    return of_rows(spark, {"key": _STRING, "value": _STRING}, pairs)
+def show_properties(spark: SparkSession, properties: Mapping[str, str], key: str | None) -> DataFrame:
+    """Return the rows of SHOW TBLPROPERTIES: all properties, or the one of this key."""
+    pairs = sorted(properties.items()) if key is None else [(key, properties.get(key, f"Table does not have property: {key}"))]
+    return rows_frame(spark, {"key": _STRING, "value": _STRING}, pairs)
 
 
-def matches(name: str, like: str | None) -> bool:
+def matches_pattern(name: str, like: str | None) -> bool:
     """Return whether a name matches a pattern of SHOW … LIKE: `*` and `%` are any text, `|` separates patterns, case does not matter."""
     if like is None:
         return True
-    patterns = [part.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for part in like.lower().split("|")]
+    patterns = [pattern.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for pattern in like.lower().split("|")]
     return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
 
 

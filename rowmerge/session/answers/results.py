@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rowmerge.execution.result import ChangeResult, RowCounts
+from rowmerge.session.answers.frames import empty_frame
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
 class StatementResult:
     """The outcome of one statement.
 
-    `frame`: its rows (lazy for a query, small and local else); `changes`: None unless it may change rows or files; `version`: the table's
-    version afterwards, where one table was written; `seconds`: by stage (`plan`, `spark`, `commit`, `wait`), for statements that write.
-    `attempts`: how often it was planned and run, more than once after lost races; `rebases`: commits that came first and changed other
-    rows of the same files; `replayed`: it was done before under the same idempotency key, in `version`, and nothing now.
+    `frame`: its rows, lazy for a query, otherwise small and local. `changes`: None for a statement that changes no rows or files.
+    `version`: the table's version afterwards, where the statement writes one table. `seconds`: the time of each stage (`plan`, `spark`,
+    `commit`, `wait`) of a statement that writes. `attempts`: how often the statement was planned and run, more than once after lost races.
+    `rebases`: concurrent commits that changed other rows of the same files. `replayed`: an earlier statement with the same idempotency key
+    committed `version`, and this one did nothing.
     """
 
     frame: DataFrame
@@ -32,34 +34,36 @@ class StatementResult:
     replayed: bool = False
 
     @classmethod
-    def of(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
+    def from_change(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
         """Build the outcome of a statement that changed a table."""
-        return cls(
-            frame,
-            operation,
-            result.counts,
-            result.version,
-            result.timings.seconds,
-            attempts=result.attempts,
-            rebases=result.rebases,
-            replayed=result.replayed,
-        )
+        timings, attempts = result.timings.seconds, result.attempts
+        return cls(frame, operation, result.counts, result.version, timings, attempts, result.rebases, result.replayed)
 
     @property
     def message(self) -> str:
-        """One line of text about the outcome."""
+        """Describe the outcome in one line."""
         if self.changes is None:
             return self.operation
         if self.replayed:
             return f"{self.operation}: done before, in version {self.version}; nothing was done now"
         counts = self.changes
-        rows = [(counts.inserted, "inserted"), (counts.updated, "updated"), (counts.deleted, "deleted")]
-        row_texts = [f"{number:,} {what}" for number, what in rows if number] or ["no rows changed"]
-        files = [(counts.files_added, "added"), (counts.files_removed, "removed"), (counts.files_marked, "marked")]
-        file_text = ", ".join(f"{number:,} {what}" for number, what in files if number)
-        parts = [", ".join(row_texts)] + ([f"files: {file_text}"] if file_text else [])
+        row_counts = _join_counts(inserted=counts.inserted, updated=counts.updated, deleted=counts.deleted)
+        file_counts = _join_counts(added=counts.files_added, removed=counts.files_removed, marked=counts.files_marked)
+        facts = [row_counts or "no rows changed"]
+        if file_counts:
+            facts.append(f"files: {file_counts}")
         if self.version is not None:
-            parts.append(f"version {self.version}")
+            facts.append(f"version {self.version}")
         if self.attempts > 1:
-            parts.append(f"{self.attempts} attempts")
-        return f"{self.operation}: {'; '.join(parts)}"
+            facts.append(f"{self.attempts} attempts")
+        return f"{self.operation}: {'; '.join(facts)}"
+
+
+def _join_counts(**counts: int) -> str:
+    """Return the counts above 0 as text: `3 inserted, 1,200 deleted`."""
+    return ", ".join(f"{count:,} {change}" for change, count in counts.items() if count)
+
+
+def empty_result(spark: SparkSession, operation: str) -> StatementResult:
+    """Return the outcome of a statement that returns no rows and changes no rows or files."""
+    return StatementResult(empty_frame(spark), operation)

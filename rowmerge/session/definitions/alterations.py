@@ -1,14 +1,16 @@
-"""ALTER TABLE and COMMENT ON of a table: what each makes of the table's definition."""
+"""The changes that ALTER TABLE and COMMENT ON make to the definition of a table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from rowmerge.commands.definitions import (
     AddColumns,
     AlterColumn,
     ChangePartitioning,
+    ColumnDefinition,
     CommentOn,
     CommentOnColumns,
     DropColumns,
@@ -17,26 +19,26 @@ from rowmerge.commands.definitions import (
     SetWriteOrder,
     UnsetProperties,
 )
-from rowmerge.session.definitions.column_changes import changed_paths, check_unused, commented, schema_change
-from rowmerge.session.definitions.columns import new_properties, with_columns
-from rowmerge.session.definitions.partitioning import change_of, write_order
+from rowmerge.session.definitions.column_changes import (
+    Path,
+    check_unused,
+    drop_columns,
+    move_column,
+    rename_column,
+    retype_column,
+    set_comment,
+)
+from rowmerge.session.definitions.columns import add_columns, new_properties
+from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.context import SessionContext
-from rowmerge.spark.columns import parse_columns
+from rowmerge.spark.columns import fields_of
+from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-AlterTable = (
-    AddColumns
-    | RenameColumn
-    | DropColumns
-    | AlterColumn
-    | SetProperties
-    | UnsetProperties
-    | ChangePartitioning
-    | SetWriteOrder
-    | CommentOn
-    | CommentOnColumns
-)
+ColumnCommand = RenameColumn | DropColumns | AlterColumn
+PropertyCommand = SetProperties | UnsetProperties
+AlterTable = AddColumns | ColumnCommand | PropertyCommand | ChangePartitioning | SetWriteOrder | CommentOn | CommentOnColumns
 
 
 @dataclass(frozen=True)
@@ -57,14 +59,18 @@ def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
     match command:
         case AddColumns():
             return _add_columns(context, command)
-        case RenameColumn() | DropColumns() | AlterColumn():
-            return _change_columns(context, command)
+        case RenameColumn():
+            return _rename_column(command)
+        case DropColumns():
+            return _drop_columns(command)
+        case AlterColumn():
+            return _alter_column(context, command)
         case SetProperties() | UnsetProperties():
             return _change_properties(command)
         case ChangePartitioning():
-            return Alteration(*change_of(command))
+            return Alteration(partitioning_operation(command), partial(change_partitioning, command))
         case SetWriteOrder():
-            return Alteration(*write_order(command))
+            return Alteration(write_order_operation(command), partial(change_write_order, command))
         case CommentOn():
             return _comment(command)
         case CommentOnColumns():
@@ -74,22 +80,49 @@ def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
 def _add_columns(context: SessionContext, command: AddColumns) -> Alteration:
     columns = parse_columns(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in columns]}
-    return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=with_columns(snapshot, columns, command)), parameters)
+    return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=add_columns(snapshot, columns, command)), parameters)
 
 
-def _change_columns(context: SessionContext, command: RenameColumn | DropColumns | AlterColumn) -> Alteration:
-    operation, parameters, change = schema_change(context.spark, command)
-
-    def definition(snapshot: Snapshot) -> TableDefinition | None:
-        schema = change(snapshot.schema)
-        for path in changed_paths(command):
-            check_unused(snapshot, path)
-        return TableDefinition(schema=schema) if schema != snapshot.schema else None
-
-    return Alteration(operation, definition, parameters)
+def _rename_column(command: RenameColumn) -> Alteration:
+    path, new_name = command.column, command.new_name
+    parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
+    rename = partial(rename_column, path=path, new_name=new_name)
+    return Alteration("RENAME COLUMN", partial(_change_schema, change=rename, changed_paths=(path,)), parameters)
 
 
-def _change_properties(command: SetProperties | UnsetProperties) -> Alteration:
+def _drop_columns(command: DropColumns) -> Alteration:
+    drop = partial(drop_columns, paths=command.columns, if_exists=command.if_exists)
+    parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
+    return Alteration("DROP COLUMNS", partial(_change_schema, change=drop, changed_paths=command.columns), parameters)
+
+
+def _alter_column(context: SessionContext, command: AlterColumn) -> Alteration:
+    """Return the change of a column's type, comment and position, each if the command gives it."""
+    path, comment, place = command.column, command.comment, command.place
+    declared = None if command.type is None else fields_of(context.spark, [ColumnDefinition(path[-1], command.type)]).fields[0]
+
+    def change(schema: Struct) -> Struct:
+        if declared is not None:
+            schema = retype_column(schema, path, declared)
+        if comment is not None:
+            schema = set_comment(schema, path, comment)
+        return schema if place is None else move_column(schema, path, place)
+
+    column = {"name": path[-1], "type": None if declared is None else declared.sql_type}
+    parameters: dict[str, object] = {"column": column, "position": None if place is None else str(place)}
+    changed_paths = () if declared is None else (path,)
+    return Alteration("CHANGE COLUMN", partial(_change_schema, change=change, changed_paths=changed_paths), parameters)
+
+
+def _change_schema(snapshot: Snapshot, change: Callable[[Struct], Struct], changed_paths: Sequence[Path]) -> TableDefinition | None:
+    """Return the changed schema, or None if it is the same. Raise PlanError if a rule of the table uses a changed column."""
+    schema = change(snapshot.schema)
+    for path in changed_paths:
+        check_unused(snapshot, path)
+    return TableDefinition(schema=schema) if schema != snapshot.schema else None
+
+
+def _change_properties(command: PropertyCommand) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         return TableDefinition(properties=new_properties(command, snapshot.settings.properties))
 
@@ -102,7 +135,7 @@ def _comment(command: CommentOn) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         if command.column is None:
             return TableDefinition(description=command.comment or "")
-        return TableDefinition(schema=commented(snapshot.schema, command.column, command.comment))
+        return TableDefinition(schema=set_comment(snapshot.schema, command.column, command.comment))
 
     return Alteration("CHANGE COLUMN" if command.column else "COMMENT ON TABLE", definition, {"comment": command.comment or ""})
 
@@ -111,8 +144,8 @@ def _comment_on_columns(command: CommentOnColumns) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         schema = snapshot.schema
         for path, comment in command.comments:
-            schema = commented(schema, path, comment)
+            schema = set_comment(schema, path, comment)
         return TableDefinition(schema=schema)
 
-    parameters: dict[str, object] = {"columns": [{"path": ".".join(path), "comment": text} for path, text in command.comments]}
+    parameters: dict[str, object] = {"columns": [{"path": ".".join(path), "comment": comment} for path, comment in command.comments]}
     return Alteration("CHANGE COLUMNS", definition, parameters)

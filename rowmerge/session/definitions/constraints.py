@@ -4,105 +4,99 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 
 from rowmerge.commands.definitions import AddConstraint, CheckConstraint, DropConstraint, SetDefault, SetNullable
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
+from rowmerge.session.definitions.column_changes import replace_field, set_metadata
 from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.values.definition_rules import check_condition, check_default, check_existing
 from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks
-from rowmerge.table.metadata.schema import Field, Struct
+from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
+ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 
-@dataclass(frozen=True)
-class Constraints:
-    """Executes ALTER TABLE … ADD and DROP CONSTRAINT, and ALTER COLUMN … SET and DROP of DEFAULT and NOT NULL."""
 
-    context: SessionContext
+def change_constraint(context: SessionContext, command: ConstraintCommand) -> ChangeResult:
+    """Add or drop a CHECK constraint, a default or NOT NULL. Raises ConstraintViolated by existing rows, and what `check_rules` raises."""
+    table = context.names.table(command.name)
+    match command:
+        case AddConstraint(_, check):
+            parameters: dict[str, object] = {"name": constraint_name(check, str(command.name)), "expr": check.expression.text}
+            return change_definition(table, "ADD CONSTRAINT", parameters, partial(_add_check, context, command), reads_rows=True)
+        case DropConstraint(_, name):
+            return change_definition(table, "DROP CONSTRAINT", {"name": name}, partial(_drop_check, command))
+        case SetDefault(_, column, value):
+            parameters = {"column": column, "default": str(value) if value else None}
+            return change_definition(table, "CHANGE COLUMN", parameters, partial(_set_default, context, command))
+        case SetNullable(_, path, nullable):
+            parameters = {"column": ".".join(path), "nullable": nullable}
+            set_nullability = partial(_set_nullable, context, command)
+            return change_definition(table, "CHANGE COLUMN", parameters, set_nullability, reads_rows=not nullable)
 
-    def run(self, command: AddConstraint | DropConstraint | SetDefault | SetNullable) -> ChangeResult:
-        """Execute a command. Raises ConstraintViolated if existing rows violate the new rule, and what `check_rules` raises."""
-        match command:
-            case AddConstraint():
-                return self._add(command)
-            case DropConstraint():
-                return self._drop(command)
-            case SetDefault():
-                return self._default(command)
-            case SetNullable():
-                return self._nullable(command)
 
-    def _add(self, command: AddConstraint) -> ChangeResult:
-        expression = command.check.expression.text
+def _add_check(context: SessionContext, command: AddConstraint, snapshot: Snapshot) -> TableDefinition:
+    """Return the CHECK constraints with the new one, which the rows of this version satisfy. Raise AlreadyExists otherwise."""
+    constraints = _check_expressions(snapshot)
+    name, expression = constraint_name(command.check, snapshot.name), command.check.expression.text
+    for other_name, other in constraints.items():
+        if other_name.lower() == name.lower():
+            raise AlreadyExists(
+                f"{snapshot.name} has the constraint `{other_name}` already: CHECK ({other}). Drop it first, or choose another name."
+            )
+    check = Check(f"{name} CHECK ({expression})", expression, name)
+    rows = context.views.rows(snapshot)
+    check_condition(rows, check)
+    check_existing(rows, snapshot.name, snapshot.schema, check)
+    return TableDefinition(checks={**constraints, name: expression})
 
-        def definition(snapshot: Snapshot) -> TableDefinition:
-            constraints = {check.name: check.expression for check in snapshot.shape.rules.checks if check.name}
-            name = constraint_name(command.check, snapshot.name)
-            if same := [other for other in constraints if other.lower() == name.lower()]:
-                raise AlreadyExists(
-                    f"{snapshot.name} has the constraint `{same[0]}` already: CHECK ({constraints[same[0]]}). "
-                    f"Drop it first, or choose another name."
-                )
-            check = Check(f"{name} CHECK ({expression})", expression, name)
-            rows = self.context.views.rows(snapshot)
-            check_condition(rows, check)
-            check_existing(rows, snapshot.name, snapshot.schema, check)
-            return TableDefinition(checks={**constraints, name: expression})
 
-        name = constraint_name(command.check, str(command.name))
-        parameters: dict[str, object] = {"name": name, "expr": expression}
-        return change_definition(self.context.names.table(command.name), "ADD CONSTRAINT", parameters, definition, reads_rows=True)
+def _set_default(context: SessionContext, command: SetDefault, snapshot: Snapshot) -> TableDefinition | None:
+    """Return the schema with the new default, or None if the column has no default to drop. Raise UnknownColumn, PlanError."""
+    field = snapshot.schema.find(command.column)
+    if field is None:
+        raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
+    value = None if command.value is None else command.value.text
+    if value is None and DEFAULT not in field.metadata:
+        return None
+    if value is not None and field.name in snapshot.shape.rules.generated:
+        raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
+    if value is not None:
+        check_default(context.spark, snapshot.name, field, value)
+    return TableDefinition(schema=replace_field(snapshot.schema, field, set_metadata(field, DEFAULT, value)))
 
-    def _drop(self, command: DropConstraint) -> ChangeResult:
-        def definition(snapshot: Snapshot) -> TableDefinition | None:
-            constraints = {check.name: check.expression for check in snapshot.shape.rules.checks if check.name}
-            remaining = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}
-            if len(remaining) < len(constraints):
-                return TableDefinition(checks=remaining)
-            if command.if_exists:
-                return None
-            raise ConstraintNotFound(snapshot.name, command.constraint, tuple(constraints))
 
-        parameters: dict[str, object] = {"name": command.constraint}
-        return change_definition(self.context.names.table(command.name), "DROP CONSTRAINT", parameters, definition)
+def _set_nullable(context: SessionContext, command: SetNullable, snapshot: Snapshot) -> TableDefinition | None:
+    """Return the schema with the changed column, or None if nothing changes. Raise ConstraintViolated for existing NULLs."""
+    schema = set_nullable(snapshot.schema, command.column, command.nullable)
+    if schema == snapshot.schema:
+        return None
+    if not command.nullable:
+        old_checks = {check.told for check in snapshot.shape.rules.checks}
+        (new_check,) = [check for check in not_null_checks(schema) if check.told not in old_checks]
+        check_existing(context.views.rows(snapshot), snapshot.name, schema, new_check)
+    return TableDefinition(schema=schema)
 
-    def _default(self, command: SetDefault) -> ChangeResult:
-        def definition(snapshot: Snapshot) -> TableDefinition | None:
-            field = snapshot.schema.find(command.column)
-            if field is None:
-                raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
-            metadata = {key: value for key, value in field.metadata.items() if key != DEFAULT}
-            if command.value is not None:
-                if field.name in snapshot.shape.rules.generated:
-                    raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
-                check_default(self.context.spark, snapshot.name, field, command.value.text)
-                metadata[DEFAULT] = command.value.text
-            elif DEFAULT not in field.metadata:
-                return None
-            new = replace(field, metadata=metadata)
-            return TableDefinition(schema=Struct(tuple(new if f is field else f for f in snapshot.schema)))
 
-        parameters: dict[str, object] = {"column": command.column, "default": str(command.value) if command.value else None}
-        return change_definition(self.context.names.table(command.name), "CHANGE COLUMN", parameters, definition)
+def _drop_check(command: DropConstraint, snapshot: Snapshot) -> TableDefinition | None:
+    """Return the remaining CHECK constraints, or None if IF EXISTS allows that nothing changes. Raise ConstraintNotFound."""
+    constraints = _check_expressions(snapshot)
+    remaining = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}
+    if len(remaining) < len(constraints):
+        return TableDefinition(checks=remaining)
+    if command.if_exists:
+        return None
+    raise ConstraintNotFound(snapshot.name, command.constraint, tuple(constraints))
 
-    def _nullable(self, command: SetNullable) -> ChangeResult:
-        def definition(snapshot: Snapshot) -> TableDefinition | None:
-            schema, changed = with_nullable(snapshot.schema, command.column, command.nullable)
-            if not changed:
-                return None
-            if not command.nullable:
-                existing_checks = {check.told for check in snapshot.shape.rules.checks}
-                (check,) = [check for check in not_null_checks(schema) if check.told not in existing_checks]
-                check_existing(self.context.views.rows(snapshot), snapshot.name, schema, check)
-            return TableDefinition(schema=schema)
 
-        parameters: dict[str, object] = {"column": ".".join(command.column), "nullable": command.nullable}
-        table = self.context.names.table(command.name)
-        return change_definition(table, "CHANGE COLUMN", parameters, definition, reads_rows=not command.nullable)
+def _check_expressions(snapshot: Snapshot) -> dict[str, str]:
+    """Return the expressions of the table's CHECK constraints by name. Other rules have no name."""
+    return {check.name: check.expression for check in snapshot.shape.rules.checks if check.name}
 
 
 def constraint_name(check: CheckConstraint, table: str) -> str:
@@ -113,30 +107,22 @@ def constraint_name(check: CheckConstraint, table: str) -> str:
 
 def checks_by_name(checks: Iterable[CheckConstraint], table: str) -> dict[str, str]:
     """Return the expressions of CHECK constraints by their names. Raises PlanError for a name that occurs twice."""
-    named: dict[str, str] = {}
+    expressions: dict[str, str] = {}
     for check in checks:
         name = constraint_name(check, table)
-        if name.lower() in (other.lower() for other in named):
+        if name.lower() in (other.lower() for other in expressions):
             raise PlanError(f"The constraint `{name}` is defined twice. Give one of the two another name.")
-        named[name] = check.expression.text
-    return named
+        expressions[name] = check.expression.text
+    return expressions
 
 
-def with_nullable(schema: Struct, path: tuple[str, ...], nullable: bool) -> tuple[Struct, bool]:
-    """The schema with NOT NULL set on or taken from a column or a field of a struct, and whether that changes it.
-
-    Raises UnknownColumn, PlanError.
-    """
+def set_nullable(schema: Struct, path: tuple[str, ...], nullable: bool) -> Struct:
+    """Return the schema in which a column, or a field of a struct, is nullable or NOT NULL. Raises UnknownColumn, PlanError."""
     field = schema.find(path[0])
     if field is None:
         raise UnknownColumn(path[0], schema.names)
-    new: Field
     if len(path) == 1:
-        changed = field.nullable is not nullable
-        new = replace(field, nullable=nullable)
-    else:
-        if not isinstance(field.type, Struct):
-            raise PlanError(f"`{path[0]}` is not a struct, so it has no field `{path[1]}`.")
-        inner, changed = with_nullable(field.type, path[1:], nullable)
-        new = replace(field, type=inner)
-    return Struct(tuple(new if f is field else f for f in schema)), changed
+        return replace_field(schema, field, replace(field, nullable=nullable))
+    if not isinstance(field.type, Struct):
+        raise PlanError(f"`{path[0]}` is not a struct, so it has no field `{path[1]}`.")
+    return replace_field(schema, field, replace(field, type=set_nullable(field.type, path[1:], nullable)))

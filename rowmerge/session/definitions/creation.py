@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rowmerge.commands.definitions import CreateTable
+from rowmerge.commands.names import SqlText
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, CommitOptions
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.results import StatementResult
+from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.constraints import checks_by_name
-from rowmerge.session.definitions.partitioning import partitioning
+from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Place
 from rowmerge.session.names.scope import StatementScope
@@ -31,7 +32,7 @@ class NewTable:
     """A table to create, or to replace if `or_replace`.
 
     `rows`: its first rows, with `base`, the version of the replaced table that their query read. `format` None: the format of the
-    replaced table, or the session's. `location` None: the catalog's folder for the table.
+    replaced table, or the session's default format. `location` None: the catalog's folder for the table.
     """
 
     place: Place
@@ -43,63 +44,73 @@ class NewTable:
     base: Snapshot | None = None
 
 
-@dataclass(frozen=True)
-class TableCreation:
-    """Creates tables in the session's catalog. `default_format`: the format of a table whose statement names none."""
+def run_create_table(context: SessionContext, command: CreateTable, options: CommitOptions) -> StatementResult:
+    """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
+    place, spark = context.names.place(command.name), context.spark
+    if place.existing is not None and command.if_not_exists:
+        return empty_result(spark, "CREATE TABLE")
+    columns, rows, base = fields_of(spark, command.columns), None, None
+    if command.query is not None:
+        base = _replaced_version(context, place)
+        rows = _query_rows(context, command.query, base)
+        columns = columns or query_columns(rows.frame)
+    check_storable(columns)
+    partition_fields, checks = resolve_partitioning(columns, command.partitioned_by), checks_by_name(command.checks, place.name)
+    definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
+    new_table = NewTable(place, definition, rows, command.or_replace, command.format, command.location, base)
+    result = create_new_table(context, new_table, options)
+    operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
+    outcome = StatementResult.from_change(frames.empty_frame(spark), operation, result)
+    return outcome if rows is not None else replace(outcome, changes=None)
 
-    context: SessionContext
-    default_format: str
 
-    def run(self, command: CreateTable, options: CommitOptions) -> StatementResult:
-        """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
-        place, spark = self.context.names.place(command.name), self.context.spark
-        if place.existing is not None and command.if_not_exists:
-            return StatementResult(frames.empty(spark), "CREATE TABLE")
-        columns, rows, base = parse_columns(spark, command.columns), None, None
-        if command.query is not None:
-            if place.existing is not None and place.existing.kind == "table":
-                base = self.context.catalog.open(place.schema, place.name).snapshot()
-            scope = StatementScope.of(self.context, base)
-            frame = scope.query(command.query.text)
-            columns = columns or query_columns(frame)
-            rows = NewRows(frame, reads_table=base is not None and scope.reads(base))
-        check_storable(columns)
-        partition_fields, checks = partitioning(columns, command.partitioned_by), checks_by_name(command.checks, place.name)
-        definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
-        result = self.create(NewTable(place, definition, rows, command.or_replace, command.format, command.location, base), options)
-        operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
-        outcome = StatementResult.of(frames.empty(spark), operation, result)
-        return outcome if rows is not None else replace(outcome, changes=None)
+def _replaced_version(context: SessionContext, place: Place) -> Snapshot | None:
+    """Return the newest version of the table that CREATE OR REPLACE replaces, or None without one."""
+    if place.existing is None or place.existing.kind != "table":
+        return None
+    return context.catalog.open(place.schema, place.name).snapshot()
 
-    def create(self, new: NewTable, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
-        """Create or replace a table.
 
-        Raises AlreadyExists, also if a view has the name, and PlanError for a definition without columns or another format.
-        """
-        place, catalog = new.place, self.context.catalog
-        if place.existing is not None:
-            _check_replaceable(new)
-            return self._commit(catalog.open(place.schema, place.name), new, options)
-        format_ = new.format or self.default_format
-        table = catalog.table_at(place.schema, place.name, format_, new.location)
-        if new.location is not None and new.rows is None and not new.definition.schema and table.exists():
-            result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
-        else:
-            result = self._commit(table, new, options)
-        if new.location is not None:
-            catalog.register(place.schema, place.name, format_, new.location)
-        return result
+def _query_rows(context: SessionContext, query: SqlText, base: Snapshot | None) -> NewRows:
+    """Return the rows of AS SELECT. If the query reads the replaced table, it reads the version `base`."""
+    scope = StatementScope.begin(context, base)
+    frame = scope.query(query.text)
+    return NewRows(frame, reads_table=base is not None and scope.reads(base))
 
-    def _commit(self, table: Table, new: NewTable, options: CommitOptions) -> ChangeResult:
-        name, definition = str(new.place), new.definition
-        if not definition.schema:
-            raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
-        check_rules(self.context.spark, name, definition.schema, table.shape(definition).rules)
-        return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
+
+def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
+    """Create or replace a table.
+
+    Raises AlreadyExists, also if a view has the name, and PlanError for a definition without columns or another format.
+    """
+    place, catalog = new.place, context.catalog
+    if place.existing is not None:
+        _check_replaceable(new)
+        return _commit(context, catalog.open(place.schema, place.name), new, options)
+    format_ = new.format or context.default_format
+    table = catalog.table_at(place.schema, place.name, format_, new.location)
+    has_only_location = new.location is not None and new.rows is None and not new.definition.schema
+    if has_only_location and table.exists():
+        # The existing table becomes a table of the catalog without a change.
+        result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
+    else:
+        result = _commit(context, table, new, options)
+    if new.location is not None:
+        catalog.register(place.schema, place.name, format_, new.location)
+    return result
+
+
+def _commit(context: SessionContext, table: Table, new: NewTable, options: CommitOptions) -> ChangeResult:
+    """Check the definition, and commit it with the first rows. Raise PlanError for a definition without columns."""
+    name, definition = str(new.place), new.definition
+    if not definition.schema:
+        raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
+    check_rules(context.spark, name, definition.schema, table.shape(definition).rules)
+    return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
 
 
 def _check_replaceable(new: NewTable) -> None:
-    """Raises AlreadyExists for a view, PlanError for a table of another format than the statement names."""
+    """Raise AlreadyExists for a view, PlanError for a table of another format than the statement names."""
     existing = new.place.existing
     assert existing is not None
     if existing.kind == "view":

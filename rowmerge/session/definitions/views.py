@@ -2,65 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rowmerge.catalog import Relation, View
 from rowmerge.commands.definitions import CommentOn, CreateView, SetProperties, UnsetProperties
 from rowmerge.errors import AlreadyExists, PlanError
-from rowmerge.session.definitions.column_changes import commented
-from rowmerge.session.definitions.columns import new_properties, renamed, view_columns
+from rowmerge.session.definitions.column_changes import set_comment
+from rowmerge.session.definitions.columns import new_properties, rename_view_columns, view_columns
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.table.metadata.schema import quote
 
 
-@dataclass(frozen=True)
-class ViewDefinitions:
-    """Defines the views of the catalog, and the session's temporary views."""
+def create_view(context: SessionContext, command: CreateView) -> None:
+    """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and what Spark raises for the query."""
+    if command.temporary:
+        _create_temporary_view(context, command)
+        return
+    place = context.names.place(command.name)
+    if place.existing is not None and command.if_not_exists:
+        return
+    columns = view_columns(StatementScope.begin(context).query(command.query.text))
+    if command.columns:
+        columns = rename_view_columns(columns, command.columns)
+    relation = Relation(place.schema, place.name, "view", None)
+    view = View(relation, command.query.text, context.names.schema, columns, command.comment, command.properties)
+    _put_view(context, view, or_replace=command.or_replace)
 
-    context: SessionContext
 
-    def create(self, command: CreateView) -> None:
-        """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and what Spark raises for the query."""
-        if command.temporary:
-            return self._create_temporary(command)
-        place = self.context.names.place(command.name)
-        if place.existing is not None and command.if_not_exists:
-            return None
-        columns = view_columns(StatementScope.of(self.context).query(command.query.text))
-        if command.columns:
-            columns = renamed(columns, command.columns)
-        relation = Relation(place.schema, place.name, "view", None)
-        view = View(relation, command.query.text, self.context.names.schema, columns, command.comment, command.properties)
-        return self._put(view, or_replace=command.or_replace)
+def _create_temporary_view(context: SessionContext, command: CreateView) -> None:
+    """Create or replace a temporary view. Raise PlanError for a name with a schema, AlreadyExists."""
+    name, views = command.name.parts[-1], context.names.temporary_views
+    if len(command.name.parts) > 1:
+        raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
+    if not command.or_replace and views.exists(name):
+        if command.if_not_exists:
+            return
+        raise AlreadyExists(f"The temporary view {name} exists already. Add OR REPLACE.")
+    query = command.query.text
+    if command.columns:
+        aliases = ", ".join(quote(column) for column, _ in command.columns)
+        query = f"select * from ({query}) as __rowmerge_view ({aliases})"
+    views.create(name, query, StatementScope.begin(context).query(query))
 
-    def _create_temporary(self, command: CreateView) -> None:
-        name, views = command.name.parts[-1], self.context.names.temporary_views
-        if len(command.name.parts) > 1:
-            raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
-        if not command.or_replace and views.exists(name):
-            if command.if_not_exists:
-                return
-            raise AlreadyExists(f"The temporary view {name} exists already. Add OR REPLACE.")
-        query = command.query.text
-        if command.columns:
-            aliases = ", ".join(quote(column) for column, _ in command.columns)
-            query = f"select * from ({query}) as __rowmerge_view ({aliases})"
-        views.create(name, query, StatementScope.of(self.context).query(query))
 
-    def set_properties(self, relation: Relation, command: SetProperties | UnsetProperties) -> None:
-        """Change the properties of a view. Raises TableError for a property to unset that the view has not."""
-        view = self.context.catalog.view(relation.schema, relation.name)
-        self._put(replace(view, properties=new_properties(command, view.properties)), or_replace=True)
+def set_view_properties(context: SessionContext, relation: Relation, command: SetProperties | UnsetProperties) -> None:
+    """Change the properties of a view. Raises TableError if UNSET names a property that the view lacks."""
+    view = context.catalog.view(relation.schema, relation.name)
+    _put_view(context, replace(view, properties=new_properties(command, view.properties)), or_replace=True)
 
-    def comment(self, relation: Relation, command: CommentOn) -> None:
-        """Comment on a view or one of its columns. Raises UnknownColumn."""
-        view = self.context.catalog.view(relation.schema, relation.name)
-        if command.column is None:
-            view = replace(view, comment=command.comment)
-        else:
-            view = replace(view, columns=commented(view.columns, command.column, command.comment))
-        self._put(view, or_replace=True)
 
-    def _put(self, view: View, *, or_replace: bool) -> None:
-        self.context.catalog.put_view(view, or_replace=or_replace)
+def comment_on_view(context: SessionContext, relation: Relation, command: CommentOn) -> None:
+    """Comment on a view or one of its columns. Raises UnknownColumn."""
+    view = context.catalog.view(relation.schema, relation.name)
+    if command.column is None:
+        view = replace(view, comment=command.comment)
+    else:
+        view = replace(view, columns=set_comment(view.columns, command.column, command.comment))
+    _put_view(context, view, or_replace=True)
+
+
+def _put_view(context: SessionContext, view: View, *, or_replace: bool) -> None:
+    context.catalog.put_view(
+        view.relation.schema,
+        view.relation.name,
+        view.sql,
+        default_schema=view.default_schema,
+        columns=view.columns,
+        comment=view.comment,
+        properties=view.properties,
+        or_replace=or_replace,
+    )

@@ -1,4 +1,4 @@
-"""What the statements of one session share."""
+"""The context that the statements of one session share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SessionContext:
-    """Spark, the catalog, and what resolves names in them. Every part is safe for several threads."""
+    """Spark, the catalog, and the objects that resolve names in them. All are safe for several threads.
+
+    `default_format`: the format of a new table whose statement names none.
+    """
 
     spark: SparkSession
     catalog: Catalog
+    default_format: str
     names: NameResolver
     views: SparkViews
     functions: WarehouseFunctions
@@ -29,8 +33,9 @@ class SessionContext:
 
     @classmethod
     def create(
-        cls, spark: SparkSession, catalog: Catalog, schema: str, tables_by_path: TablesByPath, catalog_name: str | None
+        cls, spark: SparkSession, catalog: Catalog, default_format: str, schema: str, tables_by_path: TablesByPath, catalog_name: str | None
     ) -> SessionContext:
-        """Build the parts. `schema` and `catalog_name`: as `NameResolver` takes them."""
+        """Build the context. `schema` and `catalog_name`: as `NameResolver` takes them."""
         names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
-        return cls(spark, catalog, names, SparkViews(spark), WarehouseFunctions(spark, catalog), Files(spark, tables_by_path))
+        functions, files = WarehouseFunctions(spark, catalog), Files(spark, tables_by_path)
+        return cls(spark, catalog, default_format, names, SparkViews(spark), functions, files)

@@ -25,7 +25,7 @@ class WarehouseFunctions:
     def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
         self._spark = spark
         self._catalog = catalog
-        self._session_id = uuid4().hex  # another session over the same Spark must not lose what this one drops
+        self._session_id = uuid4().hex  # a drop must not affect another session over the same Spark
         self._registered: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -35,17 +35,20 @@ class WarehouseFunctions:
         return None if function is not None and not is_qualified and is_known(self._spark, name) else function
 
     def register(self, function: Function, body: str) -> str:
-        """Register a function in Spark, and return its quoted name there. `body`: the SQL of a function in SQL, its names bound."""
-        definition = function.definition
-        name = view_name("function", self._session_id, str(function), repr(definition), body)
+        """Register a function in Spark, and return its quoted name there. `body`: the bound SQL of a function in SQL."""
+        name = view_name("function", self._session_id, str(function), repr(function.definition), body)
         with self._lock:
             if name not in self._registered:
-                if definition.language == "sql":
-                    register_sql(self._spark, name, definition, body)
-                else:
-                    register_python(self._spark, name, str(function), definition)
-                self._registered[name] = None
-                while len(self._registered) > MOST_FUNCTIONS:
-                    unregister(self._spark, self._registered.popitem(last=False)[0])
+                self._register(name, function, body)
             self._registered.move_to_end(name)
         return backquote(name)
+
+    def _register(self, name: str, function: Function, body: str) -> None:
+        if function.definition.language == "sql":
+            register_sql(self._spark, name, function.definition, body)
+        else:
+            register_python(self._spark, name, str(function), function.definition)
+        self._registered[name] = None
+        while len(self._registered) > MOST_FUNCTIONS:
+            least_recent, _ = self._registered.popitem(last=False)
+            unregister(self._spark, least_recent)

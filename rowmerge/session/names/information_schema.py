@@ -1,4 +1,4 @@
-"""`information_schema`: the catalog as tables that can be queried, with the columns of the SQL standard."""
+"""`information_schema`: the catalog as tables, with the columns of the SQL standard."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Catalog, Relation
 from rowmerge.session.answers.description import describe
-from rowmerge.session.answers.frames import of_rows
+from rowmerge.session.answers.frames import rows_frame
 from rowmerge.table.metadata.schema import DataType, Primitive
 
 if TYPE_CHECKING:
@@ -38,38 +38,38 @@ TABLES: dict[str, dict[str, DataType]] = {
 
 def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
     """Return the rows of one of TABLES, as the catalog is now. The rows of `columns` need the metadata of every table."""
-    return of_rows(spark, TABLES[table], _rows(catalog, catalog_name, table))
+    return rows_frame(spark, TABLES[table], _rows(catalog, catalog_name, table))
 
 
 def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[object]]:
     for schema in catalog.schemas():
-        if table == "schemata":
-            yield catalog_name, schema
-            continue
-        if table == "routines":
-            yield from _functions(catalog, catalog_name, schema)
-            continue
-        for relation in catalog.relations(schema):
-            name = (catalog_name, relation.schema, relation.name)
-            match table:
-                case "tables":
-                    kind = "VIEW" if relation.kind == "view" else "BASE TABLE"
-                    yield *name, kind, None if relation.format is None else relation.format.upper()
-                case "views" if relation.kind == "view":
-                    yield *name, catalog.view(relation.schema, relation.name).sql
-                case "columns":
-                    yield from ((*name, *column) for column in _columns(catalog, relation))
+        match table:
+            case "schemata":
+                yield catalog_name, schema
+            case "routines":
+                yield from _function_rows(catalog, catalog_name, schema)
+            case _:
+                for relation in catalog.relations(schema):
+                    name = (catalog_name, relation.schema, relation.name)
+                    yield from ((*name, *row) for row in _relation_rows(catalog, relation, table))
 
 
-def _functions(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
+def _relation_rows(catalog: Catalog, relation: Relation, table: str) -> Iterator[Sequence[object]]:
+    """Yield the rows of one relation in `tables`, `views` or `columns`, without the columns of its name."""
+    match table:
+        case "tables":
+            kind = "VIEW" if relation.kind == "view" else "BASE TABLE"
+            yield kind, None if relation.format is None else relation.format.upper()
+        case "views" if relation.kind == "view":
+            yield (catalog.view(relation.schema, relation.name).sql,)
+        case "columns":
+            for position, field in enumerate(describe(catalog, relation).columns, start=1):
+                yield field.name, position, "YES" if field.nullable else "NO", field.sql_type, field.comment
+
+
+def _function_rows(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
     for name in catalog.functions.names(schema):
         if (function := catalog.functions.get(schema, name)) is not None:
             definition = function.definition
             body = ("EXTERNAL", definition.body, "PYTHON") if definition.language == "python" else ("SQL", definition.body, None)
             yield catalog_name, schema, name, "FUNCTION", definition.returns, *body
-
-
-def _columns(catalog: Catalog, relation: Relation) -> Iterator[Sequence[object]]:
-    columns = describe(catalog, relation, catalog.location_of(relation.schema, relation.name)).columns
-    for position, field in enumerate(columns, start=1):
-        yield field.name, position, "YES" if field.nullable else "NO", field.sql_type, field.comment

@@ -21,7 +21,6 @@ from rowmerge.spark.views import milliseconds
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.snapshot import Snapshot
-from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,67 +51,64 @@ class StatementScope:
     _functions: dict[tuple[str, str, bool], CalledFunction | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: SessionContext, target: Snapshot | None = None, with_clause: SqlText | None = None) -> StatementScope:
-        """Begin a statement.
+    def begin(cls, context: SessionContext, target: Snapshot | None = None, with_clause: SqlText | None = None) -> StatementScope:
+        """Begin a statement. `with_clause`: the WITH list before MERGE, UPDATE or DELETE.
 
-        Args:
-            context: what the statements of the session share.
-            target: the version of the written table on which the statement is planned. Where the statement reads the table, too, it reads
-                this version. None for a query.
-            with_clause: the WITH list before MERGE, UPDATE or DELETE.
+        `target`: the version of the written table on which the statement is planned, None for a query. A statement that also reads this
+        table reads the same version.
         """
-        pinned = {} if target is None else {target.history_key: target}
+        snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
-        return cls(context, context.names.schema, PinnedSnapshots(pinned), clause)
+        return cls(context, context.names.schema, PinnedSnapshots(snapshots), clause)
 
     def query(self, text: str) -> DataFrame:
         """Return the rows of a query over tables of the catalog, files, and whatever Spark knows."""
-        return self.context.spark.sql(bind(text, self.view, self.function))
+        return self.context.spark.sql(bind(text, self.view_for, self.function_for))
 
     def bind(self, expression: SqlText) -> SqlText:
         """Return an expression with the names in its subqueries and calls replaced by those of views and functions of Spark."""
-        return replace(expression, text=bind_expression(expression.text, self.view, self.function))
+        return replace(expression, text=bind_expression(expression.text, self.view_for, self.function_for))
 
     def reads(self, snapshot: Snapshot) -> bool:
         """Return whether the statement has read the newest version of this snapshot's table and branch."""
         return snapshot.history_key in self.snapshots.keys_read
 
-    # ---------------------------------------------------------- tables, views and files
-
-    def view(self, reference: TableReference) -> str | None:
-        """Return the quoted name of the view that stands for a table name, or None for a name that is Spark's to resolve."""
-        first = reference.name.parts[0]
-        is_plain = not reference.timed and reference.changes is None and len(reference.name.parts) == 1
-        if is_plain and first.lower() in self.with_clause.names:
-            return self._query_view(f"WITH {first}", f"{self.with_clause.text} select * from {backquote(first)}", self.schema)
+    def view_for(self, reference: TableReference) -> str | None:
+        """Return the quoted name of the view that stands for a table name, or None for a name that Spark resolves."""
+        first_part = reference.name.parts[0]
+        is_name_alone = not reference.timed and reference.changes is None and len(reference.name.parts) == 1
+        if is_name_alone and first_part.lower() in self.with_clause.names:
+            query = f"{self.with_clause.text} select * from {backquote(first_part)}"
+            return self._register_query(f"WITH {first_part}", query, self.schema)
         key = (self.schema, *_lookup_key(reference))
         if key not in self._views:
-            self._views[key] = self._look_up(reference)
+            self._views[key] = self._register_view(reference)
         return self._views[key]
 
-    def _look_up(self, reference: TableReference) -> str | None:
+    def _register_view(self, reference: TableReference) -> str | None:
+        """Find what a reference means and register it as a view of Spark. Return None for a name that Spark resolves."""
         if reference.changes is not None:
-            return self._changes_view(reference.changes)
+            return self._register_changes(reference.changes)
         if reference.files is not None:
-            return self._files_view(reference.files)
+            return self._register_files(reference.files)
         names = self.context.names
         name = names.without_catalog(reference.name)
         if len(name.parts) == 1 and names.temporary_views.exists(name.parts[0]):
-            return self._temporary_view(name.parts[0], reference)
+            return self._register_temporary_view(name.parts[0], reference)
         resolved = names.resolve(name, self.schema)
         if resolved is None:
-            return self._information_view(name)
+            return self._register_information_table(name)
         if resolved.relation.kind == "view":
-            return self._catalog_view(resolved, reference)
-        return self.context.views.of_snapshot(self._snapshot(resolved, reference))
+            return self._register_catalog_view(resolved, reference)
+        return self.context.views.of_snapshot(self._resolve_snapshot(resolved, reference))
 
-    def _temporary_view(self, name: str, reference: TableReference) -> str | None:
+    def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
         if reference.timed:
             raise PlanError(f"{name} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         query = self.context.names.temporary_views.query(name)
-        return None if query is None else self._query_view(f"temporary view {name}", query, self.context.names.schema)
+        return None if query is None else self._register_query(f"temporary view {name}", query, self.context.names.schema)
 
-    def _information_view(self, name: TableName) -> str | None:
+    def _register_information_table(self, name: TableName) -> str | None:
         if len(name.parts) > 2:
             return None
         schema, table = self.context.names.locate(name, self.schema)
@@ -122,33 +118,31 @@ class StatementScope:
         rows = information_rows(context.spark, context.catalog, context.names.catalog_name, table.lower())
         return context.views.of_frame(rows)
 
-    def _catalog_view(self, resolved: ResolvedName, reference: TableReference) -> str:
+    def _register_catalog_view(self, resolved: ResolvedName, reference: TableReference) -> str:
         relation = resolved.relation
         name = f"{relation.schema}.{relation.name}"
         if reference.timed:
             raise PlanError(f"{name} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         view = self.context.catalog.view(relation.schema, relation.name)
-        return self._query_view(name, view.sql, view.default_schema, view.columns.names)
+        return self._register_query(name, view.sql, view.default_schema, view.columns.names)
 
-    def _query_view(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> str:
+    def _register_query(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> str:
         """Register the query of a view. Raises PlanError if the view reads itself."""
         if name in self.enclosing:
             raise PlanError(f"The view {name} reads itself ({' → '.join((*self.enclosing, name))}). Replace one of these.")
         inner = self._inside(name, schema)
-        return self.context.views.of_query(bind(query, inner.view, inner.function), columns)
+        return self.context.views.of_query(bind(query, inner.view_for, inner.function_for), columns)
 
     def _inside(self, name: str, schema: str) -> StatementScope:
         """Return the scope of the text of a view or function, where the WITH list of the statement has no meaning."""
         return replace(self, schema=schema, with_clause=WithClause(), enclosing=(*self.enclosing, name))
 
-    def _snapshot(self, resolved: ResolvedName, reference: TableReference) -> Snapshot:
-        """Return the version of a table that a reference means. Pin it if it is the newest one of the table, a branch or a tag."""
+    def _resolve_snapshot(self, resolved: ResolvedName, reference: TableReference) -> Snapshot:
+        """Return the version of a table that a reference means. Pin the newest version of the table, a branch or a tag. Raise PlanError."""
         relation = resolved.relation
         if resolved.reference is not None and reference.timed:
-            raise PlanError(
-                f"{relation.schema}.{relation.name} is read at {resolved.reference} already. Leave VERSION or TIMESTAMP AS OF out, or name "
-                f"the table alone."
-            )
+            problem = f"{relation.schema}.{relation.name} is read at {resolved.reference} already."
+            raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
         branch_or_tag = resolved.reference or reference.reference
         if branch_or_tag is not None:
@@ -156,74 +150,74 @@ class StatementScope:
         if reference.version is not None:
             return table.snapshot_at(version=reference.version)
         if reference.timestamp is not None:
-            return self._snapshot_at(table, reference.timestamp.text)
+            return table.snapshot_at(timestamp=milliseconds(self.context.spark, reference.timestamp.text))
         return self.snapshots.read(self.snapshots.newest(table))
 
-    def _snapshot_at(self, table: Table, timestamp: str) -> Snapshot:
-        return table.snapshot_at(timestamp=milliseconds(self.context.spark, timestamp))
-
-    def _changes_view(self, arguments: tuple[SqlText, ...]) -> str:
-        """Register what `table_changes(…)` returns."""
-        changed = parse_change_range(self.context.spark, arguments)
-        schema, name = self.context.names.locate(changed.table, self.schema)
+    def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
+        """Register the rows of `table_changes(…)`. Raise PlanError for a view."""
+        change_range = parse_change_range(self.context.spark, arguments)
+        schema, name = self.context.names.locate(change_range.table, self.schema)
         relation = self.context.catalog.relation(schema, name)
         if relation is not None and relation.kind == "view":
             raise PlanError(f"{relation.schema}.{relation.name} is a view: it has no changes. Name a table in table_changes(…).")
         table = self.context.names.table(TableName((schema, name)))
         newest = self.snapshots.newest(table)
-        changes = change_feed_of(table).changes(newest, changed.first, changed.last)
-        # A range with a fixed end has the same rows whatever others commit.
-        if changes.last == newest.version and (changed.last is None or changed.last.version != changes.last):
+        changes = change_feed_of(table).changes(newest, change_range.first, change_range.last)
+        # A range that ends at a fixed version has the same rows whatever others commit.
+        has_fixed_end = change_range.last is not None and change_range.last.version == changes.last
+        if changes.last == newest.version and not has_fixed_end:
             self.snapshots.read(newest)
         return self.context.views.of_changes(changes)
 
-    def _files_view(self, source: FileSource) -> str:
-        """Register what `read_files(…)` returns."""
+    def _register_files(self, source: FileSource) -> str:
+        """Register the rows of `read_files(…)`."""
         views = self.context.views
-        if source.format not in TABLE_FORMATS:
-            return views.of_frame(self.context.files.rows(source))
+        if source.format in TABLE_FORMATS:
+            return views.of_snapshot(self._source_snapshot(source))
+        return views.of_frame(self.context.files.rows(source))
+
+    def _source_snapshot(self, source: FileSource) -> Snapshot:
+        """Return the version of a table at a path that `versionAsOf` or `timestampAsOf` names, or pin its newest version."""
         table = self.context.files.table(source)
-        version, time = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
-        if version is not None and not version.lstrip("-").isdecimal():
-            raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")
+        version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
         if version is not None:
-            return views.of_snapshot(table.snapshot_at(version=int(version)))
-        if time is not None:
-            return views.of_snapshot(self._snapshot_at(table, string_literal(time)))
-        return views.of_snapshot(self.snapshots.read(self.snapshots.newest(table)))
+            if not version.lstrip("-").isdecimal():
+                raise PlanError(f"versionAsOf of {source.told} is {version!r}, which is no version. Give a whole number.")
+            return table.snapshot_at(version=int(version))
+        if timestamp is not None:
+            return table.snapshot_at(timestamp=milliseconds(self.context.spark, string_literal(timestamp)))
+        return self.snapshots.read(self.snapshots.newest(table))
 
-    # ---------------------------------------------------------- functions
-
-    def function(self, name: TableName) -> CalledFunction | None:
+    def function_for(self, name: TableName) -> CalledFunction | None:
         """Return the function of the warehouse that a call means, or None for one of Spark's.
 
-        Without a schema in the call, Spark's functions come first. Raises PlanError for a function that calls itself.
+        In a call without a schema, Spark's functions take precedence. Raises PlanError for a function that calls itself.
         """
         parts = self.context.names.without_catalog(name).parts
         is_qualified = len(parts) == 2
         if len(parts) > 2 or (not is_qualified and parts[0].lower() in BUILT_IN):
             return None
-        schema, plain_name = parts if is_qualified else (self.schema, parts[0])
-        call_name = _call_name(schema, plain_name)
+        schema, function_name = parts if is_qualified else (self.schema, parts[0])
+        call_name = _call_name(schema, function_name)
         if call_name in self.enclosing:
             raise PlanError(f"The function {call_name} calls itself ({' → '.join((*self.enclosing, call_name))}). Replace one of these.")
-        key = (schema.lower(), plain_name.lower(), is_qualified)
+        key = (schema.lower(), function_name.lower(), is_qualified)
         if key not in self._functions:
-            function = self.context.functions.find(schema, plain_name, is_qualified=is_qualified)
-            self._functions[key] = None if function is None else self.called(function)
+            function = self.context.functions.find(schema, function_name, is_qualified=is_qualified)
+            self._functions[key] = None if function is None else self.called_function(function)
         return self._functions[key]
 
-    def called(self, function: Function) -> CalledFunction:
-        """Return what calls of a function are replaced by. Raises as `bind_expression` does for the body of a function in SQL."""
+    def called_function(self, function: Function) -> CalledFunction:
+        """Bind the body of a function, so that it can replace calls. Raises as `bind_expression` does for the body of a function in SQL."""
         definition, body = function.definition, ""
         if definition.language == "sql":
             inner = self._inside(_call_name(function.schema, function.name), function.default_schema)
-            body = bind_expression(expression_of(definition.body), inner.view, inner.function)
+            body = bind_expression(expression_of(definition.body), inner.view_for, inner.function_for)
         return CalledFunction(str(function), definition, body, partial(self.context.functions.register, function, body))
 
 
 def _lookup_key(reference: TableReference) -> tuple[str, ...]:
-    """Return what two references have in common if they mean the same rows: all but their places in the text."""
+    """Return a key that references to the same rows share: everything but their positions in the text."""
     timestamp = reference.timestamp.text if reference.timestamp else ""
     arguments = (str(reference.files),) if reference.files else tuple(argument.text for argument in reference.changes or ())
     version = (str(reference.version), reference.reference or "", timestamp)

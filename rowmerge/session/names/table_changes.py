@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _USAGE = "Write table_changes('schema.table', start) or table_changes('schema.table', start, end), with versions or times."
-_WHOLE = ("byte", "short", "integer", "long")
+_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 _TIMES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
@@ -37,7 +37,9 @@ def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> C
     if not 2 <= len(arguments) <= 3:
         raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
     name, first, *last = (argument.text for argument in arguments)
-    return ChangeRange(_table_name(spark, name), _bound(spark, first, "start"), _bound(spark, last[0], "end") if last else None)
+    return ChangeRange(
+        _evaluate_table_name(spark, name), _evaluate_bound(spark, first, "start"), _evaluate_bound(spark, last[0], "end") if last else None
+    )
 
 
 def sql_constant(value: int | str | datetime) -> str:
@@ -47,7 +49,7 @@ def sql_constant(value: int | str | datetime) -> str:
     return string_literal(value.isoformat() if isinstance(value, datetime) else value)
 
 
-def _table_name(spark: SparkSession, text: str) -> TableName:
+def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
     if re.fullmatch(r"[\w.`]+", text):
         raise PlanError(f"table_changes takes the table's name as a string: table_changes('{text}', …). {_USAGE}")
     value = spark.sql(f"select {text} as name").collect()[0]["name"]
@@ -56,16 +58,19 @@ def _table_name(spark: SparkSession, text: str) -> TableName:
     return parse_table_name(value)
 
 
-def _bound(spark: SparkSession, text: str, which: str) -> Bound:
-    if text.isdecimal():
-        return Bound(version=int(text))
-    frame = spark.sql(f"select {text} as at")
+def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Bound:
+    """Return the version or the time that a constant means. `argument`: `start` or `end`. Raise PlanError, TypeMismatch."""
+    if expression.isdecimal():
+        return Bound(version=int(expression))
+    frame = spark.sql(f"select {expression} as at")
     (column,) = schema_of(frame)
-    if isinstance(column.type, Primitive) and column.type.name in _WHOLE:
-        version = frame.collect()[0]["at"]
-        if version is None or version < 0:
-            raise PlanError(f"The {which} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
-        return Bound(version=version)
-    if isinstance(column.type, Primitive) and column.type.name in _TIMES:
-        return Bound(timestamp=milliseconds(spark, text))
-    raise TypeMismatch(f"The {which} of table_changes is {text}, of type {sql_name(column.type)}: neither a version nor a time. {_USAGE}")
+    type_name = column.type.name if isinstance(column.type, Primitive) else ""
+    if type_name in _TIMES:
+        return Bound(timestamp=milliseconds(spark, expression))
+    if type_name not in _WHOLE_NUMBERS:
+        problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
+        raise TypeMismatch(f"{problem} {_USAGE}")
+    version = frame.collect()[0]["at"]
+    if version is None or version < 0:
+        raise PlanError(f"The {argument} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
+    return Bound(version=version)

@@ -1,12 +1,11 @@
 """Java's archive of the classes that Spark loads (application class-data sharing), so that the embedded Spark starts faster.
 
-Spark and what it runs are some twenty thousand classes. Java finds, parses and verifies them at each start; from an archive it maps them
-as they were (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive is good for one Java and one class path: both are in its name, and
+Spark and its libraries have some twenty thousand classes. Java finds, parses and verifies them at each start, but maps them directly from
+an archive (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive fits one Java and one class path; its name has a digest of both, and
 its size. Java verifies that the archive belongs to its build and to the jars, but crashes (SIGBUS) on a truncated archive.
 
 Measured with `benchmarks/start.py` on 2 cores, medians of 5: Spark starts in 3.5 instead of 6.7 s, and start, CREATE, MERGE and SELECT take
-10.7 instead of 16.9 s. Java writes the archive at its end, in 20 s and more, so only
-`python -m rowmerge archive-classes` writes it, never a `dbt run`.
+10.7 instead of 16.9 s. Java takes 20 s and more to write the archive when it ends: only `python -m rowmerge archive-classes` does this.
 """
 
 from __future__ import annotations
@@ -27,106 +26,108 @@ import pyspark
 from rowmerge.errors import ConfigurationError
 
 CACHE = "ROWMERGE_CACHE"
-"""The environment's variable with the folder of archives; without it `rowmerge` in the user's cache folder."""
+"""The environment variable with the folder of archives. The default is `rowmerge` in the user's cache folder."""
 
-_CLASS_PATH = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""What Spark's launcher puts on the class path besides its own jars."""
-_OWN = ("ArchiveClassesAtExit", "SharedArchiveFile", "-Xshare")
-# Java says on standard output if it cannot use an archive, and goes on without: nobody asked it.
+_CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+"""What Spark's launcher adds to the class path besides its own jars."""
+_ARCHIVE_OPTIONS = ("ArchiveClassesAtExit", "SharedArchiveFile", "-Xshare")
+# Without these options, Java says on standard output that it cannot use an archive, and then runs without it.
 _QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def find_archive(config: Mapping[str, str]) -> Path | None:
-    """The archive of this Java and this Spark with a configuration, if there is one, whole: Java would crash on one that was cut off."""
-    stem = _stem(config)
+    """Return the archive of this Java and this Spark with a configuration, or None. A truncated archive would crash Java."""
+    stem = archive_stem(config)
     for path in _archives(stem) if stem else ():
-        with suppress(FileNotFoundError):  # another process has just replaced it
+        with suppress(FileNotFoundError):  # another process has just replaced the archive
             if path.stem.endswith(f"-{path.stat().st_size}"):
                 return path
     return None
 
 
 def java_options(config: Mapping[str, str]) -> str:
-    """The options for Java to use the archive, if there is one and `config` says nothing of archives itself, else an empty text."""
+    """Return the options for Java to use the archive, or an empty text without an archive or if `config` has options for archives."""
     path = find_archive(config)
-    if path is None or any(option in config.get("spark.driver.extraJavaOptions", "") for option in _OWN):
+    if path is None or any(option in config.get("spark.driver.extraJavaOptions", "") for option in _ARCHIVE_OPTIONS):
         return ""
-    return f"{_quoted(f'-XX:SharedArchiveFile={path}')} {_QUIET}"
+    return f"{_quote_option(f'-XX:SharedArchiveFile={path}')} {_QUIET}"
 
 
 def make_archive() -> Path:
-    """Make the archive of the Java and the Spark of this process: in a process of its own that runs statements of all kinds once.
+    """Write the archive for the Java and the Spark of this process, in a child process that runs statements of all kinds once.
 
-    Returns its path (about 190 MB), after half a minute and more. One that is there already is replaced, and processes that use it keep
-    theirs. Raises ConfigurationError where Java or Spark are not found, there is no folder for it, or Java makes none.
+    Returns the path of the archive (about 190 MB), after half a minute or more. The new archive replaces an old one, which processes that
+    use it keep. Raises ConfigurationError if Java, Spark or a folder for the archive is missing, or Java writes no archive.
     """
-    stem = _stem({})
+    stem = archive_stem({})
     if stem is None:
         raise ConfigurationError(
             f"There is no place or no Java for an archive of classes. Set {CACHE} to a folder that can be written, and JAVA_HOME."
         )
     try:
         stem.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(prefix=".making-", dir=stem.parent)
+        temporary_folder = tempfile.TemporaryDirectory(prefix=".making-", dir=stem.parent)
     except OSError as error:
         raise ConfigurationError(f"{stem.parent} cannot be written: {error.strerror}. Set {CACHE} to a folder that can be.") from error
-    with folder as made:
-        archive = Path(made) / "classes.jsa"
-        train = "import sys; from rowmerge.session.training import train; train(*sys.argv[1:])"
-        options = f"{_quoted(f'-XX:ArchiveClassesAtExit={archive}')} {_QUIET}"
-        embedded = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-        # Java writes the archive when it ends, after Python did: it holds on to the pipes that are waited for.
-        command = [sys.executable, "-c", train, made, options]
-        done = subprocess.run(command, env=embedded, capture_output=True, text=True, check=False)
-        if done.returncode or not archive.is_file():
-            lines = [line for line in done.stderr.splitlines() if line.strip()]
-            raise ConfigurationError(f"Java made no archive of classes: {lines[-1] if lines else 'it says nothing about why'}")
-        path = Path(f"{stem}-{archive.stat().st_size}.jsa")
-        archive.replace(path)
-    for other in _archives(stem):
-        if other != path:
-            other.unlink(missing_ok=True)
+    with temporary_folder as folder:
+        new_archive = _train(folder)
+        path = Path(f"{stem}-{new_archive.stat().st_size}.jsa")
+        new_archive.replace(path)
+    for other_path in _archives(stem):
+        if other_path != path:
+            other_path.unlink(missing_ok=True)
     return path
 
 
-def _stem(config: Mapping[str, str]) -> Path | None:
-    """How the paths of archives of this Java and this Spark begin; None without a folder for them, Java or Spark."""
-    java, spark = _java(), _spark_home()
+def _train(folder: str) -> Path:
+    """Run the training statements in a child process, and return the archive that Java writes. Raise ConfigurationError without one."""
+    archive = Path(folder) / "classes.jsa"
+    options = f"{_quote_option(f'-XX:ArchiveClassesAtExit={archive}')} {_QUIET}"
+    code = "import sys; from rowmerge.session.training import train; train(*sys.argv[1:])"
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    # Java writes the archive when it ends, after Python: Java keeps the captured pipes open, so `run` waits for both.
+    child = subprocess.run([sys.executable, "-c", code, folder, options], env=environment, capture_output=True, text=True, check=False)
+    if child.returncode or not archive.is_file():
+        lines = [line for line in child.stderr.splitlines() if line.strip()]
+        raise ConfigurationError(f"Java made no archive of classes: {lines[-1] if lines else 'it says nothing about why'}")
+    return archive
+
+
+def archive_stem(config: Mapping[str, str]) -> Path | None:
+    """Return the start of the paths of archives for this Java and this Spark, or None without a folder for them, Java or Spark."""
+    java, spark_home = _java_executable(), Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    if java is None:
+        return None
     try:
-        folder = _folder()
-        jars = [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark / "jars")]
-        runtime = (java.parent.parent / "lib" / "modules").stat() if java else None
+        folder = _cache_folder()
+        jars = [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark_home / "jars")]
+        runtime = (java.parent.parent / "lib" / "modules").stat()
     except (OSError, RuntimeError):
         return None
-    if runtime is None:
-        return None
-    added = [os.environ.get(name) for name in _CLASS_PATH] + [config.get("spark.driver.extraClassPath")]
-    described = json.dumps([str(java), runtime.st_size, runtime.st_mtime_ns, str(spark), sorted(jars), added])
-    return folder / f"spark-{pyspark.__version__}-{hashlib.sha256(described.encode()).hexdigest()[:16]}"
+    class_path = [os.environ.get(name) for name in _CLASS_PATH_VARIABLES] + [config.get("spark.driver.extraClassPath")]
+    identity = json.dumps([str(java), runtime.st_size, runtime.st_mtime_ns, str(spark_home), sorted(jars), class_path])
+    return folder / f"spark-{pyspark.__version__}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def _archives(stem: Path) -> list[Path]:
-    """All archives of a stem; behind it their names tell their size in bytes."""
+    """Return all archives of a stem. After the stem, their names have their size in bytes."""
     return sorted(path for path in stem.parent.glob("*.jsa") if path.name.startswith(f"{stem.name}-"))
 
 
-def _quoted(option: str) -> str:
-    """An option as Spark's launcher takes it for one, spaces or not."""
+def _quote_option(option: str) -> str:
+    """Quote an option, so that Spark's launcher does not split it at spaces."""
     return '"' + option.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _folder() -> Path:
-    if own := os.environ.get(CACHE):
-        return Path(own).absolute()
+def _cache_folder() -> Path:
+    if folder := os.environ.get(CACHE):
+        return Path(folder).absolute()
     base = os.environ.get("XDG_CACHE_HOME")
     return Path(base or Path.home() / ".cache") / "rowmerge"
 
 
-def _java() -> Path | None:
+def _java_executable() -> Path | None:
+    """Return the executable of Java in JAVA_HOME or PATH, without links, or None."""
     home = os.environ.get("JAVA_HOME")
     path = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     return Path(path).resolve() if path else None
-
-
-def _spark_home() -> Path:
-    return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

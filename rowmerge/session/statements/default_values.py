@@ -1,46 +1,69 @@
-"""INSERT … VALUES (…, DEFAULT): the word becomes the column's default before the query goes to Spark."""
+"""INSERT … VALUES (…, DEFAULT): Spark gets the query with the default of the column instead of DEFAULT."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from rowmerge.commands.rows import Insert
 from rowmerge.errors import PlanError
-from rowmerge.sql import find_defaults
-from rowmerge.table.metadata.schema import sql_name
+from rowmerge.sql import Defaults, find_defaults
+from rowmerge.table.metadata.schema import Field, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 
-def filled(command: Insert, snapshot: Snapshot, static: Mapping[str, str]) -> tuple[str, tuple[str, ...] | None, frozenset[int]]:
-    """The query without DEFAULT, the INSERT's column list, and the positions of columns that are computed, which must leave both.
+@dataclass(frozen=True)
+class InsertQuery:
+    """The query of an INSERT without DEFAULT. `columns`: the column list of its rows, None for the columns of the table in order.
 
-    Raises PlanError where DEFAULT has no one meaning.
+    `generated_positions`: where the query's rows have generated columns, which are not in `columns` and must be dropped.
+    """
+
+    text: str
+    columns: tuple[str, ...] | None
+    generated_positions: frozenset[int] = frozenset()
+
+
+def replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
+    """Replace each DEFAULT in the query of an INSERT by the default of its column.
+
+    Raises PlanError for DEFAULT in INSERT … BY NAME, and for a generated column whose DEFAULT is not in all rows.
     """
     text = command.query.text
     defaults = find_defaults(text)
     if not defaults.places:
-        return text, command.columns, frozenset()
+        return InsertQuery(text, command.columns)
     if command.by_name:
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
-    given = {name.lower() for name in static}
-    columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in given)
-    rules, computed = snapshot.shape.rules, set()
+    static_columns = {name.lower() for name, value in command.partition if value is not None}
+    columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
+    fields = dict(enumerate(map(snapshot.schema.find, columns)))
+    generated = _generated_positions(defaults, fields, snapshot)
+    text = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
+    other_columns = tuple(name for position, name in enumerate(columns) if position not in generated)
+    return InsertQuery(text, other_columns if generated else command.columns, generated)
 
-    def value(position: int) -> str:
-        field = snapshot.schema.find(columns[position]) if position < len(columns) else None
-        if field is None:
-            return "NULL"
-        if field.name in rules.generated:
-            if not defaults.everywhere(position):
-                raise PlanError(
-                    f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it. "
-                    f"Say it in all of them, or leave the column out."
-                )
-            computed.add(position)
-            return "NULL"
-        # In its column's type: Spark looks for one type that fits all rows of VALUES.
-        return f"cast(({rules.defaults[field.name]}) as {sql_name(field.type)})" if field.name in rules.defaults else "NULL"
 
-    text = defaults.filled(text, value)
-    kept = tuple(name for position, name in enumerate(columns) if position not in computed)
-    return text, kept if computed else command.columns, frozenset(computed)
+def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
+    """Return the positions of DEFAULT that belong to generated columns. Raise PlanError if only some rows have it."""
+    generated = set()
+    for position, _, _ in defaults.places:
+        field = fields.get(position)
+        if field is None or field.name not in snapshot.shape.rules.generated:
+            continue
+        if not defaults.everywhere(position):
+            raise PlanError(
+                f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it. "
+                f"Say it in all of them, or leave the column out."
+            )
+        generated.add(position)
+    return frozenset(generated)
+
+
+def _default_value(field: Field | None, snapshot: Snapshot) -> str:
+    """Return the SQL that replaces DEFAULT. A generated column gets NULL, and the insert drops it."""
+    rules = snapshot.shape.rules
+    if field is None or field.name in rules.generated or field.name not in rules.defaults:
+        return "NULL"
+    # The cast states the column's type, because Spark looks for one type that fits all rows of VALUES.
+    return f"cast(({rules.defaults[field.name]}) as {sql_name(field.type)})"

@@ -1,4 +1,4 @@
-"""EXPLAIN: a command planned on the newest version of its target. Spark analyses its queries and runs none of them."""
+"""EXPLAIN: plans a command on the newest version of its target. Spark analyses the queries and runs none of them."""
 
 from __future__ import annotations
 
@@ -39,39 +39,46 @@ def explain_lines(context: SessionContext, explain: Explain) -> list[str]:
     explanation = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
     if not explain.mode or explanation.query is None:
         return explanation.lines
-    plan_rows = StatementScope.of(context).query(f"explain {explain.mode} {explanation.query}").collect()
+    plan_rows = StatementScope.begin(context).query(f"explain {explain.mode} {explanation.query}").collect()
     plan_lines = [line for row in plan_rows for line in row[0].splitlines()]
     return [*explanation.lines, "", "Spark's plan of the query:", *plan_lines]
 
 
 def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
+    """Explain a command that changes rows of an existing table."""
     target = context.names.target(command.target)
     snapshot = target.table.snapshot()
-    if isinstance(command, Insert):
-        return _explain_insert(context, command, target, snapshot)
-    if isinstance(command, Truncate):
-        partition = [(name, value.text) for name, value in command.partition]
-        values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
-        return Explanation(explained_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
-    planned = planner_of(context, command, target)(snapshot)
+    match command:
+        case Insert():
+            return _explain_insert(context, command, target, snapshot)
+        case Truncate():
+            return _explain_truncate(context, command, snapshot)
+    plan = planner_of(context, command, target)(snapshot)
     if isinstance(command, Merge):
         source = _describe_source(context, command.source.text)
-        return Explanation(explained(context.spark, snapshot, planned, source), source_query(command))
-    return Explanation(explained(context.spark, snapshot, planned, None))
+        return Explanation(explained(context.spark, snapshot, plan, source), source_query(command))
+    return Explanation(explained(context.spark, snapshot, plan, None))
+
+
+def _explain_truncate(context: SessionContext, command: Truncate, snapshot: Snapshot) -> Explanation:
+    partition = [(name, value.text) for name, value in command.partition]
+    values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
+    return Explanation(explained_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
 
 
 def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> Explanation:
+    """Explain an INSERT in any of its forms."""
     statement, source = InsertStatement(context, command, target), _describe_source(context, command.query.text)
     rows = statement.rows(snapshot)
-    if statement.is_replace:
+    if statement.replace_form:
         lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
-        form = "USING" if command.replace_using else "ON" if command.replace_on is not None else "WHERE"
-        lines[0] = f"INSERT INTO {snapshot.name} REPLACE {form}"
+        lines[0] = f"INSERT INTO {snapshot.name} REPLACE {statement.replace_form}"
     else:
-        lines = explained_insert(snapshot, rows, source, statement.overwrite)
-    # The plan names the query's columns by their positions; users know them by their names.
-    for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
-        if rows.alias is None:
+        options = {"overwrite": command.overwrite, "dynamic": statement.is_dynamic, "if_not_exists": command.if_not_exists}
+        lines = explained_insert(snapshot, rows, source, **options)
+    if rows.alias is None:
+        # The plan names the query's columns by their positions; users know their names.
+        for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
             lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
     return Explanation(lines, command.query.text)
 
@@ -80,7 +87,7 @@ def _explain_create(context: SessionContext, command: CreateTable) -> Explanatio
     assert command.query is not None
     query, place = command.query.text, context.names.place(command.name)
     existing = context.names.table(command.name).snapshot() if place.existing is not None else None
-    columns = query_columns(StatementScope.of(context, existing).query(query))
+    columns = query_columns(StatementScope.begin(context, existing).query(query))
     options = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
     source = _describe_source(context, query)
     return Explanation(explained_create(str(place), columns, command.partitioned_by, existing, source, **options), query)
@@ -95,11 +102,12 @@ def _describe_source(context: SessionContext, source: str) -> str:
         row_count = _count_rows_by_metadata(context, tables[0].name)
         if row_count is not None:
             return f"{source}, {row_count:,} row(s) by its log, not read by EXPLAIN"
-    shown = " ".join(source.split())
-    return f"{shown if len(shown) <= 200 else f'{shown[:200]}…'}, {_NOT_EVALUATED}"
+    text = " ".join(source.split())
+    return f"{text if len(text) <= 200 else f'{text[:200]}…'}, {_NOT_EVALUATED}"
 
 
 def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:
+    """Return the number of rows of a table, or None for a view and for a table whose metadata does not count them."""
     if len(name.parts) == 1 and context.names.temporary_views.exists(name.parts[0]):
         return None
     relation = context.names.place(name).existing

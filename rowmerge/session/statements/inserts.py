@@ -1,4 +1,4 @@
-"""INSERT: which of its forms a statement has, and where its rows come from."""
+"""INSERT in all its forms, and the rows that it inserts."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
 from rowmerge.session.names.scope import StatementScope
-from rowmerge.session.statements.default_values import filled
-from rowmerge.session.statements.settings import case_sensitive, may_evolve, overwrites_dynamically
+from rowmerge.session.statements.default_values import InsertQuery, replace_defaults
+from rowmerge.session.statements.settings import is_case_sensitive, may_evolve, overwrites_dynamically
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -34,20 +34,23 @@ class InsertStatement:
 
     def run(self, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises what planning, Spark and the commit raise."""
-        table = self.target.table
-        if self.is_replace:
+        command, table = self.command, self.target.table
+        if self.replace_form:
             return change_rows(self.context.spark, table, self.plan, options)
         return insert(table, self.rows, self.overwrite, options)
 
     @property
-    def is_replace(self) -> bool:
-        """Whether the statement is INSERT INTO … REPLACE USING, ON or WHERE, which deletes rows and inserts others."""
-        command = self.command
-        return bool(command.replace_using) or command.replace_on is not None or command.replace_where is not None
+    def replace_form(self) -> str:
+        """Return the word after REPLACE in INSERT INTO … REPLACE USING, ON or WHERE, or an empty text without REPLACE."""
+        if self.command.replace_using:
+            return "USING"
+        if self.command.replace_on is not None:
+            return "ON"
+        return "" if self.command.replace_where is None else "WHERE"
 
     @property
-    def overwrite(self) -> Overwrite | None:
-        """The files that INSERT OVERWRITE removes, or None for INSERT INTO."""
+    def is_dynamic(self) -> bool:
+        """Return whether an OVERWRITE replaces only the partitions that get rows."""
         command = self.command
         if not command.overwrite:
             return None
@@ -63,32 +66,43 @@ class InsertStatement:
         if command.replace_where is not None:
             return replaced_where(rows, snapshot, command.replace_where.text)
         assert command.replace_on is not None
-        condition = StatementScope.of(self.context, snapshot).bind(command.replace_on)
+        condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
         # The condition may qualify columns by the catalog, too, as the statement names it.
         name: TableName = command.target if self.target.branch is None else self.target.name
         return replaced_on(rows, snapshot, condition, name, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
-        """Return the rows to insert, as they are when the target is at this version."""
+        """Return the rows to insert when the target is at this version."""
         command, spark = self.command, self.context.spark
-        scope = StatementScope.of(self.context, snapshot)
-        static = {name: value.text for name, value in command.partition if value is not None}
-        text, columns, computed = filled(command, snapshot, static)
-        frame = scope.query(text)
-        if computed:
-            frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, computed))
-        if command.query.text.lstrip().upper().startswith("VALUES"):
-            # Rows in the text of a statement are few: Spark writes one file, not one per core.
-            frame = frame.coalesce(1)
+        scope = StatementScope.begin(self.context, snapshot)
+        query = replace_defaults(command, snapshot)
+        frame = _query_frame(query, scope)
         alias = None
         if command.replace_on is not None:
             alias, frame = command.query_alias or SOURCE, _without_duplicate_names(frame)
-        partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
-        evolves = command.schema_evolution or may_evolve(spark, snapshot)
-        return NewRows(frame, columns, command.by_name, partition, scope.reads(snapshot), evolves, alias, case_sensitive(spark))
+        return NewRows(
+            frame,
+            query.columns,
+            command.by_name,
+            partition=tuple((name, None if value is None else value.text) for name, value in command.partition),
+            reads_table=scope.reads(snapshot),
+            evolves=command.schema_evolution or may_evolve(spark, snapshot),
+            alias=alias,
+            case_sensitive=is_case_sensitive(spark),
+        )
+
+
+def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
+    """Return the rows of a query without generated columns."""
+    frame = scope.query(query.text)
+    if query.generated_positions:
+        # Positions become the names, because the query may have two columns of one name.
+        frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, query.generated_positions))
+    # Rows in the text of a statement are few: Spark writes one file, not one per core.
+    return frame.coalesce(1) if query.text.lstrip().upper().startswith("VALUES") else frame
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:
-    """Rename the columns whose name occurs twice: a condition cannot mean one of them."""
+    """Rename the columns whose name occurs twice, because a condition cannot mean one of them."""
     names = [name.lower() for name in frame.columns]
-    return frame.toDF(*(VALUE_COLUMN % at if names.count(name) > 1 else frame.columns[at] for at, name in enumerate(names)))
+    return frame.toDF(*(VALUE_COLUMN % index if names.count(name.lower()) > 1 else name for index, name in enumerate(frame.columns)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rowmerge.commands.maintenance import DropReference, MaintenanceCommand, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.procedures import Call
 from rowmerge.errors import PlanError
@@ -15,82 +13,72 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
-from rowmerge.session.statements.procedures import Procedures
+from rowmerge.session.statements.procedures import call_procedure
+from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
 from rowmerge.spark.views import milliseconds
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.table import SnapshotReference
 
-_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
-_RECORD = "spark.databricks.delta.vacuum.logging.enabled"
+
+def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
+    """Execute a command that maintains a table. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
+    match command:
+        case Vacuum():
+            return _vacuum(context, command)
+        case Optimize() | Reorg():
+            return _compact(context, command, options)
+        case Restore():
+            return _restore(context, command, options)
+        case SetReference() | DropReference():
+            return _change_reference(context, command)
+        case Call():
+            return call_procedure(context, command, options)
 
 
-@dataclass(frozen=True)
-class Maintenance:
-    """Executes statements that maintain a table."""
+def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
+    """Delete files. Return the table's location, or with DRY RUN the files that VACUUM would delete."""
+    table, spark = context.names.table(command.target), context.spark
+    options = VacuumOptions(command.retain_hours, command.dry_run, is_retention_checked(spark), is_vacuum_logged(spark))
+    vacuumed = table.vacuum(options)
+    if command.dry_run:
+        return StatementResult(frames.text_column(spark, "path", vacuumed.paths), "VACUUM", None, vacuumed.version)
+    changes = RowCounts(files_removed=len(vacuumed.paths))
+    return StatementResult(frames.text_column(spark, "path", [table.location]), "VACUUM", changes, vacuumed.version)
 
-    context: SessionContext
-    options: CommitOptions
 
-    def run(self, command: MaintenanceCommand) -> StatementResult:
-        """Execute a command. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
-        match command:
-            case Vacuum():
-                return self._vacuum(command)
-            case Optimize() | Reorg():
-                return self._compact(command)
-            case Restore():
-                return self._restore(command)
-            case SetReference() | DropReference():
-                return self._refer(command)
-            case Call():
-                return Procedures(self.context, self.options).run(command)
+def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:
+    """Rewrite data files. Return the table's location, and counts and sizes of the files before and after."""
+    table = context.names.table(command.target)
+    condition = None if command.condition is None else command.condition.text
+    compact = optimize if isinstance(command, Optimize) else purge
+    result, compacted = compact(context.spark, table, condition, options)
+    frame = frames.compaction_metrics(context.spark, table.location, compacted)
+    return StatementResult.from_change(frame, type(command).__name__.upper(), result)
 
-    def _vacuum(self, command: Vacuum) -> StatementResult:
-        """Delete files. Return the table's location, or with DRY RUN the files that VACUUM would delete."""
-        table = self.context.names.table(command.target)
-        options = VacuumOptions(command.retain_hours, command.dry_run, self._is_on(_CHECK), self._is_on(_RECORD))
-        vacuumed = table.vacuum(options)
-        paths = vacuumed.paths if command.dry_run else (table.location,)
-        frame = frames.of_rows(self.context.spark, {"path": Primitive("string")}, [(path,) for path in paths])
-        changes = None if command.dry_run else RowCounts(files_removed=len(vacuumed.paths))
-        return StatementResult(frame, "VACUUM", changes, vacuumed.version)
 
-    def _compact(self, command: Optimize | Reorg) -> StatementResult:
-        """Rewrite data files. Return the table's location, and counts and sizes of the files before and after."""
-        table = self.context.names.table(command.target)
-        condition = None if command.condition is None else command.condition.text
-        compact = optimize if isinstance(command, Optimize) else purge
-        result, compacted = compact(self.context.spark, table, condition, self.options)
-        frame = frames.compaction_of(self.context.spark, table.location, compacted)
-        return StatementResult.of(frame, type(command).__name__.upper(), result)
+def _restore(context: SessionContext, command: Restore, options: CommitOptions) -> StatementResult:
+    """Restore a version. Return Delta's counts of files and bytes."""
+    timestamp = None if command.timestamp is None else milliseconds(context.spark, command.timestamp.text)
+    timestamp_text = None if command.timestamp is None else command.timestamp.text.strip("'\"")
+    table = context.names.table(command.target)
+    version = command.version if command.reference is None else branches_of(table, command.target).snapshot_id(command.reference)
+    parameters = {"version": version, "timestamp": timestamp_text}
+    result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=options)
+    return StatementResult.from_change(frames.count_row(context.spark, counts), "RESTORE", result)
 
-    def _restore(self, command: Restore) -> StatementResult:
-        """Restore a version. Return Delta's counts of files and bytes."""
-        timestamp = None if command.timestamp is None else milliseconds(self.context.spark, command.timestamp.text)
-        shown_timestamp = None if command.timestamp is None else command.timestamp.text.strip("'\"")
-        table = self.context.names.table(command.target)
-        version = command.version if command.reference is None else branches_of(table, command.target).snapshot_id(command.reference)
-        parameters = {"version": version, "timestamp": shown_timestamp}
-        result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=self.options)
-        frame = frames.of_rows(self.context.spark, {name: Primitive("long") for name in counts}, [tuple(counts.values())])
-        return StatementResult.of(frame, "RESTORE", result)
 
-    def _refer(self, command: SetReference | DropReference) -> StatementResult:
-        """Create, replace or drop a branch or a tag."""
-        table = self.context.names.table(command.target)
-        kind = "TAG" if command.tag else "BRANCH"
-        branches = table.branches
-        if branches is None:
-            raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
-        if isinstance(command, DropReference):
-            branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
-        else:
-            ages = (command.max_age, command.min_snapshots, command.max_snapshot_age)
-            reference = SnapshotReference(command.name, command.tag, command.version, *ages)
-            branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
-        verb = "DROP" if isinstance(command, DropReference) else "CREATE"
-        return StatementResult(frames.empty(self.context.spark), f"{verb} {kind}", None, table.snapshot().version)
-
-    def _is_on(self, name: str) -> bool:
-        return str(self.context.spark.conf.get(name, "true")).strip().lower() == "true"
+def _change_reference(context: SessionContext, command: SetReference | DropReference) -> StatementResult:
+    """Create, replace or drop a branch or a tag. Raise PlanError for a table without branches."""
+    table = context.names.table(command.target)
+    if table.branches is None:
+        raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
+    if isinstance(command, DropReference):
+        verb = "DROP"
+        table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
+    else:
+        verb = "CREATE"
+        retention = (command.max_age, command.min_snapshots, command.max_snapshot_age)
+        reference = SnapshotReference(command.name, command.tag, command.version, *retention)
+        table.branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
+    operation = f"{verb} {'TAG' if command.tag else 'BRANCH'}"
+    return StatementResult(frames.empty_frame(context.spark), operation, None, table.snapshot().version)

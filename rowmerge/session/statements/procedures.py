@@ -1,163 +1,186 @@
-"""CALL of a procedure. Its result has the columns of Iceberg's own procedures (https://iceberg.apache.org/docs/latest/spark-procedures/)."""
+"""CALL of a procedure, with the result columns of Iceberg (https://iceberg.apache.org/docs/latest/spark-procedures/)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rowmerge.commands.names import SqlText
 from rowmerge.commands.procedures import PROCEDURES, Call, Kind
 from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
 from rowmerge.session.answers import frames
+from rowmerge.session.answers.frames import RowValues
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
-from rowmerge.session.statements.rewrite_options import wishes_of
+from rowmerge.session.statements.rewrite_options import parse_rewrite_options
+from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
 from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
-from rowmerge.table.metadata.schema import DataType, Primitive
+from rowmerge.table.metadata.schema import Primitive
 from rowmerge.table.table import Branches, Table
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 _INT, _LONG = Primitive("integer"), Primitive("long")
-_DAY = 24 * 3_600_000
-_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
+_DAY = 24 * 3_600_000  # milliseconds
+
+
+def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
+    """Run a procedure.
+
+    Raises TableNotFound, TypeMismatch for an argument of another type, PlanError for a Delta table and for arguments that contradict
+    each other, CommitConflict.
+    """
+    procedure = command.procedure
+    arguments = {name: _evaluate_argument(context.spark, procedure, name, text.text) for name, text in command.arguments.items()}
+    name = parse_table_name(arguments["table"])
+    table = context.names.table(name)
+    if table.maintenance is None or table.branches is None:
+        instead = PROCEDURES[procedure].instead.format(name)
+        raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
+    return IcebergProcedures(context.spark, options, table, table.maintenance, table.branches, arguments).run(procedure)
 
 
 @dataclass(frozen=True)
-class Procedures:
-    """Executes CALL."""
+class IcebergProcedures:
+    """Executes procedures on one table. `arguments`: values by name; times are milliseconds since the epoch."""
 
-    context: SessionContext
+    spark: SparkSession
     options: CommitOptions
+    table: Table
+    maintenance: TableMaintenance
+    branches: Branches
+    arguments: Mapping[str, Any]
 
-    def run(self, command: Call) -> StatementResult:
-        """Run a procedure.
-
-        Raises TableNotFound, TypeMismatch for an argument of another type, PlanError for a Delta table and for arguments that contradict
-        each other, CommitConflict.
-        """
-        arguments = {name: self._value(command.procedure, name, text) for name, text in command.arguments.items()}
-        name = parse_table_name(arguments["table"])
-        table = self.context.names.table(name)
-        maintenance, branches = table.maintenance, table.branches
-        if maintenance is None or branches is None:
-            instead = PROCEDURES[command.procedure].instead.format(name)
-            raise PlanError(f"The procedure {command.procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
-        match command.procedure:
+    def run(self, procedure: str) -> StatementResult:
+        """Execute the procedure of this name."""
+        match procedure:
             case "expire_snapshots":
-                return self._expire_snapshots(table, maintenance, arguments)
+                return self._expire_snapshots()
             case "remove_orphan_files":
-                return self._remove_orphan_files(table, maintenance, arguments)
+                return self._remove_orphan_files()
             case "rewrite_data_files":
-                return self._rewrite_data_files(table, maintenance, arguments)
+                return self._rewrite_data_files()
             case "rewrite_manifests":
-                done = maintenance.rewrite_manifests()
-                counts = {"rewritten_manifests_count": done.rewritten, "added_manifests_count": done.added}
-                return self._count_result(table, "REWRITE MANIFESTS", counts)
+                return self._rewrite_manifests()
             case "rewrite_position_delete_files":
-                return self._rewrite_position_deletes(table, maintenance)
+                return self._rewrite_position_deletes()
             case "rollback_to_snapshot":
-                return self._set_current(table, maintenance.ancestor(snapshot_id=arguments["snapshot_id"]))
+                return self._set_current(self.maintenance.ancestor(snapshot_id=self.arguments["snapshot_id"]))
             case "rollback_to_timestamp":
-                return self._set_current(table, maintenance.ancestor(before=arguments["timestamp"]))
+                return self._set_current(self.maintenance.ancestor(before=self.arguments["timestamp"]))
             case "fast_forward":
-                before, after = branches.fast_forward(arguments["branch"], arguments["to"])
-                columns = {"branch_updated": Primitive("string"), "previous_ref": _LONG, "updated_ref": _LONG}
-                frame = frames.of_rows(self.context.spark, columns, [[arguments["branch"], before, after]])
-                return StatementResult(frame, "FAST FORWARD", None, table.snapshot().version)
+                return self._fast_forward()
             case "set_current_snapshot":
-                return self._set_current(table, _snapshot_id_of(branches, arguments))
-        raise AssertionError(command.procedure)
+                return self._set_current(self._chosen_snapshot_id())
+        raise AssertionError(procedure)
 
-    # ------------------------------------------------------------------ procedures
-
-    def _expire_snapshots(self, table: Table, maintenance: TableMaintenance, arguments: Mapping[str, Any]) -> StatementResult:
-        older_than, retain_last, snapshot_ids = (arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
-        expired = maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
-        counts = {
-            "deleted_data_files_count": expired.data_files,
-            "deleted_position_delete_files_count": expired.position_delete_files,
-            "deleted_equality_delete_files_count": expired.equality_delete_files,
-            "deleted_manifest_files_count": expired.manifests,
-            "deleted_manifest_lists_count": expired.manifest_lists,
-            "deleted_statistics_files_count": expired.statistics_files,
+    def _expire_snapshots(self) -> StatementResult:
+        """Expire snapshots. Return Iceberg's counts of deleted files."""
+        older_than, retain_last, snapshot_ids = (self.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
+        expired = self.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
+        values: RowValues = {
+            "deleted_data_files_count": (_LONG, expired.data_files),
+            "deleted_position_delete_files_count": (_LONG, expired.position_delete_files),
+            "deleted_equality_delete_files_count": (_LONG, expired.equality_delete_files),
+            "deleted_manifest_files_count": (_LONG, expired.manifests),
+            "deleted_manifest_lists_count": (_LONG, expired.manifest_lists),
+            "deleted_statistics_files_count": (_LONG, expired.statistics_files),
         }
-        return self._result(table, "EXPIRE SNAPSHOTS", {name: (_LONG, count) for name, count in counts.items()})
+        return self._result("EXPIRE SNAPSHOTS", values)
 
-    def _remove_orphan_files(self, table: Table, maintenance: TableMaintenance, arguments: Mapping[str, Any]) -> StatementResult:
-        """Delete files that no snapshot references. Raises PlanError for a time less than a day ago, as Iceberg does."""
-        older_than = arguments.get("older_than")
-        checked = str(self.context.spark.conf.get(_CHECK, "true")).strip().lower() == "true"
-        if older_than is not None and checked and older_than > milliseconds(self.context.spark, "current_timestamp()") - _DAY:
+    def _remove_orphan_files(self) -> StatementResult:
+        """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
+        spark, older_than = self.spark, self.arguments.get("older_than")
+        if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
             raise PlanError(
                 f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
-                f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {_CHECK} = false."
+                f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
             )
-        paths = maintenance.remove_orphan_files(older_than, dry_run=arguments.get("dry_run", False))
-        frame = frames.of_rows(self.context.spark, {"orphan_file_location": Primitive("string")}, [(path,) for path in paths])
-        return StatementResult(frame, "REMOVE ORPHAN FILES", None, table.snapshot().version)
+        paths = self.maintenance.remove_orphan_files(older_than, dry_run=self.arguments.get("dry_run", False))
+        frame = frames.text_column(spark, "orphan_file_location", paths)
+        return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
-    def _rewrite_data_files(self, table: Table, maintenance: TableMaintenance, arguments: Mapping[str, Any]) -> StatementResult:
+    def _rewrite_data_files(self) -> StatementResult:
+        """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
+        table, arguments = self.table, self.arguments
         if arguments.get("strategy", "binpack").lower() not in ("binpack", "sort"):
             raise PlanError(f"rewrite_data_files has no strategy {arguments['strategy']!r}. Leave it out: a table's order is kept anyway.")
-        before = table.snapshot().version
-        wishes = wishes_of(arguments.get("options", {}))
-        result, compacted = optimize(self.context.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
-        counts: dict[str, tuple[DataType, int]] = {
+        old_version = table.snapshot().version
+        wishes = parse_rewrite_options(arguments.get("options", {}))
+        result, compacted = optimize(self.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
+        has_new_version = result.version != old_version
+        values: RowValues = {
             "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
             "added_data_files_count": (_INT, len(compacted.added.sizes)),
             "rewritten_bytes_count": (_LONG, compacted.removed.total),
             "failed_data_files_count": (_INT, 0),
-            "removed_delete_files_count": (_INT, maintenance.removed_delete_files(result.version) if result.version != before else 0),
+            "removed_delete_files_count": (_INT, self.maintenance.removed_delete_files(result.version) if has_new_version else 0),
         }
-        frame = self._result(table, "OPTIMIZE", counts).frame
-        return StatementResult.of(frame, "OPTIMIZE", result)
+        return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
 
-    def _rewrite_position_deletes(self, table: Table, maintenance: TableMaintenance) -> StatementResult:
-        done = maintenance.rewrite_position_deletes()
-        counts: dict[str, tuple[DataType, int]] = {
-            "rewritten_delete_files_count": (_INT, done.rewritten),
-            "added_delete_files_count": (_INT, done.added),
-            "rewritten_bytes_count": (_LONG, done.rewritten_bytes),
-            "added_bytes_count": (_LONG, done.added_bytes),
+    def _rewrite_manifests(self) -> StatementResult:
+        manifests = self.maintenance.rewrite_manifests()
+        counts = {"rewritten_manifests_count": manifests.rewritten, "added_manifests_count": manifests.added}
+        return self._result("REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
+
+    def _rewrite_position_deletes(self) -> StatementResult:
+        delete_files = self.maintenance.rewrite_position_deletes()
+        values: RowValues = {
+            "rewritten_delete_files_count": (_INT, delete_files.rewritten),
+            "added_delete_files_count": (_INT, delete_files.added),
+            "rewritten_bytes_count": (_LONG, delete_files.rewritten_bytes),
+            "added_bytes_count": (_LONG, delete_files.added_bytes),
         }
-        return self._result(table, "REWRITE POSITION DELETES", counts)
+        return self._result("REWRITE POSITION DELETES", values)
 
-    def _set_current(self, table: Table, snapshot_id: int) -> StatementResult:
+    def _fast_forward(self) -> StatementResult:
+        branch = self.arguments["branch"]
+        old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
+        values: RowValues = {
+            "branch_updated": (Primitive("string"), branch),
+            "previous_ref": (_LONG, old_id),
+            "updated_ref": (_LONG, new_id),
+        }
+        return self._result("FAST FORWARD", values)
+
+    def _set_current(self, snapshot_id: int) -> StatementResult:
         """Make another snapshot the current one."""
-        before = table.snapshot().version
-        if snapshot_id != before:
-            restore(table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
-        return self._result(
-            table, "SET CURRENT SNAPSHOT", {"previous_snapshot_id": (_LONG, before or None), "current_snapshot_id": (_LONG, snapshot_id)}
-        )
+        old_id = self.table.snapshot().version
+        if snapshot_id != old_id:
+            restore(self.table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
+        values: RowValues = {"previous_snapshot_id": (_LONG, old_id or None), "current_snapshot_id": (_LONG, snapshot_id)}
+        return self._result("SET CURRENT SNAPSHOT", values)
 
-    # ------------------------------------------------------------------ arguments and answers
+    def _chosen_snapshot_id(self) -> int:
+        """Return the id of the snapshot that `snapshot_id` or `ref` names. Raise PlanError unless there is one of the two."""
+        arguments = self.arguments
+        if ("snapshot_id" in arguments) == ("ref" in arguments):
+            raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
+        return self.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"])
 
-    def _value(self, procedure: str, name: str, text: SqlText) -> Any:
-        """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch."""
-        kind = PROCEDURES[procedure].parameters[name]
-        if kind is Kind.TIME:
-            return milliseconds(self.context.spark, text.text)
-        (row,) = self.context.spark.sql(f"select {text.text} as value").collect()
-        if not _is(kind, row["value"]):
-            raise TypeMismatch(f"The argument {name} of {procedure} is {text.text}, and must be {kind.value}.")
-        return row["value"]
-
-    def _count_result(self, table: Table, operation: str, counts: Mapping[str, int]) -> StatementResult:
-        return self._result(table, operation, {name: (_INT, count) for name, count in counts.items()})
-
-    def _result(self, table: Table, operation: str, values: Mapping[str, tuple[DataType, int | None]]) -> StatementResult:
-        types = {name: type_ for name, (type_, _) in values.items()}
-        frame = frames.of_rows(self.context.spark, types, [[value for _, value in values.values()]])
-        return StatementResult(frame, operation, None, table.snapshot().version)
+    def _result(self, operation: str, values: RowValues) -> StatementResult:
+        return StatementResult(frames.single_row(self.spark, values), operation, None, self.table.snapshot().version)
 
 
-def _is(kind: Kind, value: object) -> bool:
+def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expression: str) -> Any:
+    """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch. Raise TypeMismatch."""
+    kind = PROCEDURES[procedure].parameters[name]
+    if kind is Kind.TIME:
+        return milliseconds(spark, expression)
+    (row,) = spark.sql(f"select {expression} as value").collect()
+    if not _is_of_kind(row["value"], kind):
+        raise TypeMismatch(f"The argument {name} of {procedure} is {expression}, and must be {kind.value}.")
+    return row["value"]
+
+
+def _is_of_kind(value: object, kind: Kind) -> bool:
+    """Return whether a parameter of this kind takes a value. `milliseconds` has checked a time before."""
     match kind:
         case Kind.TABLE | Kind.TEXT:
             return isinstance(value, str)
@@ -166,14 +189,8 @@ def _is(kind: Kind, value: object) -> bool:
         case Kind.BOOLEAN:
             return isinstance(value, bool)
         case Kind.NUMBERS:
-            return isinstance(value, list) and all(_is(Kind.NUMBER, item) for item in value)
+            return isinstance(value, list) and all(_is_of_kind(item, Kind.NUMBER) for item in value)
         case Kind.OPTIONS:
-            return isinstance(value, dict) and all(isinstance(item, str) for pair in value.items() for item in pair)
+            return isinstance(value, dict) and all(isinstance(text, str) for option in value.items() for text in option)
         case Kind.TIME:
             return True
-
-
-def _snapshot_id_of(branches: Branches, arguments: Mapping[str, Any]) -> int:
-    if ("snapshot_id" in arguments) == ("ref" in arguments):
-        raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
-    return arguments["snapshot_id"] if "snapshot_id" in arguments else branches.snapshot_id(arguments["ref"])

@@ -3,79 +3,80 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 from rowmerge.errors import PlanError
 from rowmerge.plan.bins import Wishes
 
-_NUMBERS = {
-    "target-file-size-bytes": "target",
-    "min-file-size-bytes": "smallest",
-    "max-file-size-bytes": "largest",
-    "min-input-files": "least",
-    "max-files-to-rewrite": "most",
-}
-_RATIO, _THRESHOLD, _EVERYTHING = "delete-ratio-threshold", "delete-file-threshold", "rewrite-all"
-_IGNORED = frozenset(
-    {
-        "max-concurrent-file-group-rewrites",
-        "max-file-group-size-bytes",
-        "max-file-group-input-files",
-        "partial-progress.enabled",
-        "partial-progress.max-commits",
-        "partial-progress.max-failed-commits",
-        "rewrite-job-order",
-        "use-starting-sequence-number",
-        "remove-dangling-deletes",
-    }
+_RATIO = "delete-ratio-threshold"
+_IGNORED = (
+    *("max-concurrent-file-group-rewrites", "max-file-group-size-bytes", "max-file-group-input-files", "rewrite-job-order"),
+    *("partial-progress.enabled", "partial-progress.max-commits", "partial-progress.max-failed-commits"),
+    *("use-starting-sequence-number", "remove-dangling-deletes"),
 )
-"""How the work is cut into pieces elsewhere: here it is one commit, of files as old as those that they are made of, and delete files that
-have nothing left to say leave with it."""
+"""Options that divide the work into parts or choose its order. Here a rewrite is one commit, its files are as old as those that they
+replace, and delete files that apply to no file leave with it."""
 
 
-def wishes_of(options: Mapping[str, str]) -> Wishes:
-    """Raises PlanError for an option that there is not, or that has no such value."""
-    wishes = Wishes()
-    for name, value in options.items():
-        if name in _NUMBERS:
-            number: dict[str, Any] = {_NUMBERS[name]: _number(name, value)}
-            wishes = replace(wishes, **number)
-        elif name == _EVERYTHING:
-            wishes = replace(wishes, everything=_boolean(name, value))
-        elif name == _RATIO:
-            wishes = replace(wishes, worn=_share(value))
-        elif name == _THRESHOLD:
-            if _number(name, value) > 1:
-                raise _wrong(name, value, f"1: any deleted row; or choose by the share of deleted rows with {_RATIO}")
-            wishes = replace(wishes, worn=0.0)
-        elif name not in _IGNORED:
-            supported = sorted({*_NUMBERS, _RATIO, _THRESHOLD, _EVERYTHING})
-            near = get_close_matches(name, [*supported, *_IGNORED], n=1, cutoff=0.7)
-            advice = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(supported)}."
-            raise PlanError(f"rewrite_data_files takes no option {name}. {advice}")
-    return wishes
+def parse_rewrite_options(options: Mapping[str, str]) -> Wishes:
+    """Return the options of a compaction. Raises PlanError for an unknown option or a wrong value."""
+    values: dict[str, Any] = {}
+    for name, text in options.items():
+        if name in _IGNORED:
+            continue
+        if name not in _OPTIONS:
+            raise _unknown_option(name)
+        field, parse = _OPTIONS[name]
+        values[field] = parse(name, text)
+    return Wishes(**values)
 
 
-def _number(name: str, value: str) -> int:
-    if not re.fullmatch(r"\s*0*[1-9]\d*\s*", value):
-        raise _wrong(name, value, "a whole number above 0")
-    return int(value)
+def _parse_number(name: str, text: str) -> int:
+    if not re.fullmatch(r"\s*0*[1-9]\d*\s*", text):
+        raise _wrong_value(name, text, "a whole number above 0")
+    return int(text)
 
 
-def _boolean(name: str, value: str) -> bool:
-    if value.strip().lower() not in ("true", "false"):
-        raise _wrong(name, value, "true or false")
-    return value.strip().lower() == "true"
+def _parse_boolean(name: str, text: str) -> bool:
+    if text.strip().lower() not in ("true", "false"):
+        raise _wrong_value(name, text, "true or false")
+    return text.strip().lower() == "true"
 
 
-def _share(value: str) -> float:
-    if not re.fullmatch(r"\s*(0(\.\d*)?|\.\d+|1(\.0*)?)\s*", value):
-        raise _wrong(_RATIO, value, "a number from 0 to 1")
-    return float(value)
+def _parse_ratio(name: str, text: str) -> float:
+    if not re.fullmatch(r"\s*(0(\.\d*)?|\.\d+|1(\.0*)?)\s*", text):
+        raise _wrong_value(name, text, "a number from 0 to 1")
+    return float(text)
 
 
-def _wrong(name: str, value: str, wanted: str) -> PlanError:
-    return PlanError(f"The option {name} of rewrite_data_files is {value!r}. Set it to {wanted}.")
+def _parse_delete_threshold(name: str, text: str) -> float:
+    """Return the ratio of deleted rows above which a file is rewritten. A threshold of one deleted row is a ratio of 0."""
+    if _parse_number(name, text) > 1:
+        raise _wrong_value(name, text, f"1: any deleted row; or choose by the share of deleted rows with {_RATIO}")
+    return 0.0
+
+
+def _wrong_value(name: str, text: str, advice: str) -> PlanError:
+    return PlanError(f"The option {name} of rewrite_data_files is {text!r}. Set it to {advice}.")
+
+
+def _unknown_option(name: str) -> PlanError:
+    supported = sorted(_OPTIONS)
+    similar = get_close_matches(name, [*supported, *_IGNORED], n=1, cutoff=0.7)
+    advice = f"Did you mean {similar[0]}?" if similar else f"There are: {', '.join(supported)}."
+    return PlanError(f"rewrite_data_files takes no option {name}. {advice}")
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
+    "target-file-size-bytes": ("target", _parse_number),
+    "min-file-size-bytes": ("smallest", _parse_number),
+    "max-file-size-bytes": ("largest", _parse_number),
+    "min-input-files": ("least", _parse_number),
+    "max-files-to-rewrite": ("most", _parse_number),
+    "rewrite-all": ("everything", _parse_boolean),
+    _RATIO: ("worn", _parse_ratio),
+    "delete-file-threshold": ("worn", _parse_delete_threshold),
+}
+"""The field of `Wishes` that an option sets, and the parser of its value."""

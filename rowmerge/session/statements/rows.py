@@ -1,4 +1,4 @@
-"""MERGE, UPDATE, DELETE, INSERT and TRUNCATE: each is planned on a version of its target, executed and committed.
+"""MERGE, UPDATE, DELETE, INSERT and TRUNCATE: plans them on a version of the target, executes and commits them.
 
 A statement may read its own target: a model that selects from `{{ this }}`, or a MERGE with the target as its source. It reads the version
 on which it is planned, and counts as having read every row of that version. Any other change of the table is a conflict, and the source is
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.names import SqlText
+from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
@@ -28,7 +28,7 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import NameResolver, Target
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
-from rowmerge.session.statements.settings import case_sensitive, may_evolve
+from rowmerge.session.statements.settings import is_case_sensitive, may_evolve
 from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import references
@@ -37,6 +37,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+_SELECT = "select * from "
 
 PlanRows = Callable[[Snapshot], Planned]
 """Plans a statement on a version of its target. After a lost race, the statement is planned again on the next version."""
@@ -47,7 +49,7 @@ def run_row_command(context: SessionContext, command: RowCommand, options: Commi
     target = context.names.target(command.target)
     operation = type(command).__name__.upper()
     result = _change_target(context, command, target, options)
-    return StatementResult.of(frames.row_counts(context.spark, operation, result.counts), operation, result)
+    return StatementResult.from_change(frames.changed_row_counts(context.spark, operation, result.counts), operation, result)
 
 
 def _change_target(context: SessionContext, command: RowCommand, target: Target, options: CommitOptions) -> ChangeResult:
@@ -60,21 +62,21 @@ def _change_target(context: SessionContext, command: RowCommand, target: Target,
 
 
 def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> PlanRows:
-    """Return what plans a command. A planner of MERGE keeps the source from one version to the next."""
+    """Return the function that plans a command. The planner of MERGE keeps the source from one version to the next."""
     command = replace(command, target=target.name)
     return MergePlanner(context, command).plan if isinstance(command, Merge) else partial(_plan_target_rows, context, command)
 
 
 def _plan_target_rows(context: SessionContext, command: Update | Delete, snapshot: Snapshot) -> Planned:
-    """Plan a command without a source."""
-    scope = StatementScope.of(context, snapshot, command.with_clause)
+    """Plan an UPDATE or DELETE on this version."""
+    scope = StatementScope.begin(context, snapshot, command.with_clause)
     condition = None if command.condition is None else scope.bind(command.condition)
-    is_case_sensitive = case_sensitive(context.spark)
+    case_sensitive = is_case_sensitive(context.spark)
     if isinstance(command, Delete):
-        plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=is_case_sensitive)
+        plan = plan_delete(replace(command, condition=condition), snapshot, case_sensitive=case_sensitive)
     else:
         update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
-        plan = plan_update(update, snapshot, case_sensitive=is_case_sensitive)
+        plan = plan_update(update, snapshot, case_sensitive=case_sensitive)
     return Planned(plan, None, scope.reads(snapshot))
 
 
@@ -88,7 +90,7 @@ class MergePlanner:
 
     def plan(self, snapshot: Snapshot) -> Planned:
         """Return the plan on this version, with the source."""
-        scope = StatementScope.of(self.context, snapshot, self.command.with_clause)
+        scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
         clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
         command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
         frame = scope.query(source_query(command))
@@ -98,10 +100,8 @@ class MergePlanner:
         # A source of an earlier attempt has the columns that it had then, whatever became of its tables.
         frame = self._source.frame
         side = source_side(command, frame, self.context.names)
-        evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
-        source_schema = schema_of(frame) if evolves else None
-        is_case_sensitive = case_sensitive(self.context.spark)
-        plan = plan_merge(command, snapshot, side, case_sensitive=is_case_sensitive, source_schema=source_schema)
+        source_schema = schema_of(frame) if command.schema_evolution or may_evolve(frame.sparkSession, snapshot) else None
+        plan = plan_merge(command, snapshot, side, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
         return Planned(plan, self._source, reads_target)
 
 
@@ -118,8 +118,8 @@ def _bind_clause(clause: When, scope: StatementScope) -> When:
 
 
 def source_query(command: Merge) -> str:
-    """Return the source of a MERGE as a query, its columns named as the alias says."""
-    text = f"select * from {command.source}"
+    """Return the source of a MERGE as a query, with the column names of its alias."""
+    text = f"{_SELECT}{command.source}"
     if command.source_columns:
         alias = backquote(command.source_alias or SOURCE)
         text += f" as {alias} ({', '.join(backquote(column) for column in command.source_columns)})"
@@ -127,7 +127,7 @@ def source_query(command: Merge) -> str:
 
 
 def source_side(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
-    """Return the alias and the columns of a MERGE's source. A table without an alias goes by its own name.
+    """Return the alias and the columns of a MERGE's source. The alias of a table without one is its name.
 
     `command.target` is qualified with its schema. `frame`: the rows of the source.
     """
@@ -135,12 +135,18 @@ def source_side(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
     if command.source_alias is not None:
         return Side(command.source_alias, (), columns)
     target = side_of(command.target.parts, command.target_alias, ())
-    select = "select * from "
-    tables = [reference for reference in references(select + command.source.text) if reference.start == len(select)]
-    if not tables:
+    source_name = _source_table_name(command.source)
+    if source_name is None:
         return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
-    name = tables[0].name
-    is_temporary = len(name.parts) == 1 and names.temporary_views.exists(name.parts[0])
-    parts = name.parts if is_temporary or len(name.parts) > 2 else names.locate(name)
-    side = side_of(parts, None, columns)
-    return side if parts == command.target.parts or command.target_alias is not None else apart_from(side, target, SOURCE)
+    is_temporary = len(source_name.parts) == 1 and names.temporary_views.exists(source_name.parts[0])
+    parts = source_name.parts if is_temporary or len(source_name.parts) > 2 else names.locate(source_name)
+    source = side_of(parts, None, columns)
+    # Tables of one name in two schemas get different aliases. Planning refuses one alias for both sides in all other cases.
+    if parts == command.target.parts or command.target_alias is not None:
+        return source
+    return apart_from(source, target, SOURCE)
+
+
+def _source_table_name(source: SqlText) -> TableName | None:
+    """Return the name of a source that is a table or view, or None for a query."""
+    return next((reference.name for reference in references(f"{_SELECT}{source.text}") if reference.start == len(_SELECT)), None)

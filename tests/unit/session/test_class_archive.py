@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.session.startup.class_archive import CACHE, _stem, find_archive, java_options, make_archive
+from rowmerge.session.startup.class_archive import CACHE, archive_stem, find_archive, java_options, make_archive
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def java(tmp_path, monkeypatch):
 def archive(java, tmp_path):
     """A file in the place of an archive."""
     (tmp_path / "the cache").mkdir()
-    stem = _stem({})
+    stem = archive_stem({})
     path = stem.with_name(f"{stem.name}-5.jsa")
     path.write_text("12345")
     return path

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from rowmerge.errors import PlanError, UnknownColumn
-from rowmerge.session.definitions.partitioning import change_of, partition_field, partitioning, write_order
+from rowmerge.session.definitions.partitioning import (
+    change_partitioning,
+    change_write_order,
+    partition_field,
+    resolve_partitioning,
+)
 from rowmerge.sql import parse, parse_partition_field
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
@@ -27,7 +32,7 @@ COLUMNS = Struct(
 
 
 def fields(*texts: str) -> tuple[PartitionField, ...]:
-    return partitioning(COLUMNS, tuple(map(parse_partition_field, texts)))
+    return resolve_partitioning(COLUMNS, tuple(map(parse_partition_field, texts)))
 
 
 def altered(text: str, *texts: str) -> TableDefinition:
@@ -35,8 +40,7 @@ def altered(text: str, *texts: str) -> TableDefinition:
     command: Any = parse(f"alter table t {text}")
     shape = TableShape("w.t", "", "", COLUMNS, COLUMNS, True, fields(*texts), True, TableSettings())
     snapshot: Any = SimpleNamespace(name=shape.name, schema=shape.schema, shape=shape)
-    _, definition = write_order(command) if text.startswith("write") else change_of(command)
-    return definition(snapshot)
+    return change_write_order(command, snapshot) if text.startswith("write") else change_partitioning(command, snapshot)
 
 
 def told(definition: TableDefinition) -> list[str]:
