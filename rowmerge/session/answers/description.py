@@ -58,8 +58,8 @@ def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
 def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
     """Describe one version of a table."""
     files, shape = snapshot.files(), snapshot.shape
-    deleted = pc.sum(files["deleted"]).as_py() or 0
-    has_counts = files["records"].null_count == 0
+    deleted = files.total_deleted
+    has_counts = files.records.null_count == 0
     return RelationDescription(
         relation,
         snapshot.schema.fields,
@@ -71,9 +71,9 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
         comment=snapshot.description,
         version=snapshot.version,
         modified=snapshot.timestamp,
-        records=(pc.sum(files["records"]).as_py() or 0) - deleted if has_counts else None,
-        size=pc.sum(files["size"]).as_py() or 0,
+        records=files.live_rows if has_counts else None,
+        size=files.total_size,
         rules=shape.rules,
-        files=files.num_rows,
+        files=len(files),
         deleted=deleted,
     )

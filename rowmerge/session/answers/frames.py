@@ -162,9 +162,9 @@ def describe_detail(spark: SparkSession, description: RelationDescription, snaps
         "location": (_STRING, snapshot.shape.location),
         "lastModified": (_TIME, _utc_time(snapshot.timestamp)),
         "partitionColumns": (Array(_STRING), partition_by(snapshot.shape.partitioning)),
-        "numFiles": (_LONG, files.num_rows),
-        "sizeInBytes": (_LONG, pc.sum(files["size"]).as_py() or 0),
-        "numDeletedRows": (_LONG, pc.sum(files["deleted"]).as_py() or 0),
+        "numFiles": (_LONG, len(files)),
+        "sizeInBytes": (_LONG, files.total_size),
+        "numDeletedRows": (_LONG, files.total_deleted),
         "properties": (_STRINGS, list(snapshot.settings.properties.items())),
     }
     return single_row(spark, values)

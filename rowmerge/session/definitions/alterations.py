@@ -31,7 +31,7 @@ from rowmerge.session.definitions.column_changes import (
 from rowmerge.session.definitions.columns import add_columns, new_properties
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.context import SessionContext
-from rowmerge.spark.columns import fields_of
+from rowmerge.spark.columns import parse_columns
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -99,7 +99,7 @@ def _drop_columns(command: DropColumns) -> Alteration:
 def _alter_column(context: SessionContext, command: AlterColumn) -> Alteration:
     """Return the change of a column's type, comment and position, each if the command gives it."""
     path, comment, place = command.column, command.comment, command.place
-    declared = None if command.type is None else fields_of(context.spark, [ColumnDefinition(path[-1], command.type)]).fields[0]
+    declared = None if command.type is None else parse_columns(context.spark, [ColumnDefinition(path[-1], command.type)]).fields[0]
 
     def change(schema: Struct) -> Struct:
         if declared is not None:

@@ -49,7 +49,7 @@ def run_create_table(context: SessionContext, command: CreateTable, options: Com
     place, spark = context.names.place(command.name), context.spark
     if place.existing is not None and command.if_not_exists:
         return empty_result(spark, "CREATE TABLE")
-    columns, rows, base = fields_of(spark, command.columns), None, None
+    columns, rows, base = parse_columns(spark, command.columns), None, None
     if command.query is not None:
         base = _replaced_version(context, place)
         rows = _query_rows(context, command.query, base)

@@ -27,7 +27,7 @@ def create_view(context: SessionContext, command: CreateView) -> None:
         columns = rename_view_columns(columns, command.columns)
     relation = Relation(place.schema, place.name, "view", None)
     view = View(relation, command.query.text, context.names.schema, columns, command.comment, command.properties)
-    _put_view(context, view, or_replace=command.or_replace)
+    context.catalog.put_view(view, or_replace=command.or_replace)
 
 
 def _create_temporary_view(context: SessionContext, command: CreateView) -> None:
@@ -49,7 +49,7 @@ def _create_temporary_view(context: SessionContext, command: CreateView) -> None
 def set_view_properties(context: SessionContext, relation: Relation, command: SetProperties | UnsetProperties) -> None:
     """Change the properties of a view. Raises TableError if UNSET names a property that the view lacks."""
     view = context.catalog.view(relation.schema, relation.name)
-    _put_view(context, replace(view, properties=new_properties(command, view.properties)), or_replace=True)
+    context.catalog.put_view(replace(view, properties=new_properties(command, view.properties)), or_replace=True)
 
 
 def comment_on_view(context: SessionContext, relation: Relation, command: CommentOn) -> None:
@@ -59,17 +59,4 @@ def comment_on_view(context: SessionContext, relation: Relation, command: Commen
         view = replace(view, comment=command.comment)
     else:
         view = replace(view, columns=set_comment(view.columns, command.column, command.comment))
-    _put_view(context, view, or_replace=True)
-
-
-def _put_view(context: SessionContext, view: View, *, or_replace: bool) -> None:
-    context.catalog.put_view(
-        view.relation.schema,
-        view.relation.name,
-        view.sql,
-        default_schema=view.default_schema,
-        columns=view.columns,
-        comment=view.comment,
-        properties=view.properties,
-        or_replace=or_replace,
-    )
+    context.catalog.put_view(view, or_replace=True)

@@ -182,7 +182,7 @@ class StatementScope:
         version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
         if version is not None:
             if not version.lstrip("-").isdecimal():
-                raise PlanError(f"versionAsOf of {source.told} is {version!r}, which is no version. Give a whole number.")
+                raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")
             return table.snapshot_at(version=int(version))
         if timestamp is not None:
             return table.snapshot_at(timestamp=milliseconds(self.context.spark, string_literal(timestamp)))

@@ -74,8 +74,7 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
         lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
         lines[0] = f"INSERT INTO {snapshot.name} REPLACE {statement.replace_form}"
     else:
-        options = {"overwrite": command.overwrite, "dynamic": statement.is_dynamic, "if_not_exists": command.if_not_exists}
-        lines = explained_insert(snapshot, rows, source, **options)
+        lines = explained_insert(snapshot, rows, source, statement.overwrite)
     if rows.alias is None:
         # The plan names the query's columns by their positions; users know their names.
         for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):

@@ -34,7 +34,7 @@ class InsertStatement:
 
     def run(self, options: CommitOptions) -> ChangeResult:
         """Write the rows and commit. Raises what planning, Spark and the commit raise."""
-        command, table = self.command, self.target.table
+        table = self.target.table
         if self.replace_form:
             return change_rows(self.context.spark, table, self.plan, options)
         return insert(table, self.rows, self.overwrite, options)
@@ -49,8 +49,8 @@ class InsertStatement:
         return "" if self.command.replace_where is None else "WHERE"
 
     @property
-    def is_dynamic(self) -> bool:
-        """Return whether an OVERWRITE replaces only the partitions that get rows."""
+    def overwrite(self) -> Overwrite | None:
+        """Return the files that INSERT OVERWRITE removes, or None for INSERT INTO."""
         command = self.command
         if not command.overwrite:
             return None
