@@ -222,7 +222,7 @@ class IcebergCatalog:
 
     def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
         check_segment("view", name)
-        return self._client.view(namespace, fold(name))
+        return self._client.load_view(namespace, fold(name))
 
     def _table(self, schema: str, name: str, namespace: str, spelled: str, location: str) -> IcebergTable:
         key, shown = (fold(schema), fold(name)), f"{fold(schema)}.{fold(name)}"

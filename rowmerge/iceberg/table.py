@@ -15,10 +15,11 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
-from rowmerge.iceberg.catalogs.operations import Current, TableOperations
-from rowmerge.iceberg.commits.commit import Commit, creation
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.catalogs.operations import TableOperations
+from rowmerge.iceberg.commits.commit import Commit, create_table
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS
-from rowmerge.iceberg.maintenance.branches import IcebergBranches, referred
+from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.table_maintenance import IcebergMaintenance
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.metadata.definition import changing_updates, new_metadata, replacing_updates
@@ -119,7 +120,7 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
-        return creation(self._operations, self._name, metadata, change, version)
+        return create_table(self._operations, self._name, metadata, change, version)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
@@ -132,7 +133,7 @@ class IcebergTable:
         own.check_writable()
         name = self._name if own.branch == MAIN else f"{self._name}.branch_{own.branch}"
         commit = Commit(self._operations, name, own, change)
-        check_format_version(name, commit.after.format_version, self._operations.newest_format)
+        check_format_version(name, commit.target_metadata.format_version, self._operations.newest_format)
         return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
@@ -152,7 +153,7 @@ class IcebergTable:
 
     def _open_branch(self, name: str) -> IcebergTable:
         """Raises VersionNotFound for a branch that is not there, PlanError for a tag."""
-        if referred(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+        if find_reference(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self._name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self._name} is a tag: it means one snapshot, and takes no rows. {advice}")
         return self if name == self._branch else IcebergTable(self._operations, self._name, name)
@@ -160,7 +161,7 @@ class IcebergTable:
     def _open_reference(self, reference: str) -> IcebergSnapshot:
         """A branch with the columns that the table has now, a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
         current = self._current()
-        ref = referred(self._name, current.metadata, reference)
+        ref = find_reference(self._name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
             return self.snapshot() if reference == self._branch else self._newest(current, reference)
         at = current.metadata.snapshot_by_id(ref.snapshot_id)
@@ -169,10 +170,10 @@ class IcebergTable:
             self._operations.storage, self._name, current, at, _schema_at(current.metadata, at), branch=f"tag {reference}"
         )
 
-    def _newest(self, current: Current, branch: str) -> IcebergSnapshot:
+    def _newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
         metadata = current.metadata
         if branch != MAIN:
-            referred(self._name, metadata, branch)
+            find_reference(self._name, metadata, branch)
         head = head_of(metadata, branch)
         before = None if self._opened is None else self._opened.files_read
         return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch, before=before)
@@ -190,7 +191,7 @@ class IcebergTable:
         check_format_version(self._name, metadata.format_version, self._operations.newest_format)
         return metadata
 
-    def _current(self) -> Current:
+    def _current(self) -> CurrentMetadata:
         current = self._operations.current()
         if current is None:
             raise TableNotFound(self._name)

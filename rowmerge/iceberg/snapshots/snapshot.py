@@ -21,7 +21,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.iceberg.catalogs.operations import Current
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.metadata.definition import changed_schema
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import undivided_specs
@@ -51,7 +51,7 @@ class IcebergSnapshot:
         self,
         storage: Storage,
         name: str,
-        current: Current,
+        current: CurrentMetadata,
         at: IcebergVersion | None,
         schema: Schema,
         branch: str = MAIN,
