@@ -8,44 +8,13 @@ from dataclasses import dataclass
 from json import JSONDecodeError
 
 from pydantic import ValidationError
-from pyiceberg.exceptions import (
-    BadRequestError,
-    CommitFailedException,
-    ForbiddenError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    UnauthorizedError,
-)
+from pyiceberg import exceptions
 from pyiceberg.io import load_file_io
 from pyiceberg.table import StagedTable, Table
+from pyiceberg.table import update as table_update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef
-from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSchemaUpdate,
-    AddSnapshotUpdate,
-    AddSortOrderUpdate,
-    AssertCreate,
-    AssertCurrentSchemaId,
-    AssertDefaultSortOrderId,
-    AssertDefaultSpecId,
-    AssertLastAssignedFieldId,
-    AssertLastAssignedPartitionId,
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    AssignUUIDUpdate,
-    RemoveSnapshotRefUpdate,
-    RemoveSnapshotsUpdate,
-    SetCurrentSchemaUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-    SetLocationUpdate,
-    SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
-    TableRequirement,
-    TableUpdate,
-    UpgradeFormatVersionUpdate,
-)
+from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
@@ -57,7 +26,15 @@ from rowmerge.table.commits.commit import WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
 from rowmerge.table.commits.request import Unknown
 
-_REFUSALS = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
+_REFUSALS = (
+    exceptions.BadRequestError,
+    exceptions.ForbiddenError,
+    exceptions.UnauthorizedError,
+    exceptions.NoSuchTableError,
+    exceptions.NoSuchNamespaceError,
+    NotImplementedError,
+    ValueError,
+)
 """Errors after which nothing was committed, and another attempt would fail in the same way."""
 _UNREADABLE_ANSWERS = (ValidationError, JSONDecodeError)
 """Errors of a catalog's malformed answer. They are ValueErrors, too, but the commit may have happened."""
@@ -120,7 +97,7 @@ class CatalogOperations:
         def status_in(newest: CurrentMetadata) -> CommitStatus:
             return CommitStatus.COMMITTED if newest.metadata.table_uuid == metadata.table_uuid else CommitStatus.ABSENT
 
-        return self._send(_Request(staged, (AssertCreate(),), _creation_updates(metadata), status_in))
+        return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in))
 
     def is_followed(self, base: CurrentMetadata) -> bool:
         """Return False: `commit` loads the table right before it commits."""
@@ -190,7 +167,7 @@ def _is_acceptable(request: _Request, metadata: TableMetadata) -> bool:
             requirement.validate(metadata)
         # A commit to another branch takes the sequence number and the row ids of the snapshot.
         updated(metadata, request.updates)
-    except (CommitFailedException, LookupError, ValueError):
+    except (exceptions.CommitFailedException, LookupError, ValueError):
         return False
     return True
 
@@ -216,24 +193,24 @@ def _is_final(error: Exception) -> bool:
 def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...]:
     """Return the requirements that the table has the rows and the definition of `base`. Properties and other branches may differ."""
     return (
-        AssertTableUUID(uuid=base.table_uuid),
-        AssertRefSnapshotId(ref="main", snapshot_id=base.current_snapshot_id),
-        AssertCurrentSchemaId(current_schema_id=base.current_schema_id),
-        AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id),
-        AssertDefaultSpecId(default_spec_id=base.default_spec_id),
-        AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id),
-        AssertDefaultSortOrderId(default_sort_order_id=base.default_sort_order_id),
+        table_update.AssertTableUUID(uuid=base.table_uuid),
+        table_update.AssertRefSnapshotId(ref="main", snapshot_id=base.current_snapshot_id),
+        table_update.AssertCurrentSchemaId(current_schema_id=base.current_schema_id),
+        table_update.AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id),
+        table_update.AssertDefaultSpecId(default_spec_id=base.default_spec_id),
+        table_update.AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id),
+        table_update.AssertDefaultSortOrderId(default_sort_order_id=base.default_sort_order_id),
     )
 
 
 def _reference_requirements(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
     """Return the requirements that references other than main are unchanged: all if updates remove any snapshots, else the moved ones."""
     snapshot_ids: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items()}
-    if any(isinstance(update, RemoveSnapshotsUpdate | RemoveSnapshotRefUpdate) for update in updates):
+    if any(isinstance(update, table_update.RemoveSnapshotsUpdate | table_update.RemoveSnapshotRefUpdate) for update in updates):
         names = list(base.refs)
     else:
-        names = list({update.ref_name for update in updates if isinstance(update, SetSnapshotRefUpdate)})
-    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot_ids.get(name)) for name in names if name != "main")
+        names = list({update.ref_name for update in updates if isinstance(update, table_update.SetSnapshotRefUpdate)})
+    return tuple(table_update.AssertRefSnapshotId(ref=name, snapshot_id=snapshot_ids.get(name)) for name in names if name != "main")
 
 
 def _creation_updates(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
@@ -241,23 +218,23 @@ def _creation_updates(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     assert order is not None
     return (
-        AssignUUIDUpdate(uuid=metadata.table_uuid),
-        UpgradeFormatVersionUpdate(format_version=metadata.format_version),
-        AddSchemaUpdate(schema_=metadata.schema()),
-        SetCurrentSchemaUpdate(schema_id=-1),
-        AddPartitionSpecUpdate(spec=metadata.spec()),
-        SetDefaultSpecUpdate(spec_id=-1),
-        AddSortOrderUpdate(sort_order=order),
-        SetDefaultSortOrderUpdate(sort_order_id=-1),
-        SetLocationUpdate(location=metadata.location),
-        SetPropertiesUpdate(updates=metadata.properties),
-        *(AddSnapshotUpdate(snapshot=snapshot) for snapshot in metadata.snapshots),
+        table_update.AssignUUIDUpdate(uuid=metadata.table_uuid),
+        table_update.UpgradeFormatVersionUpdate(format_version=metadata.format_version),
+        table_update.AddSchemaUpdate(schema_=metadata.schema()),
+        table_update.SetCurrentSchemaUpdate(schema_id=-1),
+        table_update.AddPartitionSpecUpdate(spec=metadata.spec()),
+        table_update.SetDefaultSpecUpdate(spec_id=-1),
+        table_update.AddSortOrderUpdate(sort_order=order),
+        table_update.SetDefaultSortOrderUpdate(sort_order_id=-1),
+        table_update.SetLocationUpdate(location=metadata.location),
+        table_update.SetPropertiesUpdate(updates=metadata.properties),
+        *(table_update.AddSnapshotUpdate(snapshot=snapshot) for snapshot in metadata.snapshots),
         *(_set_reference(name, ref) for name, ref in metadata.refs.items()),
     )
 
 
-def _set_reference(name: str, ref: SnapshotRef) -> SetSnapshotRefUpdate:
-    return SetSnapshotRefUpdate(
+def _set_reference(name: str, ref: SnapshotRef) -> table_update.SetSnapshotRefUpdate:
+    return table_update.SetSnapshotRefUpdate(
         ref_name=name,
         type=ref.snapshot_ref_type,
         snapshot_id=ref.snapshot_id,

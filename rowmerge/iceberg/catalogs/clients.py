@@ -5,22 +5,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
+from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, MetastoreCatalog, load_catalog
 from pyiceberg.catalog.rest import Endpoints, RestCatalog
-from pyiceberg.exceptions import (
-    NamespaceAlreadyExistsError,
-    NamespaceNotEmptyError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    NoSuchViewError,
-    NotInstalledError,
-    RESTError,
-    ViewAlreadyExistsError,
-)
 from pyiceberg.io import FileIO
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
@@ -37,6 +28,7 @@ _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|sessi
 DEFAULT_NAME = "default"
 """The name of a catalog whose configuration has none, as in pyiceberg."""
 _HIDDEN = "********"
+_MISSING = (exceptions.NoSuchTableError, exceptions.NoSuchViewError, exceptions.NoSuchNamespaceError)
 _CANNOT_REPLACE = (404, 405, 406, 501)
 """The answers of a REST server that has no such view, or cannot replace views."""
 
@@ -69,7 +61,7 @@ class CatalogClient:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # warnings contain addresses and passwords
                 return load_catalog(self.name, **settings)
-        except (ValueError, NotInstalledError, ModuleNotFoundError) as error:
+        except (ValueError, exceptions.NotInstalledError, ModuleNotFoundError) as error:
             advice = "Give what pyiceberg's documentation of this type of catalog lists, for example {type: rest, uri: https://…}."
             raise ConfigurationError(f"The catalog {self.name} cannot be opened: {self._message_of(error)}. {advice}") from None
         except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class
@@ -89,8 +81,6 @@ class CatalogClient:
     def _rest(self) -> RestCatalog | None:
         return self._catalog if isinstance(self._catalog, RestCatalog) else None
 
-    # ------------------------------------------------------------ namespaces
-
     def namespaces(self) -> list[str]:
         """Return the namespaces of one level, as the catalog spells them."""
         with self._calling("listing namespaces"):
@@ -98,41 +88,30 @@ class CatalogClient:
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str]) -> bool:
         """Create a namespace. Return False if it exists already."""
-        with self._calling(f"creating the namespace {namespace}"):
-            try:
-                self._catalog.create_namespace((namespace,), dict(properties))
-            except NamespaceAlreadyExistsError:
-                return False
-        return True
+        with self._calling(f"creating the namespace {namespace}"), suppress(exceptions.NamespaceAlreadyExistsError):
+            self._catalog.create_namespace((namespace,), dict(properties))
+            return True
+        return False
 
     def drop_namespace(self, namespace: str) -> bool:
         """Drop a namespace. Return False if it is not empty, True if it does not exist."""
-        with self._calling(f"dropping the namespace {namespace}"):
-            try:
+        with self._calling(f"dropping the namespace {namespace}"), suppress(exceptions.NamespaceNotEmptyError):
+            with suppress(exceptions.NoSuchNamespaceError):
                 self._catalog.drop_namespace((namespace,))
-            except NamespaceNotEmptyError:
-                return False
-            except NoSuchNamespaceError:
-                return True
-        return True
-
-    # ------------------------------------------------------------ tables
+            return True
+        return False
 
     def tables(self, namespace: str) -> list[str]:
         """Return the names of a namespace's tables, none if the namespace does not exist."""
-        with self._calling(f"listing the tables of {namespace}"):
-            try:
-                return sorted(identifier[-1] for identifier in self._catalog.list_tables((namespace,)))
-            except NoSuchNamespaceError:
-                return []
+        with self._calling(f"listing the tables of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
+            return sorted(identifier[-1] for identifier in self._catalog.list_tables((namespace,)))
+        return []
 
     def load(self, namespace: str, table: str) -> Table | None:
         """Load the newest metadata of a table, None if the table does not exist."""
-        with self._calling(f"loading {namespace}.{table}"):
-            try:
-                return self._catalog.load_table((namespace, table))
-            except (NoSuchTableError, NoSuchNamespaceError):
-                return None
+        with self._calling(f"loading {namespace}.{table}"), suppress(*_MISSING):
+            return self._catalog.load_table((namespace, table))
+        return None
 
     def location(self, namespace: str, table: str) -> str | None:
         """Return a table's location as rowmerge spells locations, None if the table does not exist."""
@@ -147,54 +126,42 @@ class CatalogClient:
 
     def drop_table(self, namespace: str, table: str) -> bool:
         """Remove a table from the catalog, without its files. Return False if the table does not exist."""
-        with self._calling(f"dropping {namespace}.{table}"):
-            try:
-                self._catalog.drop_table((namespace, table))
-            except (NoSuchTableError, NoSuchNamespaceError):
-                return False
-        return True
-
-    # ------------------------------------------------------------ views
+        with self._calling(f"dropping {namespace}.{table}"), suppress(*_MISSING):
+            self._catalog.drop_table((namespace, table))
+            return True
+        return False
 
     def views(self, namespace: str) -> list[str]:
         """Return the names of a namespace's views, none in a catalog without views."""
         if not self.has_views:
             return []
-        with self._calling(f"listing the views of {namespace}"):
-            try:
-                return sorted(identifier[-1] for identifier in self._catalog.list_views((namespace,)))
-            except NoSuchNamespaceError:
-                return []
+        with self._calling(f"listing the views of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
+            return sorted(identifier[-1] for identifier in self._catalog.list_views((namespace,)))
+        return []
 
     def load_view(self, namespace: str, view: str) -> dict[str, Any] | None:
         """Load a view's metadata in the JSON form of the view spec, None if the view does not exist."""
         if not self.has_views:
             return None
-        with self._calling(f"loading the view {namespace}.{view}"):
+        with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
             try:
                 loaded = self._catalog.load_view((namespace, view))
-            except (NoSuchViewError, NoSuchNamespaceError):
-                return None
             except NotImplementedError:
                 self._lacks_views = True
                 return None
             content: dict[str, Any] = loaded.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
             return content
+        return None
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
         """Create a view from the current version in `metadata` (the JSON form of the view spec). Return False if the view exists."""
         version, schema = _current_version(metadata)
-        with self._calling(f"creating the view {namespace}.{view}"):
-            try:
-                self._catalog.create_view(
-                    (namespace, view),
-                    Schema.model_validate({**schema, "schema-id": 0}),
-                    ViewVersion.model_validate({**version, "version-id": 1, "schema-id": 0}),
-                    properties=metadata["properties"],
-                )
-            except ViewAlreadyExistsError:
-                return False
-        return True
+        with self._calling(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
+            new_schema = Schema.model_validate({**schema, "schema-id": 0})
+            new_version = ViewVersion.model_validate({**version, "version-id": 1, "schema-id": 0})
+            self._catalog.create_view((namespace, view), new_schema, new_version, properties=metadata["properties"])
+            return True
+        return False
 
     def replace_view(self, namespace: str, view: str, old: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
         """Replace a view, whose metadata is `old`, by the current version in `metadata`.
@@ -212,18 +179,13 @@ class CatalogClient:
             if response.status_code in _CANNOT_REPLACE:
                 return False
             if not response.ok:
-                raise RESTError(_error_text(response))
+                raise exceptions.RESTError(_error_text(response))
         return True
 
     def drop_view(self, namespace: str, view: str) -> None:
         """Drop a view if it exists."""
-        with self._calling(f"dropping the view {namespace}.{view}"):
-            try:
-                self._catalog.drop_view((namespace, view))
-            except (NoSuchViewError, NoSuchNamespaceError):
-                return
-
-    # ------------------------------------------------------------ failures
+        with self._calling(f"dropping the view {namespace}.{view}"), suppress(*_MISSING):
+            self._catalog.drop_view((namespace, view))
 
     @property
     def catalog(self) -> Catalog:

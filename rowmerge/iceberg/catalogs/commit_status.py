@@ -44,9 +44,6 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
     return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and base.path and base.path in last_files else status
 
 
-# ------------------------------------------------------------ snapshots
-
-
 def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
     """Return whether the metadata contains these snapshots, or snapshots that follow them.
 
@@ -90,9 +87,6 @@ def _has_every_sequence_number(metadata: _Sequenced, base: _Sequenced) -> bool:
     first, last = base.last_sequence_number, metadata.last_sequence_number
     numbers = sorted(snapshot.sequence_number or 0 for snapshot in _snapshots_after(metadata, base))
     return first <= last and numbers == [*range(first + 1, last + 1)]
-
-
-# ------------------------------------------------------------ references and the definition
 
 
 def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:

@@ -64,8 +64,6 @@ class Commit:
         """
         return commit(self, self.operations.storage, self.change.files)
 
-    # ------------------------------------------------------------------ steps of the protocol
-
     @property
     def version(self) -> int:
         if self.change.restored is not None:
@@ -111,8 +109,6 @@ class Commit:
     def _live(self) -> LiveFiles:
         """Return the live files of the head, which the next snapshot follows."""
         return self.base.live
-
-    # ------------------------------------------------------------------ conflicts
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
         """Return the first conflict with a commit since the head, or how many of them deleted other rows in files of this change."""
@@ -171,8 +167,6 @@ class Commit:
         base = self.base
         files = LiveFiles(self.operations.storage, data=tuple(entries))
         return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
-
-    # ------------------------------------------------------------------ updates
 
     def _definition_updates(self) -> tuple[TableUpdate, ...]:
         if self.change.replace:

@@ -58,9 +58,6 @@ def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> Commi
     return next((conflict for rule in RULES if (conflict := rule(concurrent, planned)) is not None), None)
 
 
-# ------------------------------------------------------------------ rules
-
-
 def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if both commits are transactions of one application."""
     summary = concurrent.snapshot.summary

@@ -79,8 +79,6 @@ class Drop:
     def discard_superseded(self) -> None:
         """Do nothing, like `discard`."""
 
-    # ------------------------------------------------------------------ inside
-
     @property
     def _current_uuid(self) -> uuid.UUID | None:
         return None if self._base is None else self._base.metadata.table_uuid

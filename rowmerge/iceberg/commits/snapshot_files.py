@@ -164,8 +164,6 @@ class SnapshotFiles:
     def _clean_up(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
         clean_up(self.storage, [paths], Origin.WRITTEN, locations=file_locations(self.metadata.properties), live=live)
 
-    # ------------------------------------------------------------------ manifests
-
     def entries_of(self, manifests: Iterable[Manifest]) -> list[Entry]:
         """Read the entries of manifests, also of those that wait to be put."""
         return [entry for manifest in manifests for entry in read_manifest(self.pending, manifest)]
