@@ -13,7 +13,6 @@ from pyiceberg.io import load_file_io
 from pyiceberg.table import StagedTable, Table
 from pyiceberg.table import update as table_update
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.refs import SnapshotRef
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from rowmerge.errors import RowmergeError
@@ -26,15 +25,8 @@ from rowmerge.table.commits.commit import WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
 from rowmerge.table.commits.request import Unknown
 
-_REFUSALS = (
-    exceptions.BadRequestError,
-    exceptions.ForbiddenError,
-    exceptions.UnauthorizedError,
-    exceptions.NoSuchTableError,
-    exceptions.NoSuchNamespaceError,
-    NotImplementedError,
-    ValueError,
-)
+_DENIALS = (exceptions.BadRequestError, exceptions.ForbiddenError, exceptions.UnauthorizedError)
+_REFUSALS = (*_DENIALS, exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, NotImplementedError, ValueError)
 """Errors after which nothing was committed, and another attempt would fail in the same way."""
 _UNREADABLE_ANSWERS = (ValidationError, JSONDecodeError)
 """Errors of a catalog's malformed answer. They are ValueErrors, too, but the commit may have happened."""
@@ -146,10 +138,7 @@ class CatalogOperations:
 
 
 def _outcome(request: _Request, newest: CurrentMetadata | None, is_final: bool) -> Put | Unknown | None:
-    """Return the outcome of a commit that failed, None if the catalog does not have the commit and may still accept it.
-
-    `is_final`: the catalog refused every attempt for good.
-    """
+    """Return the outcome of a failed commit, None if the catalog may still accept it. `is_final`: it refused every attempt for good."""
     if newest is None:
         return None if is_final and isinstance(request.table, StagedTable) else Unknown(_TABLE_MISSING)
     match request.status_in(newest):
@@ -229,16 +218,5 @@ def _creation_updates(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
         table_update.SetLocationUpdate(location=metadata.location),
         table_update.SetPropertiesUpdate(updates=metadata.properties),
         *(table_update.AddSnapshotUpdate(snapshot=snapshot) for snapshot in metadata.snapshots),
-        *(_set_reference(name, ref) for name, ref in metadata.refs.items()),
-    )
-
-
-def _set_reference(name: str, ref: SnapshotRef) -> table_update.SetSnapshotRefUpdate:
-    return table_update.SetSnapshotRefUpdate(
-        ref_name=name,
-        type=ref.snapshot_ref_type,
-        snapshot_id=ref.snapshot_id,
-        max_ref_age_ms=ref.max_ref_age_ms,
-        max_snapshot_age_ms=ref.max_snapshot_age_ms,
-        min_snapshots_to_keep=ref.min_snapshots_to_keep,
+        *(table_update.SetSnapshotRefUpdate(**{"ref-name": name, **ref.model_dump()}) for name, ref in metadata.refs.items()),
     )

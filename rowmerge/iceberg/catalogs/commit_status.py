@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from pyiceberg.table.metadata import TableMetadata, TableMetadataV1, TableMetadataV2, TableMetadataV3
+from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.updates import updated
-
-_Sequenced = TableMetadataV2 | TableMetadataV3
-"""Metadata of the format versions with sequence numbers."""
 
 
 class CommitStatus(Enum):
@@ -56,7 +53,8 @@ def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids
     if isinstance(base, TableMetadataV1) or isinstance(metadata, TableMetadataV1):
         is_complete = _has_every_parent(metadata, base)
     else:
-        is_complete = _has_every_sequence_number(metadata, base)
+        new_snapshots = _snapshots_after(metadata, base)
+        is_complete = _has_every_sequence_number(new_snapshots, base.last_sequence_number, metadata.last_sequence_number)
     return CommitStatus.ABSENT if is_complete else CommitStatus.UNKNOWN
 
 
@@ -82,11 +80,10 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
     return parents <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
 
 
-def _has_every_sequence_number(metadata: _Sequenced, base: _Sequenced) -> bool:
-    """Return whether the snapshots after `base` have all of the sequence numbers that the table has assigned since."""
-    first, last = base.last_sequence_number, metadata.last_sequence_number
-    numbers = sorted(snapshot.sequence_number or 0 for snapshot in _snapshots_after(metadata, base))
-    return first <= last and numbers == [*range(first + 1, last + 1)]
+def _has_every_sequence_number(snapshots: Sequence[IcebergVersion], before: int, last: int) -> bool:
+    """Return whether the snapshots have all sequence numbers after `before` up to `last`."""
+    numbers = sorted(snapshot.sequence_number or 0 for snapshot in snapshots)
+    return before <= last and numbers == [*range(before + 1, last + 1)]
 
 
 def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
@@ -134,13 +131,8 @@ def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) 
         return CommitStatus.UNKNOWN
     if any(entry.snapshot_id == snapshot_id for entry in after[len(before) :]):
         return CommitStatus.COMMITTED
-    is_written = _log_names_current(base) and _log_names_current(metadata)
+    is_written = all(at.snapshot_log and at.snapshot_log[-1].snapshot_id == at.current_snapshot_id for at in (base, metadata))
     return CommitStatus.ABSENT if is_written and metadata.snapshot_by_id(snapshot_id) is not None else CommitStatus.UNKNOWN
-
-
-def _log_names_current(metadata: TableMetadata) -> bool:
-    log = metadata.snapshot_log
-    return bool(log) and log[-1].snapshot_id == metadata.current_snapshot_id
 
 
 def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:

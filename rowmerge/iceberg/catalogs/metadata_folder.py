@@ -66,15 +66,13 @@ class MetadataFolder:
         return any(path != metadata_path(version) for path in self.paths_of(version))
 
     def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
-        """Read a version's metadata, None if its file is gone. Return `cached` instead of parsing the same bytes again.
-
-        Raises CorruptLog, UnsupportedTableFeature, StorageError.
-        """
+        """Read a version's metadata, None if it has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
         paths = self.paths_of(version)
         data = self._bytes_of(paths[0]) if paths else None
         if data is None:
             return None
         path, digest = self.absolute(paths[0]), digest_of(data)
+        # Parsing the same bytes again is slow.
         if cached is not None and (cached.path, cached.digest) == (path, digest):
             return cached
         return CurrentMetadata(parse_metadata(data, path, self._table), path, version, digest=digest)
@@ -88,10 +86,7 @@ class MetadataFolder:
         return self._bytes_of(metadata_path(version)) == serialized(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
-        """Return whether a version above `version`, up to `newest`, is older than it.
-
-        Then both cannot belong to one history, and `version` is a ghost.
-        """
+        """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
         modified = {int(match[1]): file.modified for file in self._storage.list(FOLDER) if (match := _METADATA_FILE.match(file.path))}
         put_at = modified.get(version)
         return put_at is not None and any(modified[other] < put_at for other in modified if version < other <= newest)

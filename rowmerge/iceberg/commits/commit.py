@@ -84,15 +84,15 @@ class Commit:
         newest = self.operations.current()
         if newest is None:
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
-        if self.branch not in newest.metadata.refs and self.branch != MAIN:
-            return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.branch} is gone")
+        if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
+            return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return None
         rebases = self._check_concurrent_commits(newest.metadata)
         if isinstance(rebases, CommitConflict):
             return rebases
         if self._head_id(newest.metadata) != self._head_id(self._head.metadata):
-            head = head_of(newest.metadata, self.branch)
+            head = head_of(newest.metadata, self.base.branch)
             self._live = live_files(self.operations.storage, head, self._live.unpartitioned, self._live)
             if (conflict := self._missing_file_conflict(newest.metadata)) is not None:
                 return conflict
@@ -136,13 +136,9 @@ class Commit:
         missing = touched - self._live.by_path(touched).keys()
         return ConcurrentDeleteDelete(self.table, self._head_id(newest) or 0, "a commit", min(missing)) if missing else None
 
-    @property
-    def branch(self) -> str:
-        return self.base.branch
-
     def _head_id(self, metadata: TableMetadata) -> int | None:
         """Return the id of the newest snapshot of the branch that the change was planned on."""
-        head = head_of(metadata, self.branch)
+        head = head_of(metadata, self.base.branch)
         return None if head is None else head.snapshot_id
 
     @cached_property
@@ -201,14 +197,14 @@ class Commit:
         if self.change.restored is not None:
             return (self._restore(head, self.change.restored.version),)
         if not self.change.replace:
-            return self._add_snapshot(head, head_of(head, self.branch), live, self.change.files.removed)
+            return self._add_snapshot(head, head_of(head, self.base.branch), live, self.change.files.removed)
         empty_table = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.current_snapshot_id is not None else ()
         return empty_table + self._add_snapshot(head, None, LiveFiles(self.operations.storage), ())
 
     def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
         if head.snapshot_by_id(snapshot_id) is None:
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-        return branch_at(head, self.branch, snapshot_id)
+        return branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(
         self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]
@@ -222,7 +218,7 @@ class Commit:
             place = replace(place, first_row_id=0)
         written = self._files.write_snapshot(live, removed_paths, self.change.files.deleted, place)
         snapshot = new_snapshot(head, self.change, written, parent, self.snapshot_id, self.target_metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), branch_at(head, self.branch, self.snapshot_id)
+        return AddSnapshotUpdate(snapshot=snapshot), branch_at(head, self.base.branch, self.snapshot_id)
 
 
 @dataclass
@@ -258,10 +254,7 @@ class Creation(Commit):
 def create_table(
     operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: CreationVersion | None = None
 ) -> Outcome:
-    """Create a table, with its rows if there are any. `version`: see `TableOperations.create`.
-
-    Raises StorageError if certainly nothing was created.
-    """
+    """Create a table, with its rows if there are any, as `TableOperations.create` does. Raises StorageError if it is certainly absent."""
     base = IcebergSnapshot(operations.storage, table, CurrentMetadata(metadata, "", None), None, metadata.schema())
     return Creation(operations, table, base, change, version_before_writing=version).run()
 

@@ -63,10 +63,7 @@ class ConcurrentCommit:
 
     @cached_property
     def newly_deleted(self) -> dict[str, Positions]:
-        """Return the rows that it deleted in data files that stay: those of its delete files, less those of the replaced ones.
-
-        Raises CorruptLog, StorageError.
-        """
+        """Return the rows that it deleted in data files that stay: those of added delete files, without those of replaced ones."""
         added = self._positions_in(self._entries_of(Status.ADDED, Content.POSITION_DELETES))
         removed = self._positions_in(self._entries_of(Status.DELETED, Content.POSITION_DELETES))
         deleted = {path: positions - removed.get(path, Positions()) for path, positions in added.items()}

@@ -10,10 +10,7 @@ from rowmerge.storage.store import Storage
 
 
 class PendingFiles(Storage):
-    """A table's storage that keeps puts in memory until `flush`. Storages of other locations write immediately.
-
-    Nothing is listed or deleted before `flush`.
-    """
+    """A table's storage that keeps puts in memory until `flush`. Storages of other locations, and lists and deletions, ignore these."""
 
     def __init__(self, storage: Storage) -> None:
         super().__init__(storage.location, storage.configuration)

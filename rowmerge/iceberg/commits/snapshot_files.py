@@ -32,15 +32,13 @@ MAX_MANIFEST_ENTRIES = 20_000
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """The files of a snapshot. `entries` are those that it adds or removes.
-
-    `row_ids`: the first id that it assigns to rows, and how many, from format version 3 on.
-    """
+    """The files of a snapshot. `entries`: the files that it adds or removes."""
 
     manifest_list: str
     manifests: tuple[Manifest, ...]
     entries: tuple[Entry, ...]
     row_ids: tuple[int, int] | None = None
+    """The first id that the snapshot assigns to rows, and how many, from format version 3 on."""
 
 
 @dataclass(frozen=True)
@@ -113,10 +111,7 @@ class SnapshotFiles:
     def write_list(
         self, manifests: Sequence[Manifest], entries: Sequence[Entry], place: Place, delete_paths: Sequence[str] = ()
     ) -> WrittenSnapshot:
-        """Write the manifest list, and put all files of the snapshot. `delete_paths`: the paths of its new delete files.
-
-        Raises StorageError.
-        """
+        """Write the manifest list, and put all files of the snapshot. `delete_paths`: its new delete files. Raises StorageError."""
         path = f"{self._folder}/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._written.append(path)
         next_id = write_manifest_list(
@@ -160,6 +155,11 @@ class SnapshotFiles:
     def _format_version(self) -> int:
         """Return the format version of manifests. Manifests of older tables have version 2, which names every field."""
         return max(self.metadata.format_version, 2)
+
+    @property
+    def target_manifest_size(self) -> int:
+        """Return the number of bytes of a full manifest. Raises ConfigurationError."""
+        return whole_number(self.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
 
     def _clean_up(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
         clean_up(self.storage, [paths], Origin.WRITTEN, locations=file_locations(self.metadata.properties), live=live)
@@ -226,7 +226,7 @@ class SnapshotFiles:
         if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
             return manifests
         min_count = max(whole_number(properties, "commit.manifest.min-count-to-merge", 100), 2)
-        size = target_manifest_size(self.metadata)
+        size = self.target_manifest_size
         merged: list[Manifest] = []
         for group in manifests_by_spec(manifests):
             merged += [self._merge(batch) for batch in _batches_of_size(group, size)] if len(group) >= min_count else group
@@ -243,11 +243,6 @@ class SnapshotFiles:
             elif entry.live:
                 entries.append(entry.existing())
         return self.write_manifest(entries, manifests[0].content, manifests[0].spec_id)
-
-
-def target_manifest_size(metadata: TableMetadata) -> int:
-    """Return the number of bytes of a full manifest. Raises ConfigurationError."""
-    return whole_number(metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
 
 
 def manifests_by_spec(manifests: Iterable[Manifest]) -> list[list[Manifest]]:

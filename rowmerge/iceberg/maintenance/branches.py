@@ -22,10 +22,7 @@ from rowmerge.table.table import SnapshotReference, Table
 
 @dataclass(frozen=True)
 class IcebergBranches:
-    """Implements `rowmerge.table.table.Branches`.
-
-    `open_branch`: opens the table on a branch. `open_reference`: opens the snapshot of a branch or a tag.
-    """
+    """Implements `rowmerge.table.table.Branches`. `open_reference` opens the snapshot of a branch or a tag."""
 
     operations: TableOperations
     name: str
@@ -117,10 +114,7 @@ def _drop_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool,
 
 
 def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[int | None, int]:
-    """Return the snapshots of a branch before and after it moves to a descendant branch or tag.
-
-    Raises as `Branches.fast_forward` states.
-    """
+    """Return the snapshots of a branch before and after it moves to a descendant. Raises as `Branches.fast_forward` states."""
     target_id = find_reference(table, metadata, to).snapshot_id
     existing = metadata.refs.get(branch)
     if existing is not None and existing.snapshot_ref_type is SnapshotRefType.TAG:

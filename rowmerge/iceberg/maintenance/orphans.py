@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -17,29 +16,6 @@ from rowmerge.storage.store import StoredObject, local_path
 from rowmerge.table.commits.inner_tables import inner_tables
 
 
-@dataclass(frozen=True)
-class _Protection:
-    """What keeps files of the table's folder from being orphans. Paths are relative to the folder.
-
-    `names`: of needed files that are elsewhere, because one place may have several names.
-    """
-
-    paths: set[str]
-    names: set[str]
-    inner_tables: tuple[str, ...]
-    partition_prefixes: tuple[str, ...]
-    version: int | None
-
-    def covers(self, path: str) -> bool:
-        if path in self.paths or path == HINT or posixpath.basename(path) in self.names or path.startswith(self.inner_tables):
-            return True
-        return _is_hidden(path, self.partition_prefixes) or self._is_newer_metadata(path)
-
-    def _is_newer_metadata(self, path: str) -> bool:
-        """Return whether a metadata file follows the current version. A temporary file does not."""
-        return not is_temporary(path) and self.version is not None and _version_or_first(path) >= self.version
-
-
 def find_orphans(
     location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject], older_than: int
 ) -> list[str]:
@@ -49,9 +25,12 @@ def find_orphans(
     metadata files that the metadata log names or that are newer than the table's, and files with the name of one that is needed elsewhere.
     """
     metadata_files = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
-    paths, names = _split_by_location(location, {*needed, *(file_key(path) for path in metadata_files if path)})
-    protection = _Protection(paths, names, inner_tables(objects), _partition_prefixes(current.metadata), current.version)
-    orphans = [file.path for file in objects if file.modified < older_than and not protection.covers(file.path)]
+    needed_paths, names_elsewhere = _split_by_location(location, {*needed, *(file_key(path) for path in metadata_files if path)})
+    excluded, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
+    old_paths = [file.path for file in objects if file.modified < older_than and file.path != HINT]
+    own_paths = [path for path in old_paths if not path.startswith(excluded) and not _is_hidden(path, partition_prefixes)]
+    unneeded_paths = [path for path in own_paths if path not in needed_paths and posixpath.basename(path) not in names_elsewhere]
+    orphans = [path for path in unneeded_paths if not _is_newer_metadata(path, current)]
     checksums = {file.path for file in objects if file.path.endswith(".crc")}
     orphans += [checksum for path in orphans if (checksum := checksum_of(path)) in checksums]
     # The oldest metadata goes first: a writer that sleeps on it must not find the next one gone and its own still there.
@@ -99,6 +78,11 @@ def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
 
 def _is_hidden(path: str, prefixes: tuple[str, ...]) -> bool:
     return any(part.startswith((".", "_")) and not part.startswith(prefixes) for part in path.split("/"))
+
+
+def _is_newer_metadata(path: str, current: CurrentMetadata) -> bool:
+    """Return whether a metadata file follows the current version. A temporary file does not."""
+    return not is_temporary(path) and current.version is not None and _version_or_first(path) >= current.version
 
 
 def _version_or_first(path: str) -> int:

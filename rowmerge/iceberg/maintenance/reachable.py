@@ -47,10 +47,7 @@ def file_key(path: str) -> str:
 
 
 def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[IcebergVersion] | None = None) -> dict[str, FileKind]:
-    """Return the files that snapshots of a table need (None: all), by `file_key`.
-
-    Raises CorruptLog, UnsupportedTableFeature, StorageError.
-    """
+    """Return the files that snapshots (None: all) need, by `file_key`. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
     snapshots = metadata.snapshots if snapshots is None else snapshots
     manifests = _manifests(storage, snapshots)
     files = _content_files(storage, manifests.values()) | dict.fromkeys(manifests, FileKind.MANIFEST)

@@ -20,15 +20,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import (
-    MAX_MANIFEST_ENTRIES,
-    Place,
-    Removal,
-    SnapshotFiles,
-    WrittenSnapshot,
-    manifests_by_spec,
-    target_manifest_size,
-)
+from rowmerge.iceberg.commits.snapshot_files import MAX_MANIFEST_ENTRIES, Place, Removal, SnapshotFiles, WrittenSnapshot, manifests_by_spec
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
@@ -47,16 +39,14 @@ class Rewriting(ABC):
     operations: TableOperations
     table: str
     operation: ClassVar[str]
+    metrics: ClassVar[tuple[str, str]]
+    """The names of two metrics: how many files were rewritten, and how many were added."""
+    done: RewrittenManifests | RewrittenDeletes = field(init=False)
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
     def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
         """Write the files of the snapshot that follows `parent`. Return None if there is nothing to rewrite."""
-
-    @property
-    @abstractmethod
-    def metrics(self) -> dict[str, int]:
-        """Return the metrics of the last attempt for the history."""
 
     def commit(self) -> None:
         """Commit the rewriting. Raises MetadataChanged, CommitStateUnknown, UnsupportedTableFeature, CorruptLog, StorageError."""
@@ -79,7 +69,8 @@ class Rewriting(ABC):
         written = self.write(self._files, parent, Place.after(metadata, parent))
         if written is None:
             return ()
-        change = Change(self.operation, metrics=self.metrics, data_change=False)
+        metrics = dict(zip(self.metrics, (self.done.rewritten, self.done.added), strict=True))
+        change = Change(self.operation, metrics=metrics, data_change=False)
         snapshot = new_snapshot(metadata, change, written, parent, snapshot_id, metadata.current_schema_id)
         return AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id)
 
@@ -93,14 +84,11 @@ class ManifestRewriting(Rewriting):
     """Writes manifests of full size (`commit.manifest.target-size-bytes`), each with the files of neighbouring partitions."""
 
     operation = "REWRITE MANIFESTS"
+    metrics = ("numManifestsReplaced", "numManifestsCreated")
     done: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
-    @property
-    def metrics(self) -> dict[str, int]:
-        return {"numManifestsReplaced": self.done.rewritten, "numManifestsCreated": self.done.added}
-
     def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
-        target_size = max(1, target_manifest_size(files.metadata))
+        target_size = max(1, files.target_manifest_size)
         remaining: list[Manifest] = []
         added: list[Manifest] = []
         rewritten = 0
@@ -123,11 +111,8 @@ class DeleteRewriting(Rewriting):
     """
 
     operation = "REWRITE POSITION DELETES"
+    metrics = ("numDeleteFilesRemoved", "numDeleteFilesAdded")
     done: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
-
-    @property
-    def metrics(self) -> dict[str, int]:
-        return {"numDeleteFilesRemoved": self.done.rewritten, "numDeleteFilesAdded": self.done.added}
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
         live = live_files(files.storage, parent, undivided_specs(files.metadata))

@@ -193,10 +193,7 @@ class _DeletesIndex:
 def live_files(
     storage: Storage, snapshot: IcebergVersion | None, unpartitioned: frozenset[int], before: LiveFiles | None = None
 ) -> LiveFiles:
-    """Read the live files of a snapshot. Reuse the manifests that it shares with another snapshot, whose files are `before`.
-
-    Raises CorruptLog, StorageError.
-    """
+    """Read the live files of a snapshot, except manifests that it shares with the snapshot of `before`. Raises CorruptLog, StorageError."""
     if snapshot is None:
         return LiveFiles(storage)
     manifests = read_manifest_list(storage, snapshot.manifest_list)
