@@ -42,13 +42,9 @@ class IcebergTable:
     """Implements `rowmerge.table.table.Table`, for several threads. Caches the newest snapshot, so that it is not read again."""
 
     def __init__(self, operations: TableOperations, name: str, branch: str = MAIN) -> None:
-        self._operations, self._name, self._branch = operations, name, branch
+        self._operations, self.name, self._branch = operations, name, branch
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def location(self) -> str:
@@ -56,7 +52,7 @@ class IcebergTable:
 
     @property
     def branches(self) -> IcebergBranches:
-        return IcebergBranches(self._operations, self._name, self._open_branch, self._open_reference)
+        return IcebergBranches(self._operations, self.name, self._open_branch, self._open_reference)
 
     @property
     def change_feed(self) -> None:
@@ -64,7 +60,7 @@ class IcebergTable:
 
     @property
     def maintenance(self) -> IcebergMaintenance:
-        return IcebergMaintenance(self._operations, self._name)
+        return IcebergMaintenance(self._operations, self.name)
 
     def exists(self) -> bool:
         return self._operations.current() is not None
@@ -87,11 +83,11 @@ class IcebergTable:
             return self.snapshot()
         current = self._current()
         if version is not None:
-            snapshot = _snapshot_by_id(self._name, current.metadata, version)
+            snapshot = _snapshot_by_id(self.name, current.metadata, version)
         else:
             assert timestamp is not None
-            snapshot = _snapshot_by_time(self._name, current.metadata, timestamp)
-        return IcebergSnapshot(self._operations.storage, self._name, current, snapshot, _schema_at(current.metadata, snapshot))
+            snapshot = _snapshot_by_time(self.name, current.metadata, timestamp)
+        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, _schema_at(current.metadata, snapshot))
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
@@ -99,10 +95,10 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             before = own_snapshot(base).metadata
-            updates = (replacing_updates if replace else changing_updates)(self._name, before, definition)
+            updates = (replacing_updates if replace else changing_updates)(self.name, before, definition)
             metadata = updated(before, updates)
-            check_format_version(self._name, metadata.format_version, self._operations.newest_format)
-        return table_shape(self._name, self._operations.storage, metadata, metadata.schema())
+            check_format_version(self.name, metadata.format_version, self._operations.newest_format)
+        return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
@@ -110,18 +106,18 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
-        return create_table(self._operations, self._name, metadata, change, version)
+        return create_table(self._operations, self.name, metadata, change, version)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
         snapshot = own_snapshot(base)
         if change.cloned is not None:
             raise PlanError(
-                f"{self._name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
-                f"not theirs. DROP TABLE {self._name} first."
+                f"{self.name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
+                f"not theirs. DROP TABLE {self.name} first."
             )
         snapshot.check_writable()
-        name = self._name if snapshot.branch == MAIN else f"{self._name}.branch_{snapshot.branch}"
+        name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
         commit = Commit(self._operations, name, snapshot, change)
         check_format_version(name, commit.target_metadata.format_version, self._operations.newest_format)
         return commit.run()
@@ -139,54 +135,54 @@ class IcebergTable:
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
-        return Vacuum(self._operations, self._name, time.time_ns() // 1_000_000).run(options)
+        return Vacuum(self._operations, self.name, time.time_ns() // 1_000_000).run(options)
 
     def _open_branch(self, name: str) -> IcebergTable:
         """Open the table on a branch. Raises VersionNotFound, PlanError for a tag."""
-        if find_reference(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
-            advice = f"Write to a branch: ALTER TABLE {self._name} CREATE BRANCH …."
-            raise PlanError(f"{name} of {self._name} is a tag: it means one snapshot, and takes no rows. {advice}")
-        return self if name == self._branch else IcebergTable(self._operations, self._name, name)
+        if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+            advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
+            raise PlanError(f"{name} of {self.name} is a tag: it means one snapshot, and takes no rows. {advice}")
+        return self if name == self._branch else IcebergTable(self._operations, self.name, name)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
         """Open a branch with the current columns of the table, or a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
         current = self._current()
-        ref = find_reference(self._name, current.metadata, reference)
+        ref = find_reference(self.name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
             return self.snapshot() if reference == self._branch else self._open_newest(current, reference)
         snapshot = current.metadata.snapshot_by_id(ref.snapshot_id)
         assert snapshot is not None, "metadata was read with every snapshot that a reference names"
         schema = _schema_at(current.metadata, snapshot)
-        return IcebergSnapshot(self._operations.storage, self._name, current, snapshot, schema, branch=f"tag {reference}")
+        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch=f"tag {reference}")
 
     def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
         metadata = current.metadata
         if branch != MAIN:
-            find_reference(self._name, metadata, branch)
+            find_reference(self.name, metadata, branch)
         head = head_of(metadata, branch)
         before = None if self._opened is None else self._opened.files_read
-        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch, before=before)
+        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch=branch, before=before)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         if not self._operations.keeps_ids:
             raise PlanError(
-                f"{self._name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
+                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
                 f"speak of those of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
             )
-        return cloned_metadata(self._name, self.location, source, definition.properties or {})
+        return cloned_metadata(self.name, self.location, source, definition.properties or {})
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
-        metadata = new_metadata(self._name, self.location, definition)
-        check_format_version(self._name, metadata.format_version, self._operations.newest_format)
+        metadata = new_metadata(self.name, self.location, definition)
+        check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return metadata
 
     def _current(self) -> CurrentMetadata:
         current = self._operations.current()
         if current is None:
-            raise TableNotFound(self._name)
+            raise TableNotFound(self.name)
         if absolute_location(current.metadata.location) != self.location:
             raise UnsupportedTableFeature(
-                self._name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
+                self.name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
             )
         return current
 
@@ -215,6 +211,7 @@ def _schema_at(metadata: TableMetadata, snapshot: IcebergVersion) -> Schema:
 
 
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
+    """Return a snapshot with the statement in its summary. Without metrics of a statement, the counts of all engines are the metrics."""
     summary = snapshot.summary
     properties: Mapping[str, str] = {} if summary is None else summary.additional_properties
     statement_metrics = _as_texts(properties.get(METRICS, "{}"), str)

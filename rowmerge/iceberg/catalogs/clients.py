@@ -52,9 +52,9 @@ class CatalogClient:
         self.kind = str(configuration.get("type", configuration.get("py-catalog-impl", "configured")))
         self._secrets = _secrets(configuration)
         self._lacks_views = False
-        self._catalog = self._open(settings)
-        if isinstance(self._catalog, MetastoreCatalog):
-            _sync_metadata(self._catalog, sync)
+        self.catalog = self._open(settings)
+        if isinstance(self.catalog, MetastoreCatalog):
+            _sync_metadata(self.catalog, sync)
 
     def _open(self, settings: Mapping[str, Any]) -> Catalog:
         try:
@@ -79,17 +79,17 @@ class CatalogClient:
 
     @property
     def _rest(self) -> RestCatalog | None:
-        return self._catalog if isinstance(self._catalog, RestCatalog) else None
+        return self.catalog if isinstance(self.catalog, RestCatalog) else None
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of one level, as the catalog spells them."""
         with self._calling("listing namespaces"):
-            return sorted(namespace[0] for namespace in self._catalog.list_namespaces() if len(namespace) == 1)
+            return sorted(namespace[0] for namespace in self.catalog.list_namespaces() if len(namespace) == 1)
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str]) -> bool:
         """Create a namespace. Return False if it exists already."""
         with self._calling(f"creating the namespace {namespace}"), suppress(exceptions.NamespaceAlreadyExistsError):
-            self._catalog.create_namespace((namespace,), dict(properties))
+            self.catalog.create_namespace((namespace,), dict(properties))
             return True
         return False
 
@@ -97,20 +97,20 @@ class CatalogClient:
         """Drop a namespace. Return False if it is not empty, True if it does not exist."""
         with self._calling(f"dropping the namespace {namespace}"), suppress(exceptions.NamespaceNotEmptyError):
             with suppress(exceptions.NoSuchNamespaceError):
-                self._catalog.drop_namespace((namespace,))
+                self.catalog.drop_namespace((namespace,))
             return True
         return False
 
     def tables(self, namespace: str) -> list[str]:
         """Return the names of a namespace's tables, none if the namespace does not exist."""
         with self._calling(f"listing the tables of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
-            return sorted(identifier[-1] for identifier in self._catalog.list_tables((namespace,)))
+            return sorted(identifier[-1] for identifier in self.catalog.list_tables((namespace,)))
         return []
 
     def load(self, namespace: str, table: str) -> Table | None:
         """Load the newest metadata of a table, None if the table does not exist."""
         with self._calling(f"loading {namespace}.{table}"), suppress(*_MISSING):
-            return self._catalog.load_table((namespace, table))
+            return self.catalog.load_table((namespace, table))
         return None
 
     def location(self, namespace: str, table: str) -> str | None:
@@ -121,13 +121,13 @@ class CatalogClient:
     def default_location(self, namespace: str, table: str) -> str:
         """Return the location that the catalog would give to a new table. Create nothing."""
         with self._calling(f"asking for the location of {namespace}.{table}"):
-            staged = self._catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
+            staged = self.catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
             return absolute_location(staged.table_metadata.location)
 
     def drop_table(self, namespace: str, table: str) -> bool:
         """Remove a table from the catalog, without its files. Return False if the table does not exist."""
         with self._calling(f"dropping {namespace}.{table}"), suppress(*_MISSING):
-            self._catalog.drop_table((namespace, table))
+            self.catalog.drop_table((namespace, table))
             return True
         return False
 
@@ -136,7 +136,7 @@ class CatalogClient:
         if not self.has_views:
             return []
         with self._calling(f"listing the views of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
-            return sorted(identifier[-1] for identifier in self._catalog.list_views((namespace,)))
+            return sorted(identifier[-1] for identifier in self.catalog.list_views((namespace,)))
         return []
 
     def load_view(self, namespace: str, view: str) -> dict[str, Any] | None:
@@ -145,7 +145,7 @@ class CatalogClient:
             return None
         with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
             try:
-                loaded = self._catalog.load_view((namespace, view))
+                loaded = self.catalog.load_view((namespace, view))
             except NotImplementedError:
                 self._lacks_views = True
                 return None
@@ -159,7 +159,7 @@ class CatalogClient:
         with self._calling(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
             new_schema = Schema.model_validate({**schema, "schema-id": 0})
             new_version = ViewVersion.model_validate({**version, "version-id": 1, "schema-id": 0})
-            self._catalog.create_view((namespace, view), new_schema, new_version, properties=metadata["properties"])
+            self.catalog.create_view((namespace, view), new_schema, new_version, properties=metadata["properties"])
             return True
         return False
 
@@ -185,12 +185,7 @@ class CatalogClient:
     def drop_view(self, namespace: str, view: str) -> None:
         """Drop a view if it exists."""
         with self._calling(f"dropping the view {namespace}.{view}"), suppress(*_MISSING):
-            self._catalog.drop_view((namespace, view))
-
-    @property
-    def catalog(self) -> Catalog:
-        """Return pyiceberg's catalog, for commits."""
-        return self._catalog
+            self.catalog.drop_view((namespace, view))
 
     def failure(self, action: str, error: BaseException) -> CatalogFailed:
         """Return the error of a call, without secrets. Raise it `from None`, because pyiceberg's messages may contain secrets."""

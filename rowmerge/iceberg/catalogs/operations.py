@@ -78,14 +78,10 @@ class DirectoryOperations:
     keeps_ids = True
 
     def __init__(self, storage: Storage, table: str) -> None:
-        self._storage, self._table = storage, table
+        self.storage, self._table = storage, table
         self.folder = MetadataFolder(storage, table)
         self._last_read: CurrentMetadata | None = None
         self._hint = VersionHint(storage, lambda version: bool(self.folder.paths_of(version)), self.folder.highest_version)
-
-    @property
-    def storage(self) -> Storage:
-        return self._storage
 
     def current(self) -> CurrentMetadata | None:
         newest = self.newest()
@@ -98,11 +94,12 @@ class DirectoryOperations:
         return self._last_read
 
     def creation_version(self) -> CreationVersion | None:
-        return creation_version(self._storage, "iceberg", lambda: _first_version_after(self.newest()))
+        return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+        """Put the first version, as `TableOperations.create` states. Look for a table of the other format before and after the put."""
         expected = version or self.creation_version()
-        calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self._storage, self._table, "iceberg", expected)]
+        calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self.storage, self._table, "iceberg", expected)]
         newest: CurrentMetadata | None
         conflict: CommitConflict | None
         newest, conflict = run_concurrently(calls)
@@ -112,7 +109,7 @@ class DirectoryOperations:
             return conflict
         put = self.put_first(newest, expected.number, metadata, expected)
         if put is Put.CREATED and expected.number > 1:
-            delete_markers(self._storage, "iceberg", expected.number)
+            delete_markers(self.storage, "iceberg", expected.number)
         return put
 
     def put_first(
@@ -127,7 +124,7 @@ class DirectoryOperations:
             return put
         checks: list[Callable[[], Any]] = [
             partial(self._verify_put, base, version, metadata),
-            partial(conflict_after_put, self._storage, self._table, "iceberg", expected),
+            partial(conflict_after_put, self.storage, self._table, "iceberg", expected),
         ]
         verified: Put | Unknown
         conflict: CommitConflict | Unknown | None
@@ -146,6 +143,7 @@ class DirectoryOperations:
         return bool(next_paths) or not is_unchanged
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+        """Put the version after `base`, verify it, and publish it."""
         assert base.version is not None
         metadata = updated(base.metadata, updates, location=base.path)
         metadata = metadata.model_copy(update={"snapshot_log": known_log(base.metadata.snapshot_log, metadata)})
@@ -216,15 +214,14 @@ class DirectoryOperations:
     # ------------------------------------------------------------------ verification after a put
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Return CREATED if a version that was put follows `base` (None: is the first). Otherwise it is a ghost that no reader takes for
-        current.
+        """Return CREATED if a version that was put follows `base` (None: is the first), EXISTED for a ghost, which no reader opens.
 
         Our processes delete old metadata oldest first. So while the file of `base` exists, nobody has freed the name of the version after
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
         """
         checks: list[Callable[[], bool]] = [
-            partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
             partial(self.folder.has_other_form, version),
             lambda: base is not None and not self.folder.is_unchanged(base),
         ]

@@ -38,6 +38,7 @@ class VersionHint:
         run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
 
     def _advance(self, version: int) -> None:
+        """Write the hint until it names a version that exists."""
         with self._lock:
             hinted = self.read()
             if hinted is not None and hinted > version and self._has_version(hinted):

@@ -81,6 +81,7 @@ class Commit:
         return Put.EXISTED if is_followed else self.operations.commit(self._head, (*self._definition, *updates))
 
     def follow(self) -> int | CommitConflict | None:
+        """Check the commits since the head, and make the newest metadata the head, unless there is a conflict."""
         newest = self.operations.current()
         if newest is None:
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
@@ -143,6 +144,7 @@ class Commit:
 
     @cached_property
     def _planned(self) -> PlannedCommit:
+        """Return the change as the rules about conflicts need it."""
         change = self.change
         deleted = change.files.deleted
         already_deleted = self.base.deleted_positions(list(deleted)) if deleted else {}

@@ -32,10 +32,6 @@ class ConcurrentCommit:
     storage: Storage
 
     @property
-    def version(self) -> int:
-        return self.snapshot.snapshot_id
-
-    @property
     def operation(self) -> str:
         summary = self.snapshot.summary
         if summary is None:

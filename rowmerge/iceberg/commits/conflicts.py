@@ -147,4 +147,4 @@ RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None],
 def _conflict(
     kind: type[CommitConflict], concurrent: ConcurrentCommit, planned: PlannedCommit, detail: str = "", rule: str = ""
 ) -> CommitConflict:
-    return kind(planned.table, concurrent.version, concurrent.operation, detail, rule)
+    return kind(planned.table, concurrent.snapshot.snapshot_id, concurrent.operation, detail, rule)

@@ -112,7 +112,7 @@ class SnapshotFiles:
         self, manifests: Sequence[Manifest], entries: Sequence[Entry], place: Place, delete_paths: Sequence[str] = ()
     ) -> WrittenSnapshot:
         """Write the manifest list, and put all files of the snapshot. `delete_paths`: its new delete files. Raises StorageError."""
-        path = f"{self._folder}/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
+        path = f"{self.storage.location}/metadata/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._written.append(path)
         next_id = write_manifest_list(
             self.pending,
@@ -148,10 +148,6 @@ class SnapshotFiles:
         return DeleteFileWriter(self.pending, self.metadata, self._written.append)
 
     @property
-    def _folder(self) -> str:
-        return f"{self.storage.location}/metadata"
-
-    @property
     def _format_version(self) -> int:
         """Return the format version of manifests. Manifests of older tables have version 2, which names every field."""
         return max(self.metadata.format_version, 2)
@@ -169,7 +165,8 @@ class SnapshotFiles:
         return [entry for manifest in manifests for entry in read_manifest(self.pending, manifest)]
 
     def write_manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
-        path = f"{self._folder}/{self.commit_id}-m{len(self._written)}.avro"
+        """Write a manifest with the next free name of this snapshot."""
+        path = f"{self.storage.location}/metadata/{self.commit_id}-m{len(self._written)}.avro"
         self._written.append(path)
         return write_manifest(
             self.pending,

@@ -59,6 +59,7 @@ class Rewriting(ABC):
             raise
 
     def _updates(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+        """Write the snapshot that follows the newest metadata, and return the updates that add it. Delete files of the attempt before."""
         self._discard()
         metadata = current.metadata
         parent = metadata.current_snapshot()
@@ -88,6 +89,7 @@ class ManifestRewriting(Rewriting):
     done: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
+        """Write the manifests of each partition spec anew, except a single one of at most the target size."""
         target_size = max(1, files.target_manifest_size)
         remaining: list[Manifest] = []
         added: list[Manifest] = []
@@ -115,6 +117,7 @@ class DeleteRewriting(Rewriting):
     done: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
+        """Replace the position deletes, except those that are already the only ones of one data file."""
         live = live_files(files.storage, parent, undivided_specs(files.metadata))
         deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
         position_deletes = {key_of_delete(delete): delete.file for delete in deletes}

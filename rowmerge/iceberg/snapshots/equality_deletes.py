@@ -19,7 +19,7 @@ _Deletes = tuple[tuple[int, ...], frozenset[str]]
 _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
 
 
-def equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
+def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
     """Return the equality deletes that apply to these data files, grouped by data files with the same deletes.
 
     `schemas`: the table's schemas, newest first. Raises UnsupportedTableFeature.

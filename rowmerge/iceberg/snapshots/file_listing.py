@@ -109,6 +109,7 @@ def _deleted_counts(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
 
 
 def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
+    """Return the partition values of a manifest's files, null for files of another spec. Raises CorruptLog for values of a wrong type."""
     entries = manifest.entries
     if not type_.num_fields:
         return _struct_array([], type_, len(entries))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,10 +24,11 @@ _TAIL = 8
 _Names = Mapping[int, Sequence[str]]
 _footers: dict[tuple[str, int], pa.Schema] = {}
 _MAX_FOOTERS = 10_000
+_WITHOUT_PARTITION_COLUMNS = "data files without partition columns from before the partitioning was changed"
 _REWRITE = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
 
 
-def layouts(
+def file_layouts(
     storage: Storage, table: str, entries: Mapping[str, Entry], columns: Struct, ordinary: FileLayout, mapping: NameMapping, spec_id: int
 ) -> tuple[FileLayout, ...]:
     """Return how data files store a table's columns: `ordinary`, or under the names of the mapping. `entries`: the files by path.
@@ -44,15 +45,19 @@ def layouts(
             paths_with_ids.append(path)
             continue
         stored = _stored_columns(columns, schema, names)
-        missing = [column.name for column, field in zip(columns, stored, strict=True) if schema.get_field_index(field.name) < 0]
-        outside = tuple(name for name in missing if name in ordinary.outside)
+        outside = _missing_columns(columns, stored, schema, ordinary.outside)
         if outside and entry.file.spec_id != spec_id:
-            feature = "data files without partition columns from before the partitioning was changed"
-            raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)
+            raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
         paths_by_layout[stored, outside].append(path)
     mapped = [FileLayout(tuple(paths), stored, False, outside) for (stored, outside), paths in paths_by_layout.items()]
     with_ids = [FileLayout(tuple(paths_with_ids), ordinary.stored, True, ())] if paths_with_ids or not mapped else []
     return (*mapped, *with_ids)
+
+
+def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
+    """Return those candidates that a file with this schema lacks."""
+    missing = (column.name for column, field in zip(columns, stored, strict=True) if schema.get_field_index(field.name) < 0)
+    return tuple(name for name in missing if name in candidates)
 
 
 def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:

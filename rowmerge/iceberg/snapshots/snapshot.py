@@ -31,10 +31,10 @@ from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.checks import check_formats, check_partitions, check_uuids
-from rowmerge.iceberg.snapshots.equality_deletes import equality_deletes
+from rowmerge.iceberg.snapshots.equality_deletes import find_equality_deletes
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
-from rowmerge.iceberg.snapshots.name_mapping import layouts
+from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct, held_types
@@ -148,7 +148,7 @@ class IcebergSnapshot:
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
         ordinary = FileLayout((), self.shape.stored_schema, True, identity_columns(self.shape.partitioning))
-        return layouts(
+        return file_layouts(
             self._storage, self.name, self.live.by_path(paths), held_types(self.schema), ordinary, mapping, self.metadata.default_spec_id
         )
 
@@ -161,7 +161,7 @@ class IcebergSnapshot:
         return self.live.deleted_positions(list(self.live.by_path(paths).values()))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
-        return equality_deletes(self.name, self.live, paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
+        return find_equality_deletes(self.name, self.live, paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
 
     def has_transaction(self, application: str, version: int) -> bool:
         return any(committed >= version for committed, _ in transactions(self.metadata, application))
