@@ -66,11 +66,11 @@ class Vacuum:
         # The listing comes first: what is committed after it is either not in the listing, or in the metadata that is read then.
         objects = self.storage.list()
         if options.dry_run:
-            expiry = self._plan_expiry(self._newest(), ExpiryOptions(retained_since))
+            expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
             current, expired = expiry.after, expiry.files
         else:
             expired = self._expire(ExpiryOptions(retained_since))
-            current = self._newest()
+            current = newest(self.operations, self.table)
         deletable = self._deletable(expired, current)
         orphans = [path for path in self._orphans(current, objects, orphans_before) if self._absolute(path) not in expired]
         if not options.dry_run:
@@ -82,24 +82,21 @@ class Vacuum:
     def expire(self, options: ExpiryOptions) -> Expired:
         """Expire snapshots, and delete the files that only they needed. Raises as `run`, and PlanError for a snapshot that must stay."""
         expired = self._expire(options)
-        deletable = self._deletable(expired, self._newest())
+        deletable = self._deletable(expired, newest(self.operations, self.table))
         self._delete_expired(deletable)
         counts = Counter(expired[path] for paths in deletable.values() for path in paths)
         return Expired(*(counts[kind] for kind in FileKind))
 
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
         """Delete unreferenced files that were written before a time, and return their absolute paths. Raises as `run`."""
-        check_collectable(self.table, self._newest().metadata)
+        check_collectable(self.table, newest(self.operations, self.table).metadata)
         orphans_before = self.now - ORPHANS_AFTER if older_than is None else older_than
         objects = self.storage.list()
-        current = self._newest()
+        current = newest(self.operations, self.table)
         orphans = self._orphans(current, objects, orphans_before)
         if not dry_run:
             self._delete_orphans(orphans, current, objects, orphans_before)
         return tuple(map(self._absolute, orphans))
-
-    def _newest(self) -> CurrentMetadata:
-        return newest(self.operations, self.table)
 
     def _check_retention(self, options: VacuumOptions) -> None:
         hours = options.retain_hours
@@ -130,7 +127,7 @@ class Vacuum:
 
         if commit_updates(self.operations, self.table, "the expiry of snapshots", updates_for) is None:
             return {}
-        metadata = self._newest().metadata
+        metadata = newest(self.operations, self.table).metadata
         planned_ids = {snapshot.snapshot_id for attempt in attempts for snapshot in attempt.after.metadata.snapshots}
         # Others may have committed since. Files of their snapshots stay.
         new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
@@ -146,7 +143,7 @@ class Vacuum:
     def _delete_expired(self, deletable: Mapping[FileKind, Sequence[str]]) -> None:
         if not any(deletable.values()):
             return
-        current = self._newest()
+        current = newest(self.operations, self.table)
         groups = [with_checksums(paths) for paths in deletable.values()]
         locations = file_locations(current.metadata.properties)
         delete_files(self.storage, groups, Origin.NAMED, locations=locations, live=self._live(current))
@@ -169,7 +166,7 @@ class Vacuum:
 
     def _delete_orphans(self, orphans: Sequence[str], seen: CurrentMetadata, objects: Sequence[StoredObject], older_than: int) -> None:
         """Delete the files that are still orphans, if the table changed after `seen`, while the needed files were read."""
-        current = self._newest()
+        current = newest(self.operations, self.table)
         still_orphans = orphans if current is seen else set(self._orphans(current, objects, older_than))
         paths = [self._absolute(path) for path in orphans if path in still_orphans]
         if paths:

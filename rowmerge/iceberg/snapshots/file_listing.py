@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import UUIDType
+from pyiceberg.types import NestedField, UUIDType
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.manifests.bounds import file_bounds
@@ -48,7 +48,7 @@ def _list_manifest(
 ) -> pa.RecordBatch:
     """Return the files of one manifest as rows of a listing. `bounded`: the columns with bounds."""
     entries = manifest.entries
-    bounds = [_derived(manifest, _bounds_key(schema, field), partial(_bounds, entries, schema, field)) for field in bounded]
+    bounds = [_column_bounds(manifest, schema.find_field(column.name)) for column in bounded]
     lower, upper, null_counts = zip(*bounds, strict=True) if bounds else ((), (), ())
     partition = listing.field("partition").type
     partition_key = ("partition", spec.spec_id, str(partition))
@@ -77,11 +77,6 @@ def _derived(manifest: ManifestFiles, key: Hashable, compute: Callable[[], Any])
     if key not in manifest.derived:
         manifest.derived[key] = compute()
     return manifest.derived[key]
-
-
-def _bounds_key(schema: Schema, column: Field) -> Hashable:
-    field = schema.find_field(column.name)
-    return "bounds", field.field_id, str(field.field_type)
 
 
 def _path_size_records(entries: Sequence[Entry]) -> list[pa.Array]:
@@ -131,11 +126,16 @@ def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-def _bounds(entries: Sequence[Entry], schema: Schema, column: Field) -> tuple[pa.Array, pa.Array, pa.Array]:
+def _column_bounds(manifest: ManifestFiles, column: NestedField) -> tuple[pa.Array, pa.Array, pa.Array]:
     """Return the lower bounds, upper bounds and null counts of a column."""
-    field = schema.find_field(column.name)
-    lower, upper = file_bounds([entry.file for entry in entries], field.field_id, field.field_type)
-    return lower, upper, pa.array([entry.file.null_counts.get(field.field_id) for entry in entries], pa.int64())
+
+    def compute() -> tuple[pa.Array, pa.Array, pa.Array]:
+        files = [entry.file for entry in manifest.entries]
+        lower, upper = file_bounds(files, column.field_id, column.field_type)
+        return lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
+
+    bounds: tuple[pa.Array, pa.Array, pa.Array] = _derived(manifest, ("bounds", column.field_id, str(column.field_type)), compute)
+    return bounds
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:
