@@ -208,7 +208,7 @@ class IcebergCatalog:
 
     def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
         check_segment("view", name)
-        return self._client.view(namespace, fold(name))
+        return self._client.load_view(namespace, fold(name))
 
     def _table(self, schema: str, name: str, namespace: str, catalog_name: str, location: str) -> IcebergTable:
         """Return the table at a location, the same object each time."""

@@ -1,13 +1,12 @@
-"""An Iceberg table in a catalog: opening its snapshots, creating it, committing to it."""
+"""An Iceberg table in a catalog: open its snapshots, create it, commit to it."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
-from typing import Any
 
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
@@ -15,10 +14,11 @@ from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
-from rowmerge.iceberg.catalogs.operations import Current, TableOperations
-from rowmerge.iceberg.commits.commit import Commit, creation
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.catalogs.operations import TableOperations
+from rowmerge.iceberg.commits.commit import Commit, create_table
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS
-from rowmerge.iceberg.maintenance.branches import IcebergBranches, referred
+from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
 from rowmerge.iceberg.maintenance.table_maintenance import IcebergMaintenance
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
@@ -39,19 +39,12 @@ from rowmerge.table.table import HistoryEntry
 
 
 class IcebergTable:
-    """Implements `rowmerge.table.table.Table`. Keeps its newest snapshot, so that opening it again reads nothing anew.
-
-    May be used by several threads.
-    """
+    """Implements `rowmerge.table.table.Table`, for several threads. Caches the newest snapshot, so that it is not read again."""
 
     def __init__(self, operations: TableOperations, name: str, branch: str = MAIN) -> None:
-        self._operations, self._name, self._branch = operations, name, branch
+        self._operations, self.name, self._branch = operations, name, branch
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
-
-    @property
-    def name(self) -> str:
-        return self._name
 
     @property
     def location(self) -> str:
@@ -59,15 +52,15 @@ class IcebergTable:
 
     @property
     def branches(self) -> IcebergBranches:
-        return IcebergBranches(self._operations, self._name, self._open_branch, self._open_reference)
+        return IcebergBranches(self._operations, self.name, self._open_branch, self._open_reference)
 
     @property
     def change_feed(self) -> None:
-        """None: an Iceberg table records no change rows."""
+        """Return None: an Iceberg table records no change rows."""
 
     @property
     def maintenance(self) -> IcebergMaintenance:
-        return IcebergMaintenance(self._operations, self._name)
+        return IcebergMaintenance(self._operations, self.name)
 
     def exists(self) -> bool:
         return self._operations.current() is not None
@@ -77,41 +70,35 @@ class IcebergTable:
         return self._operations.creation_version()
 
     def snapshot(self) -> IcebergSnapshot:
-        """The newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
+        """Open the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
         with self._lock:
             current = self._current()
             if self._opened is None or self._opened.current is not current:
-                self._opened = self._newest(current, self._branch)
+                self._opened = self._open_newest(current, self._branch)
             return self._opened
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
-        """A snapshot by its id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
+        """Open the snapshot with an id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
         if version is None and timestamp is None:
             return self.snapshot()
         current = self._current()
-        metadata = current.metadata
         if version is not None:
-            found = metadata.snapshot_by_id(version)
-            if found is None:
-                known = ", ".join(str(snapshot.snapshot_id) for snapshot in metadata.snapshots[-5:]) or "none"
-                raise VersionNotFound(f"{self._name} has no snapshot {version}. The newest are: {known}.")
+            snapshot = _snapshot_by_id(self.name, current.metadata, version)
         else:
             assert timestamp is not None
-            past = [entry for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
-            found = metadata.snapshot_by_id(past[-1].snapshot_id) if past else None
-            if found is None:
-                raise VersionNotFound(f"{self._name} has no snapshot that is {timestamp} (ms since 1970) or older. Choose a later time.")
-        return IcebergSnapshot(self._operations.storage, self._name, current, found, _schema_at(metadata, found))
+            snapshot = _snapshot_by_time(self.name, current.metadata, timestamp)
+        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, _schema_at(current.metadata, snapshot))
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
         if base is None:
             metadata = self._new_metadata(definition)
         else:
-            make, before = replacement_updates if replace else alteration_updates, own_snapshot(base).metadata
-            metadata = apply_updates(before, make(self._name, before, definition))
-            check_format_version(self._name, metadata.format_version, self._operations.newest_format)
-        return table_shape(self._name, self._operations.storage, metadata, metadata.schema())
+            before = own_snapshot(base).metadata
+            updates = (replacing_updates if replace else changing_updates)(self.name, before, definition)
+            metadata = updated(before, updates)
+            check_format_version(self.name, metadata.format_version, self._operations.newest_format)
+        return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
@@ -119,119 +106,134 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
-        return creation(self._operations, self._name, metadata, change, version)
+        return create_table(self._operations, self.name, metadata, change, version)
 
     def commit(self, base: Snapshot, change: Change) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
-        own = own_snapshot(base)
+        snapshot = own_snapshot(base)
         if change.cloned is not None:
             raise PlanError(
-                f"{self._name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
-                f"not theirs. DROP TABLE {self._name} first."
+                f"{self.name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
+                f"not theirs. DROP TABLE {self.name} first."
             )
-        own.check_writable()
-        name = self._name if own.branch == MAIN else f"{self._name}.branch_{own.branch}"
-        commit = Commit(self._operations, name, own, change)
-        check_format_version(name, commit.after.format_version, self._operations.newest_format)
+        snapshot.check_writable()
+        name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
+        commit = Commit(self._operations, name, snapshot, change)
+        check_format_version(name, commit.target_metadata.format_version, self._operations.newest_format)
         return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """The snapshot that an application's transaction made."""
-        snapshots = (id_ for known, id_ in transactions(self.snapshot().metadata, application) if known <= version)
-        return next(snapshots, None)
+        """Return the id of the newest snapshot that an application committed up to a version of its own, None if there is none."""
+        committed = transactions(self.snapshot().metadata, application)
+        return next((snapshot_id for transaction, snapshot_id in committed if transaction <= version), None)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """The snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
+        """Return the snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
         newest = self.snapshot()
         by_id = {snapshot.snapshot_id: snapshot for snapshot in newest.metadata.snapshots}
         return [_history_entry(snapshot) for snapshot in islice(ancestors(by_id, newest.version), limit)]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
-        return Vacuum(self._operations, self._name, time.time_ns() // 1_000_000).run(options)
+        return Vacuum(self._operations, self.name, time.time_ns() // 1_000_000).run(options)
 
     def _open_branch(self, name: str) -> IcebergTable:
-        """Raises VersionNotFound for a branch that is not there, PlanError for a tag."""
-        if referred(self._name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
-            advice = f"Write to a branch: ALTER TABLE {self._name} CREATE BRANCH …."
-            raise PlanError(f"{name} of {self._name} is a tag: it means one snapshot, and takes no rows. {advice}")
-        return self if name == self._branch else IcebergTable(self._operations, self._name, name)
+        """Open the table on a branch. Raises VersionNotFound, PlanError for a tag."""
+        if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
+            advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
+            raise PlanError(f"{name} of {self.name} is a tag: it means one snapshot, and takes no rows. {advice}")
+        return self if name == self._branch else IcebergTable(self._operations, self.name, name)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
-        """A branch with the columns that the table has now, a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
+        """Open a branch with the current columns of the table, or a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
         current = self._current()
-        ref = referred(self._name, current.metadata, reference)
+        ref = find_reference(self.name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
-            return self.snapshot() if reference == self._branch else self._newest(current, reference)
-        at = current.metadata.snapshot_by_id(ref.snapshot_id)
-        assert at is not None, "metadata was read with every snapshot that a reference names"
-        return IcebergSnapshot(
-            self._operations.storage, self._name, current, at, _schema_at(current.metadata, at), branch=f"tag {reference}"
-        )
+            return self.snapshot() if reference == self._branch else self._open_newest(current, reference)
+        snapshot = current.metadata.snapshot_by_id(ref.snapshot_id)
+        assert snapshot is not None, "metadata was read with every snapshot that a reference names"
+        schema = _schema_at(current.metadata, snapshot)
+        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch=f"tag {reference}")
 
-    def _newest(self, current: Current, branch: str) -> IcebergSnapshot:
+    def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
         metadata = current.metadata
         if branch != MAIN:
-            referred(self._name, metadata, branch)
+            find_reference(self.name, metadata, branch)
         head = head_of(metadata, branch)
         before = None if self._opened is None else self._opened.files_read
-        return IcebergSnapshot(self._operations.storage, self._name, current, head, metadata.schema(), branch=branch, before=before)
+        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch=branch, before=before)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         if not self._operations.keeps_ids:
             raise PlanError(
-                f"{self._name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
+                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
                 f"speak of those of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
             )
-        return cloned_metadata(self._name, self.location, source, definition.properties or {})
+        return cloned_metadata(self.name, self.location, source, definition.properties or {})
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
-        metadata = new_metadata(self._name, self.location, definition)
-        check_format_version(self._name, metadata.format_version, self._operations.newest_format)
+        metadata = new_metadata(self.name, self.location, definition)
+        check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return metadata
 
-    def _current(self) -> Current:
+    def _current(self) -> CurrentMetadata:
         current = self._operations.current()
         if current is None:
-            raise TableNotFound(self._name)
+            raise TableNotFound(self.name)
         if absolute_location(current.metadata.location) != self.location:
             raise UnsupportedTableFeature(
-                self._name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
+                self.name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
             )
         return current
 
 
+def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> IcebergVersion:
+    snapshot = metadata.snapshot_by_id(snapshot_id)
+    if snapshot is None:
+        newest_ids = ", ".join(str(newest.snapshot_id) for newest in metadata.snapshots[-5:]) or "none"
+        raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. The newest are: {newest_ids}.")
+    return snapshot
+
+
+def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> IcebergVersion:
+    """Return the snapshot that was current at a time, by the snapshot log."""
+    past_ids = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
+    snapshot = metadata.snapshot_by_id(past_ids[-1]) if past_ids else None
+    if snapshot is None:
+        raise VersionNotFound(f"{table} has no snapshot that is {timestamp} (ms since 1970) or older. Choose a later time.")
+    return snapshot
+
+
 def _schema_at(metadata: TableMetadata, snapshot: IcebergVersion) -> Schema:
-    """The schema that was current when a snapshot was made."""
-    found = metadata.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
-    return metadata.schema() if found is None else found
+    """Return the schema that was current when a snapshot was made."""
+    schema = metadata.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
+    return metadata.schema() if schema is None else schema
 
 
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
+    """Return a snapshot with the statement in its summary. Without metrics of a statement, the counts of all engines are the metrics."""
     summary = snapshot.summary
-    told: Mapping[str, str] = {} if summary is None else summary.additional_properties
-    operation = told.get(OPERATION, "" if summary is None else summary.operation.value)
-    parameters = {name: _text(value) for name, value in _object(told.get(PARAMETERS, "{}")).items()}
-    metrics = {name: str(value) for name, value in _object(told.get(METRICS, "{}")).items()}
-    figures = {name: value for name, value in told.items() if not name.startswith("rowmerge.") and not name.startswith("engine-")}
+    properties: Mapping[str, str] = {} if summary is None else summary.additional_properties
+    statement_metrics = _as_texts(properties.get(METRICS, "{}"), str)
+    counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
     return HistoryEntry(
         version=snapshot.snapshot_id,
         timestamp=snapshot.timestamp_ms,
-        operation=operation,
-        parameters=parameters,
-        metrics=metrics or figures,
+        operation=properties.get(OPERATION, "" if summary is None else summary.operation.value),
+        parameters=_as_texts(properties.get(PARAMETERS, "{}"), _text),
+        metrics=statement_metrics or counts,
         read_version=snapshot.parent_snapshot_id,
-        engine=told.get("engine-name"),
+        engine=properties.get("engine-name"),
     )
 
 
-def _object(text: str) -> dict[str, Any]:
-    """The JSON object in an entry of a summary, empty for a text that another writer left there."""
+def _as_texts(text: str, to_text: Callable[[object], str]) -> dict[str, str]:
+    """Return the JSON object in a summary property with values as texts, empty for a malformed text of another writer."""
     try:
         value = decode_json(text)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) else {}
+    return {name: to_text(entry) for name, entry in value.items()} if isinstance(value, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -379,6 +379,6 @@ def _leave_out(check: str | None) -> None:
             self._hint.advance(version)
             return Put.CREATED
 
-        DirectoryOperations._verified = unverified  # type: ignore[assignment,method-assign]
+        DirectoryOperations._verify_put = unverified  # type: ignore[assignment,method-assign]
     else:
         assert check is None, check

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.catalogs.operations import Current
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
 from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
@@ -76,10 +76,10 @@ class Lake:
         parent = metadata.current_snapshot()
         assert parent is not None
         made = SnapshotFiles(self.storage, metadata, snapshot_id, ())
-        manifests = made.delete_manifests(files)
+        manifests = made.write_delete_manifests(files)
         entries = [Entry.added(file, snapshot_id) for file in files]
         before = read_manifest_list(self.storage, parent.manifest_list)
-        produced = made.listed([*manifests, *before], entries, Place.after(metadata, parent))
+        produced = made.write_list([*manifests, *before], entries, Place.after(metadata, parent))
         snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
         self.update(AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id))
         return snapshot_id
@@ -121,7 +121,7 @@ class Lake:
         return ids
 
     @property
-    def current(self) -> Current:
+    def current(self) -> CurrentMetadata:
         current = self.operations.current()
         assert current is not None
         return current

@@ -1,72 +1,53 @@
-"""A table's metadata in a catalog of pyiceberg: read, created and replaced by commits of requirements and updates."""
+"""Tables in a catalog of pyiceberg: load and create metadata, and commit updates with requirements."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from json import JSONDecodeError
 
 from pydantic import ValidationError
-from pyiceberg.exceptions import (
-    BadRequestError,
-    CommitFailedException,
-    ForbiddenError,
-    NoSuchNamespaceError,
-    NoSuchTableError,
-    UnauthorizedError,
-)
+from pyiceberg import exceptions
 from pyiceberg.io import load_file_io
 from pyiceberg.table import StagedTable, Table
+from pyiceberg.table import update as table_update
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.update import (
-    AddPartitionSpecUpdate,
-    AddSchemaUpdate,
-    AddSnapshotUpdate,
-    AddSortOrderUpdate,
-    AssertCreate,
-    AssertCurrentSchemaId,
-    AssertDefaultSortOrderId,
-    AssertDefaultSpecId,
-    AssertLastAssignedFieldId,
-    AssertLastAssignedPartitionId,
-    AssertRefSnapshotId,
-    AssertTableUUID,
-    AssignUUIDUpdate,
-    RemoveSnapshotRefUpdate,
-    RemoveSnapshotsUpdate,
-    SetCurrentSchemaUpdate,
-    SetDefaultSortOrderUpdate,
-    SetDefaultSpecUpdate,
-    SetLocationUpdate,
-    SetPropertiesUpdate,
-    SetSnapshotRefUpdate,
-    TableRequirement,
-    TableUpdate,
-    UpgradeFormatVersionUpdate,
-)
+from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
-from rowmerge.iceberg.catalogs.commit_status import is_committed
-from rowmerge.iceberg.catalogs.operations import Current
-from rowmerge.iceberg.metadata.updates import apply_updates
+from rowmerge.iceberg.catalogs.commit_status import CommitStatus, commit_status
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.metadata.updates import updated
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
 from rowmerge.table.commits.request import Unknown
 
-_REFUSED = (BadRequestError, ForbiddenError, UnauthorizedError, NoSuchTableError, NoSuchNamespaceError, NotImplementedError, ValueError)
-"""What says that nothing was committed, and that another attempt would end in the same way."""
-_UNREADABLE = (ValidationError, JSONDecodeError)
-"""An answer that is none: ValueErrors too, but the commit may have happened."""
+_DENIALS = (exceptions.BadRequestError, exceptions.ForbiddenError, exceptions.UnauthorizedError)
+_REFUSALS = (*_DENIALS, exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, NotImplementedError, ValueError)
+"""Errors after which nothing was committed, and another attempt would fail in the same way."""
+_UNREADABLE_ANSWERS = (ValidationError, JSONDecodeError)
+"""Errors of a catalog's malformed answer. They are ValueErrors, too, but the commit may have happened."""
 _NOT_FINAL = (408, 409, 419, 425, 429)
 """Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
-_FOLLOWED = "the catalog refused it, or gave no answer, and what others committed since does not tell whether they followed it"
-_GONE = "the catalog has no such table any more, and others may have renamed it with the commit in it"
+_MAY_BE_FOLLOWED = "the catalog refused it, or gave no answer, and what others committed since does not tell whether they followed it"
+_TABLE_MISSING = "the catalog has no such table any more, and others may have renamed it with the commit in it"
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A commit as the catalog gets it. `status_in` returns whether metadata contains the commit."""
+
+    table: Table
+    requirements: tuple[TableRequirement, ...]
+    updates: tuple[TableUpdate, ...]
+    status_in: Callable[[CurrentMetadata], CommitStatus]
 
 
 class CatalogOperations:
-    """Implements `rowmerge.iceberg.catalogs.operations.TableOperations`. The catalog writes metadata files; where, is its own affair.
+    """Implements `rowmerge.iceberg.catalogs.operations.TableOperations`. The catalog writes metadata files to paths of its choice.
 
     `DirectoryOperations` puts a metadata file if it is absent, and verifies afterwards that the file continues the table. This class sends
     the catalog updates with requirements. The requirements decide which commit wins, and that it continues the table.
@@ -76,176 +57,162 @@ class CatalogOperations:
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""
-        self._client, self._identifier, self._storage = client, (namespace, table), storage
-        self._known: Current | None = None
+        self._client, self._identifier, self.storage = client, (namespace, table), storage
+        self._last_loaded: CurrentMetadata | None = None
 
     @property
     def newest_format(self) -> int:
         return self._client.newest_format
 
-    @property
-    def storage(self) -> Storage:
-        return self._storage
-
-    def current(self) -> Current | None:
+    def current(self) -> CurrentMetadata | None:
         loaded = self._client.load(*self._identifier)
         if loaded is None:
-            self._known = None
-        elif self._known is None or _differ(self._known, loaded):
-            self._known = Current(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
-        return self._known
+            self._last_loaded = None
+        elif self._last_loaded is None or _has_changed(self._last_loaded, loaded):
+            self._last_loaded = CurrentMetadata(loaded.metadata, loaded.metadata_location, newest_format=self.newest_format)
+        return self._last_loaded
 
     def creation_version(self) -> CreationVersion | None:
         return FIRST_VERSION if self.current() is None else None
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown:
-        properties = {**self._client.catalog.properties, **metadata.properties}
-        staged = StagedTable(
-            self._identifier, metadata, metadata.location, load_file_io(properties, metadata.location), self._client.catalog
-        )
+        catalog = self._client.catalog
+        file_io = load_file_io({**catalog.properties, **metadata.properties}, metadata.location)
+        staged = StagedTable(self._identifier, metadata, metadata.location, file_io, catalog)
         if self._client.load(*self._identifier) is not None:
             return Put.EXISTED
-        return self._send(staged, (AssertCreate(),), creating(metadata), lambda newest: newest.metadata.table_uuid == metadata.table_uuid)
 
-    def is_followed(self, base: Current) -> bool:
-        """The catalog is asked at the commit alone."""
+        def status_in(newest: CurrentMetadata) -> CommitStatus:
+            return CommitStatus.COMMITTED if newest.metadata.table_uuid == metadata.table_uuid else CommitStatus.ABSENT
+
+        return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in))
+
+    def is_followed(self, base: CurrentMetadata) -> bool:
+        """Return False: `commit` loads the table right before it commits."""
         return False
 
-    def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """As TableOperations says. No catalog can require properties to be as they were, so it is asked for them right before: a change
-        of properties alone in the instant between counts as one that came after the commit."""
+    def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+        """Commit as `TableOperations.commit` states.
+
+        No catalog can require unchanged properties, so this method compares them right before it commits. A change of properties alone in
+        the instant between counts as one that came after the commit.
+        """
         table = self._client.load(*self._identifier)
-        if table is None or _differ(base, table):
+        if table is None or _has_changed(base, table):
             return Put.EXISTED
-        requirements = (*unchanged(base.metadata), *_references(base.metadata, updates))
-        return self._send(table, requirements, updates, lambda newest: is_committed(newest, base, updates))
+        requirements = (*_definition_requirements(base.metadata), *_reference_requirements(base.metadata, updates))
+        return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
 
-    # ------------------------------------------------------------ inside
-
-    def _send(
-        self,
-        table: Table,
-        requirements: tuple[TableRequirement, ...],
-        updates: tuple[TableUpdate, ...],
-        done: Callable[[Current], bool | None],
-    ) -> Put | Unknown:
+    def _send(self, request: _Request) -> Put | Unknown:
         """Commit. After a refusal or a failure, the catalog's current metadata decides, because a proxy may have sent the commit twice.
 
-        `done` says whether metadata contains the commit, None if nothing tells.
-        The requirements let it happen once. So the commit is sent again while the metadata fulfils them and does not contain it.
+        The requirements let the commit happen once. So it is sent again while the metadata fulfils them and does not contain it.
         Raises CatalogFailed if the catalog refuses the commit for good.
         """
         reason, is_final = "", True
         for wait in (*WAITS, 0):
             try:
-                self._client.catalog.commit_table(table, requirements, updates)
+                self._client.catalog.commit_table(request.table, request.requirements, request.updates)
                 return Put.CREATED
-            except Exception as error:  # noqa: BLE001 - clients of catalogs raise what they like, and it may have happened
-                failed = self._client.failed(f"committing {'.'.join(self._identifier)}", error)
+            except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
+                failure = self._client.failure(f"committing {'.'.join(self._identifier)}", error)
                 is_final = is_final and _is_final(error)
-                reason = reason or failed.message
+                reason = reason or failure.message
             try:
                 newest = self.current()
             except RowmergeError:
                 # The current metadata may refer to the files of this commit.
                 time.sleep(wait)
                 continue
-            if newest is None and not (is_final and isinstance(table, StagedTable)):
-                return Unknown(_GONE)
-            if newest is not None and (outcome := _outcome(newest, requirements, updates, done)) is not None:
+            outcome = _outcome(request, newest, is_final)
+            if outcome is not None:
                 return outcome
             if is_final:
-                raise failed from None
+                raise failure from None
             time.sleep(wait)
         return Unknown(reason)
 
 
-def _outcome(
-    newest: Current,
-    requirements: tuple[TableRequirement, ...],
-    updates: tuple[TableUpdate, ...],
-    done: Callable[[Current], bool | None],
-) -> Put | Unknown | None:
-    """Return CREATED if the commit is in, EXISTED if it is not and cannot come in any more, Unknown if nothing tells, None if it may
-    still come in."""
-    is_in = done(newest)
-    if is_in is not False:
-        return Put.CREATED if is_in else Unknown(_FOLLOWED)
+def _outcome(request: _Request, newest: CurrentMetadata | None, is_final: bool) -> Put | Unknown | None:
+    """Return the outcome of a failed commit, None if the catalog may still accept it. `is_final`: it refused every attempt for good."""
+    if newest is None:
+        return None if is_final and isinstance(request.table, StagedTable) else Unknown(_TABLE_MISSING)
+    match request.status_in(newest):
+        case CommitStatus.COMMITTED:
+            return Put.CREATED
+        case CommitStatus.UNKNOWN:
+            return Unknown(_MAY_BE_FOLLOWED)
+    return None if _is_acceptable(request, newest.metadata) else Put.EXISTED
+
+
+def _is_acceptable(request: _Request, metadata: TableMetadata) -> bool:
+    """Return whether metadata fulfils the requirements of a commit and takes its updates."""
     try:
-        for requirement in requirements:
-            requirement.validate(newest.metadata)
+        for requirement in request.requirements:
+            requirement.validate(metadata)
         # A commit to another branch takes the sequence number and the row ids of the snapshot.
-        apply_updates(newest.metadata, updates)
-    except (CommitFailedException, LookupError, ValueError):
-        return Put.EXISTED
-    return None
+        updated(metadata, request.updates)
+    except (exceptions.CommitFailedException, LookupError, ValueError):
+        return False
+    return True
 
 
-def _differ(base: Current, table: Table) -> bool:
-    """Whether the catalog has other metadata by now. A catalog may keep no files of it, and then has no names of them."""
-    same_file = base.path and base.path == table.metadata_location
-    return not same_file and _content(base.metadata) != _content(table.metadata)
+def _has_changed(base: CurrentMetadata, table: Table) -> bool:
+    """Return whether the catalog has other metadata than `base`. A catalog without metadata files gives no path to compare."""
+    is_same_file = base.path and base.path == table.metadata_location
+    return not is_same_file and _comparable_content(base.metadata) != _comparable_content(table.metadata)
+
+
+def _comparable_content(metadata: TableMetadata) -> object:
+    return metadata.model_dump(exclude={"last_updated_ms", "metadata_log"})
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether the catalog certainly committed nothing, and never will for this request."""
+    """Return whether the catalog certainly committed nothing, and never will for this request."""
     status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
     if status is not None:
         return 400 <= status < 500 and status not in _NOT_FINAL
-    return isinstance(error, _REFUSED) and not isinstance(error, _UNREADABLE)
+    return isinstance(error, _REFUSALS) and not isinstance(error, _UNREADABLE_ANSWERS)
 
 
-def unchanged(base: TableMetadata) -> tuple[TableRequirement, ...]:
-    """That the table's rows and definition are still those of `base`; properties and other branches may have changed."""
+def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...]:
+    """Return the requirements that the table has the rows and the definition of `base`. Properties and other branches may differ."""
     return (
-        AssertTableUUID(uuid=base.table_uuid),
-        AssertRefSnapshotId(ref="main", snapshot_id=base.current_snapshot_id),
-        AssertCurrentSchemaId(current_schema_id=base.current_schema_id),
-        AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id),
-        AssertDefaultSpecId(default_spec_id=base.default_spec_id),
-        AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id),
-        AssertDefaultSortOrderId(default_sort_order_id=base.default_sort_order_id),
+        table_update.AssertTableUUID(uuid=base.table_uuid),
+        table_update.AssertRefSnapshotId(ref="main", snapshot_id=base.current_snapshot_id),
+        table_update.AssertCurrentSchemaId(current_schema_id=base.current_schema_id),
+        table_update.AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id),
+        table_update.AssertDefaultSpecId(default_spec_id=base.default_spec_id),
+        table_update.AssertLastAssignedPartitionId(last_assigned_partition_id=base.last_partition_id),
+        table_update.AssertDefaultSortOrderId(default_sort_order_id=base.default_sort_order_id),
     )
 
 
-def _references(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
-    """That branches and tags are where they were, for updates that take snapshots away; else of the one that is moved."""
-    others: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items() if name != "main"}
-    if not any(isinstance(update, RemoveSnapshotsUpdate | RemoveSnapshotRefUpdate) for update in updates):
-        moved = {update.ref_name for update in updates if isinstance(update, SetSnapshotRefUpdate)}
-        others = {name: others.get(name) for name in moved - {"main"}}
-    return tuple(AssertRefSnapshotId(ref=name, snapshot_id=snapshot_id) for name, snapshot_id in others.items())
+def _reference_requirements(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
+    """Return the requirements that references other than main are unchanged: all if updates remove any snapshots, else the moved ones."""
+    snapshot_ids: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items()}
+    if any(isinstance(update, table_update.RemoveSnapshotsUpdate | table_update.RemoveSnapshotRefUpdate) for update in updates):
+        names = list(base.refs)
+    else:
+        names = list({update.ref_name for update in updates if isinstance(update, table_update.SetSnapshotRefUpdate)})
+    return tuple(table_update.AssertRefSnapshotId(ref=name, snapshot_id=snapshot_ids.get(name)) for name in names if name != "main")
 
 
-def creating(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
-    """The updates that make a new table: its definition, and its snapshots with it."""
+def _creation_updates(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
+    """Return the updates that create a table with its definition, snapshots and references."""
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     assert order is not None
     return (
-        AssignUUIDUpdate(uuid=metadata.table_uuid),
-        UpgradeFormatVersionUpdate(format_version=metadata.format_version),
-        AddSchemaUpdate(schema_=metadata.schema()),
-        SetCurrentSchemaUpdate(schema_id=-1),
-        AddPartitionSpecUpdate(spec=metadata.spec()),
-        SetDefaultSpecUpdate(spec_id=-1),
-        AddSortOrderUpdate(sort_order=order),
-        SetDefaultSortOrderUpdate(sort_order_id=-1),
-        SetLocationUpdate(location=metadata.location),
-        SetPropertiesUpdate(updates=metadata.properties),
-        *(AddSnapshotUpdate(snapshot=snapshot) for snapshot in metadata.snapshots),
-        *(
-            SetSnapshotRefUpdate(
-                ref_name=name,
-                type=ref.snapshot_ref_type,
-                snapshot_id=ref.snapshot_id,
-                max_ref_age_ms=ref.max_ref_age_ms,
-                max_snapshot_age_ms=ref.max_snapshot_age_ms,
-                min_snapshots_to_keep=ref.min_snapshots_to_keep,
-            )
-            for name, ref in metadata.refs.items()
-        ),
+        table_update.AssignUUIDUpdate(uuid=metadata.table_uuid),
+        table_update.UpgradeFormatVersionUpdate(format_version=metadata.format_version),
+        table_update.AddSchemaUpdate(schema_=metadata.schema()),
+        table_update.SetCurrentSchemaUpdate(schema_id=-1),
+        table_update.AddPartitionSpecUpdate(spec=metadata.spec()),
+        table_update.SetDefaultSpecUpdate(spec_id=-1),
+        table_update.AddSortOrderUpdate(sort_order=order),
+        table_update.SetDefaultSortOrderUpdate(sort_order_id=-1),
+        table_update.SetLocationUpdate(location=metadata.location),
+        table_update.SetPropertiesUpdate(updates=metadata.properties),
+        *(table_update.AddSnapshotUpdate(snapshot=snapshot) for snapshot in metadata.snapshots),
+        *(table_update.SetSnapshotRefUpdate(**{"ref-name": name, **ref.model_dump()}) for name, ref in metadata.refs.items()),
     )
-
-
-def _content(metadata: TableMetadata) -> object:
-    return metadata.model_dump(exclude={"last_updated_ms", "metadata_log"})

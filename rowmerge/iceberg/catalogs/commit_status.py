@@ -6,100 +6,133 @@ Other writers may have followed the commit, and may have expired its snapshot. W
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum, auto
 
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
-from rowmerge.iceberg.catalogs.operations import Current
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.updates import apply_updates
 
 
-def is_committed(current: Current, base: Current, updates: Sequence[TableUpdate]) -> bool | None:
-    """Return whether the commit of `updates` to `base` is part of `current`, None if nothing tells.
+class CommitStatus(Enum):
+    """Whether metadata contains a commit. ABSENT also stands for a change of the definition or of references that others have reverted."""
 
-    False also stands for a change of the definition or of references that others have reverted.
-    """
+    COMMITTED = auto()
+    ABSENT = auto()
+    UNKNOWN = auto()
+
+
+def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequence[TableUpdate]) -> CommitStatus:
+    """Return whether the commit of `updates` to `base` is part of `current`."""
     metadata = current.metadata
     if metadata.table_uuid != base.metadata.table_uuid:
         # Others may have renamed the table with the commit in it, and have created another one of the name.
-        return None
-    if snapshot_ids := {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}:
-        status = _has_snapshots(metadata, base.metadata, snapshot_ids)
+        return CommitStatus.UNKNOWN
+    snapshot_ids = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
+    if snapshot_ids:
+        status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
-        status = _has_changes(metadata, base.metadata, apply_updates(base.metadata, updates))
+        status = _changes_status(metadata, base.metadata, updated(base.metadata, updates))
     # Each commit adds an entry to the log of metadata files. So none came after `base`, or only the commit that made `current`.
     last_files = {current.path, *(entry.metadata_file for entry in metadata.metadata_log[-1:])}
-    return False if status is None and base.path and base.path in last_files else status
+    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and base.path and base.path in last_files else status
 
 
-# ------------------------------------------------------------ snapshots
-
-
-def _has_snapshots(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> bool | None:
+def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
     """Return whether the metadata contains these snapshots, or snapshots that follow them.
 
     If they have expired, the current snapshot still refers to their manifests and data files.
     """
-    traces = {snapshot.snapshot_id for snapshot in metadata.snapshots} | {snapshot.parent_snapshot_id for snapshot in metadata.snapshots}
-    traces |= {entry.snapshot_id for entry in metadata.snapshot_log} | {ref.snapshot_id for ref in metadata.refs.values()}
-    if traces & snapshot_ids:
-        return True
-    base_ids = {snapshot.snapshot_id for snapshot in base.snapshots}
-    later_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in base_ids]
+    referenced_ids = _referenced_ids(metadata)
+    if referenced_ids & snapshot_ids:
+        return CommitStatus.COMMITTED
+    # Format version 1 has no sequence numbers. Later on, parents prove nothing: pyiceberg's expiry removes them from the next snapshot.
     if isinstance(base, TableMetadataV1) or isinstance(metadata, TableMetadataV1):
-        # Format version 1 has no sequence numbers. No snapshot is missing if each one follows another, back to the current one of `base`.
-        parents = {snapshot.parent_snapshot_id for snapshot in later_snapshots}
-        is_complete = parents <= base_ids | {snapshot.snapshot_id for snapshot in later_snapshots} and base.current_snapshot_id in traces
+        is_complete = _has_every_parent(metadata, base)
     else:
-        # Each snapshot has the next sequence number. Parents prove nothing, because pyiceberg's expiry removes them from the next snapshot.
-        first, last = base.last_sequence_number, metadata.last_sequence_number
-        numbers = sorted(snapshot.sequence_number or 0 for snapshot in later_snapshots)
-        is_complete = first <= last and numbers == [*range(first + 1, last + 1)]
-    return False if is_complete else None
+        new_snapshots = _snapshots_after(metadata, base)
+        is_complete = _has_every_sequence_number(new_snapshots, base.last_sequence_number, metadata.last_sequence_number)
+    return CommitStatus.ABSENT if is_complete else CommitStatus.UNKNOWN
 
 
-# ------------------------------------------------------------ references and the definition
+def _referenced_ids(metadata: TableMetadata) -> set[int | None]:
+    """Return the ids of all snapshots that the metadata contains or names. None stands for the parent of a first snapshot."""
+    return {
+        *(snapshot.snapshot_id for snapshot in metadata.snapshots),
+        *(snapshot.parent_snapshot_id for snapshot in metadata.snapshots),
+        *(entry.snapshot_id for entry in metadata.snapshot_log),
+        *(ref.snapshot_id for ref in metadata.refs.values()),
+    }
 
 
-def _has_changes(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> bool | None:
+def _snapshots_after(metadata: TableMetadata, base: TableMetadata) -> list[IcebergVersion]:
+    base_ids = {snapshot.snapshot_id for snapshot in base.snapshots}
+    return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in base_ids]
+
+
+def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
+    """Return whether each snapshot after `base` follows another one, back to the current one of `base`. Then no snapshot is missing."""
+    parents = {snapshot.parent_snapshot_id for snapshot in _snapshots_after(metadata, base)}
+    present_ids = {snapshot.snapshot_id for snapshot in (*base.snapshots, *metadata.snapshots)}
+    return parents <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
+
+
+def _has_every_sequence_number(snapshots: Sequence[IcebergVersion], before: int, last: int) -> bool:
+    """Return whether the snapshots have all sequence numbers after `before` up to `last`."""
+    numbers = sorted(snapshot.sequence_number or 0 for snapshot in snapshots)
+    return before <= last and numbers == [*range(before + 1, last + 1)]
+
+
+def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
     """Return whether the metadata has what distinguishes `target` from `base`. If references move to other snapshots, these decide."""
-    names = {name for name in base.refs.keys() | target.refs.keys() if _snapshot_id(base, name) != _snapshot_id(target, name)}
-    if names:
-        statuses = {_is_moved(metadata, base, target, name) for name in names}
-        return False if False in statuses else None if None in statuses else True
-    before, after, now = _aspects(base), _aspects(target), _aspects(metadata)
-    return all(now.get(key) == after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+    moved_refs = {name for name in base.refs.keys() | target.refs.keys() if _snapshot_id(base, name) != _snapshot_id(target, name)}
+    if moved_refs:
+        statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
+        return next(status for status in (CommitStatus.ABSENT, CommitStatus.UNKNOWN, CommitStatus.COMMITTED) if status in statuses)
+    before, after, now = map(_updatable_aspects, (base, target, metadata))
+    changed_keys = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+    has_changes = all(now.get(key) == after.get(key) for key in changed_keys)
+    return CommitStatus.COMMITTED if has_changes else CommitStatus.ABSENT
 
 
-def _is_moved(metadata: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> bool | None:
-    """Return whether a branch or tag was where `target` has it, None if nothing tells."""
+def _ref_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
+    """Return whether a branch or tag was where `target` has it."""
     before, after, now = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(metadata, name)
     if name == MAIN and after is not None:
-        return _is_in_log(metadata, base, after)
+        return _log_status(metadata, base, after)
     if metadata.refs.get(name) == target.refs.get(name):
-        return True
+        return CommitStatus.COMMITTED
     if now == before:
-        return False
-    # The snapshot of `base` that the later snapshots of the branch follow.
-    by_id, origin = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}, now
-    while origin is not None and base.snapshot_by_id(origin) is None:
-        origin = by_id[origin].parent_snapshot_id if origin in by_id else None
-    return None if origin is None else {before: False, after: True}.get(origin)
+        return CommitStatus.ABSENT
+    origin = _newest_ancestor_in(base, metadata, now)
+    if origin is None:
+        return CommitStatus.UNKNOWN
+    return {before: CommitStatus.ABSENT, after: CommitStatus.COMMITTED}.get(origin, CommitStatus.UNKNOWN)
 
 
-def _is_in_log(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> bool | None:
+def _newest_ancestor_in(base: TableMetadata, metadata: TableMetadata, snapshot_id: int | None) -> int | None:
+    """Return the newest snapshot of `base` that a snapshot of `metadata` follows, or that it is. None if no parents lead to one."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    while snapshot_id is not None and base.snapshot_by_id(snapshot_id) is None:
+        snapshot_id = by_id[snapshot_id].parent_snapshot_id if snapshot_id in by_id else None
+    return snapshot_id
+
+
+def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> CommitStatus:
     """Return whether a snapshot of `base` became the current one after it, by the snapshot log.
 
-    None if an expiry removed entries, or if the catalog does not write the log.
+    The status is unknown if an expiry removed entries, or if the catalog does not write the log.
     """
     before, after = list(base.snapshot_log), list(metadata.snapshot_log)
     if after[: len(before)] != before:
-        return None
+        return CommitStatus.UNKNOWN
     if any(entry.snapshot_id == snapshot_id for entry in after[len(before) :]):
-        return True
-    is_written = all(log and log[-1].snapshot_id == at.current_snapshot_id for log, at in ((before, base), (after, metadata)))
-    return False if is_written and metadata.snapshot_by_id(snapshot_id) is not None else None
+        return CommitStatus.COMMITTED
+    is_written = all(at.snapshot_log and at.snapshot_log[-1].snapshot_id == at.current_snapshot_id for at in (base, metadata))
+    return CommitStatus.ABSENT if is_written and metadata.snapshot_by_id(snapshot_id) is not None else CommitStatus.UNKNOWN
 
 
 def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
@@ -107,7 +140,7 @@ def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
     return None if ref is None else ref.snapshot_id
 
 
-def _aspects(metadata: TableMetadata) -> dict[object, object]:
+def _updatable_aspects(metadata: TableMetadata) -> dict[object, object]:
     """Return what updates change that add no snapshot, without ids that a catalog may assign otherwise."""
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return {

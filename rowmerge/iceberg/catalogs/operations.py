@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from pyiceberg.table.metadata import TableMetadata
@@ -14,49 +11,19 @@ from pyiceberg.table.update import TableUpdate
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
+from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, CurrentMetadata, MetadataFolder, digest_of, metadata_path
 from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
-from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
-from rowmerge.iceberg.metadata.updates import (
-    DELETE_AFTER_COMMIT,
-    apply_updates,
-    gapless_snapshot_log,
-    metadata_files_to_delete,
-    serialize_metadata,
-)
-from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.storage.store import Put, Storage, absolute_location
-from rowmerge.table.commits.commit import Existing, put_settled
+from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
+from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, left_the_log, serialized, updated
+from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import Unknown
 
-FOLDER = "metadata"
 DROPPED = "_dropped.json"
-"""rowmerge 0.1.0 deletes the table in whose metadata folder this lies: no commit goes into it any more."""
-_NAME = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
-_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
-_READS = 20
-"""How often a version is listed anew that others delete before it is read."""
-
-
-@dataclass(frozen=True)
-class Current:
-    """A table's metadata as of one moment.
-
-    `path` is the absolute path of its file, `version` the number in the file's name, and `digest` the hash of the file's bytes; a catalog
-    may have none of them. `newest_format` is the highest format version that the table's catalog can keep.
-    """
-
-    metadata: TableMetadata
-    path: str
-    version: int | None = None
-    newest_format: int = NEWEST_FORMAT
-    digest: bytes = b""
-
-    @cached_property
-    def location(self) -> str:
-        """The table's location as our paths are."""
-        return absolute_location(self.metadata.location)
+"""The file in the metadata folder of a table that rowmerge 0.1.0 is deleting. Such a table takes no more commits."""
+_READ_ATTEMPTS = 20
+"""The number of attempts to list and read the newest version while others delete it before it is read."""
 
 
 class TableOperations(Protocol):
@@ -64,21 +31,21 @@ class TableOperations(Protocol):
 
     @property
     def storage(self) -> Storage:
-        """Of the table's own folder."""
+        """Return the storage of the table's own folder."""
 
     @property
     def newest_format(self) -> int:
-        """The highest format version that the catalog can keep."""
+        """Return the highest format version that the catalog can keep."""
 
     @property
     def keeps_ids(self) -> bool:
-        """Whether a table is created with the ids of schemas and partitionings that its metadata has."""
+        """Return whether the catalog creates a table with the schema and partition spec ids of its metadata."""
 
-    def current(self) -> Current | None:
-        """The newest metadata, None when there is no such table. Raises CorruptLog, StorageError."""
+    def current(self) -> CurrentMetadata | None:
+        """Return the newest metadata, None if there is no such table. Raises CorruptLog, StorageError."""
 
     def creation_version(self) -> CreationVersion | None:
-        """See `Table.creation_version`."""
+        """Return the version of a new table. See `Table.creation_version`."""
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Create the table with its snapshots. Return EXISTED if the table exists, or if others have dropped one since `version` was read.
@@ -86,18 +53,18 @@ class TableOperations(Protocol):
         Return the conflict with a table of another format, which may leave the new table there. Raises StorageError if it is not there.
         """
 
-    def is_followed(self, base: Current) -> bool:
-        """Whether the table certainly has other metadata than `base` now. Then a commit need not be tried. False says nothing."""
+    def is_followed(self, base: CurrentMetadata) -> bool:
+        """Return True if the newest metadata certainly is not `base`, so that a commit must fail. False proves nothing."""
 
-    def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """Make the metadata of `base` with these updates the newest; EXISTED: somebody else was first.
+    def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+        """Commit updates to `base`. Return EXISTED if another commit came first.
 
-        Raises StorageError when it certainly was not committed, TableNotFound for a table that is being dropped.
+        Raises StorageError if the updates are certainly not committed, TableNotFound for a table that is being dropped.
         """
 
 
 class DirectoryOperations:
-    """`metadata/v<N>.metadata.json`, each put if it is absent; Iceberg's Hadoop catalog reads the same files.
+    """Implements `TableOperations`: puts each `metadata/v<N>.metadata.json` if it is absent. Iceberg's Hadoop catalog reads the same files.
 
     A table with `write.metadata.delete-after-commit.enabled` deletes its old metadata, oldest first. Then the name of an old version is
     free again, and a writer that planned on the version before it can put it. Such a ghost is never the current version:
@@ -111,237 +78,189 @@ class DirectoryOperations:
     keeps_ids = True
 
     def __init__(self, storage: Storage, table: str) -> None:
-        self._storage, self._table = storage, table
-        self._known: Current | None = None
-        self._hint = VersionHint(storage, lambda version: bool(self._files(version)), self.highest_version)
+        self.storage, self._table = storage, table
+        self.folder = MetadataFolder(storage, table)
+        self._last_read: CurrentMetadata | None = None
+        self._hint = VersionHint(storage, lambda version: bool(self.folder.paths_of(version)), self.folder.highest_version)
 
-    @property
-    def storage(self) -> Storage:
-        return self._storage
-
-    def current(self) -> Current | None:
+    def current(self) -> CurrentMetadata | None:
         newest = self.newest()
         return None if newest is None or is_dropped(newest.metadata) else newest
 
-    def newest(self) -> Current | None:
+    def newest(self) -> CurrentMetadata | None:
         """Return the newest version, also that of a dropped table; None if there was never a table. Raises CorruptLog, StorageError."""
-        known = self._known
-        if known is None or not self._is_current(known):
-            self._known = self._read_newest()
-        return self._known
+        if self._last_read is None or not self._is_newest(self._last_read):
+            self._last_read = self._read_newest()
+        return self._last_read
 
     def creation_version(self) -> CreationVersion | None:
-        return creation_version(self._storage, "iceberg", lambda: _version_after(self.newest()))
+        return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+        """Put the first version, as `TableOperations.create` states. Look for a table of the other format before and after the put."""
         expected = version or self.creation_version()
-        calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self._storage, self._table, "iceberg", expected)]
+        calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self.storage, self._table, "iceberg", expected)]
+        newest: CurrentMetadata | None
+        conflict: CommitConflict | None
         newest, conflict = run_concurrently(calls)
-        if expected is None or expected.number != _version_after(newest):
+        if expected is None or expected.number != _first_version_after(newest):
             return Put.EXISTED
-        if (put := conflict or self.put_first(newest, expected.number, metadata, expected)) is Put.CREATED and expected.number > 1:
-            delete_markers(self._storage, "iceberg", expected.number)
+        if conflict is not None:
+            return conflict
+        put = self.put_first(newest, expected.number, metadata, expected)
+        if put is Put.CREATED and expected.number > 1:
+            delete_markers(self.storage, "iceberg", expected.number)
         return put
 
     def put_first(
-        self, base: Current | None, version: int, metadata: TableMetadata, expected: CreationVersion | None = None
+        self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, expected: CreationVersion | None = None
     ) -> Put | Unknown | CommitConflict:
         """Put the first version of a new table, or the version that ends a dropped one, after `base` (None: the version before is unknown).
 
         Raises StorageError when it certainly was not put, TableNotFound for a first version where rowmerge 0.1.0 drops a table.
         """
-        put = self._put(version, metadata)
-        if put is Put.CREATED:
-            checks: list[Callable[[], Any]] = [
-                partial(self._verified, base, version, metadata),
-                partial(conflict_after_put, self._storage, self._table, "iceberg", expected),
-            ]
-            put, conflict = run_concurrently(checks)
-            put = conflict or put if put is Put.CREATED else put
-        if put is Put.CREATED:
-            self._hint.advance(version)
-        return put
+        put = self.folder.put(version, metadata)
+        if put is not Put.CREATED:
+            return put
+        checks: list[Callable[[], Any]] = [
+            partial(self._verify_put, base, version, metadata),
+            partial(conflict_after_put, self.storage, self._table, "iceberg", expected),
+        ]
+        verified: Put | Unknown
+        conflict: CommitConflict | Unknown | None
+        verified, conflict = run_concurrently(checks)
+        if verified is not Put.CREATED:
+            return verified
+        if conflict is not None:
+            return conflict
+        self._hint.advance(version)
+        return Put.CREATED
 
-    def is_followed(self, base: Current) -> bool:
+    def is_followed(self, base: CurrentMetadata) -> bool:
         assert base.version is not None
-        asked: list[Callable[[], Any]] = [partial(self._files, base.version + 1), partial(self._bytes, self._below(base.path))]
-        following, data = run_concurrently(asked)
-        return bool(following) or digest_of(data) != base.digest
+        checks: list[Callable[[], Any]] = [partial(self.folder.paths_of, base.version + 1), partial(self.folder.is_unchanged, base)]
+        next_paths, is_unchanged = run_concurrently(checks)
+        return bool(next_paths) or not is_unchanged
 
-    def commit(self, base: Current, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+    def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
+        """Put the version after `base`, verify it, and publish it."""
         assert base.version is not None
         metadata = apply_updates(base.metadata, updates, location=base.path)
         metadata = metadata.model_copy(update={"snapshot_log": gapless_snapshot_log(base.metadata.snapshot_log, metadata)})
         version = base.version + 1
-        put = self._put(version, metadata)
-        if put is Put.CREATED:
-            put = self._verified(base, version, metadata)
-        if put is Put.CREATED:
-            path = f"{self._storage.location}/{_path(version)}"
-            self._known = Current(metadata, path, version, digest=digest_of(serialize_metadata(metadata)))
-            old = [self._below(path) for path in metadata_files_to_delete(base.metadata, metadata)]
-            live = [self._known.path, *(entry.metadata_file for entry in metadata.metadata_log)]
-            self._hint.advance(version)
-            self._delete(old, live)
-        return put
+        put = self.folder.put(version, metadata)
+        if put is not Put.CREATED:
+            return put
+        verified = self._verify_put(base, version, metadata)
+        if verified is Put.CREATED:
+            self._publish(base, version, metadata)
+        return verified
+
+    def _publish(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
+        """Write a verified version to the hint, and delete the metadata files that have left the metadata log."""
+        path = self.folder.absolute(metadata_path(version))
+        self._last_read = CurrentMetadata(metadata, path, version, digest=digest_of(serialized(metadata)))
+        old_paths = [self.folder.relative(old_path) for old_path in left_the_log(base.metadata, metadata)]
+        live_paths = [path, *(entry.metadata_file for entry in metadata.metadata_log)]
+        self._hint.advance(version)
+        self.folder.delete(old_paths, live_paths)
 
     # ------------------------------------------------------------------ reading
 
-    def _is_current(self, known: Current) -> bool:
-        """Whether the file that was read last is still there, with the same content, and no version comes after it."""
-        assert known.version is not None
-        asked: list[Callable[[], Any]] = [partial(self.is_followed, known)]
-        if _deletes_metadata(known.metadata):
-            asked.append(self.highest_version)
-        followed, *highest = run_concurrently(asked)
-        return not followed and highest in ([], [known.version])
+    def _is_newest(self, current: CurrentMetadata) -> bool:
+        """Return whether the file of `current` has the same content as before, and no version comes after it."""
+        checks = [lambda: not self.is_followed(current)]
+        if _deletes_metadata(current.metadata):
+            checks.append(lambda: self.folder.highest_version() == current.version)
+        return all(run_concurrently(checks))
 
-    def _read_newest(self) -> Current | None:
-        """Read the current version: the last of those that follow the hint, or the highest if old versions were deleted."""
-        hinted = self._last_following_hint()
-        if hinted is not None:
-            asked: list[Callable[[], Any]] = [partial(self.read, hinted), partial(self._files, 1)]
-            read: Current | None
-            read, first = run_concurrently(asked)
-            if read is not None and first and not _deletes_metadata(read.metadata):
-                return read
-        for _ in range(_READS):
-            highest = self.highest_version()
+    def _read_newest(self) -> CurrentMetadata | None:
+        """Read the newest version: the last of those that follow the hint, or the highest if old versions were deleted."""
+        newest = self._read_after_hint()
+        return self._read_highest() if newest is None else newest
+
+    def _read_after_hint(self) -> CurrentMetadata | None:
+        """Read the last version that follows the hint. Return None if the hint names no version, or if old versions were deleted."""
+        version = self._last_version_after_hint()
+        if version is None:
+            return None
+        calls: list[Callable[[], Any]] = [partial(self.folder.read, version, self._last_read), partial(self.folder.paths_of, 1)]
+        read: CurrentMetadata | None
+        read, first_paths = run_concurrently(calls)
+        return None if read is None or not first_paths or _deletes_metadata(read.metadata) else read
+
+    def _last_version_after_hint(self) -> int | None:
+        version = self._hint.read()
+        if version is None:
+            return None
+        paths, next_paths = run_concurrently([partial(self.folder.paths_of, number) for number in (version, version + 1)])
+        if not paths:
+            return None
+        while next_paths:
+            version += 1
+            next_paths = self.folder.paths_of(version + 1)
+        return version
+
+    def _read_highest(self) -> CurrentMetadata | None:
+        for _ in range(_READ_ATTEMPTS):
+            highest = self.folder.highest_version()
             if highest is None:
                 return None
             # Others may commit and clean between the listing and the read.
-            if (read := self.read(highest)) is not None:
+            if (read := self.folder.read(highest, self._last_read)) is not None:
                 return read
-        raise CorruptLog(f"{self._storage.location}/{FOLDER}", "its newest metadata file was gone before it was read, each time")
+        raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
-    def _last_following_hint(self) -> int | None:
-        start = self._hint.read()
-        if start is None:
-            return None
-        there, following = run_concurrently([partial(self._files, version) for version in (start, start + 1)])
-        while there and following:
-            start, following = start + 1, self._files(start + 2)
-        return start if there else None
+    # ------------------------------------------------------------------ verification after a put
 
-    def highest_version(self) -> int | None:
-        """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
-        listed = self._storage.list(FOLDER, after=f"{FOLDER}/v")
-        return max((int(match[1]) for found in listed if (match := _NAME.match(found.path))), default=None)
+    def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Return CREATED if a version that was put follows `base` (None: is the first), EXISTED for a ghost, which no reader opens.
 
-    def _files(self, version: int) -> list[str]:
-        """Return the paths of a version's metadata: plain or compressed, as Java's HadoopTableOperations names them."""
-        paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
-        calls = [partial(self._storage.exists, path) for path in paths]
-        there = run_concurrently(calls, is_distant=self._storage.is_distant)
-        return [path for path, found in zip(paths, there, strict=True) if found]
-
-    def read(self, version: int) -> Current | None:
-        """Read a version's metadata, None if its file is gone. Metadata with the same bytes is not parsed again."""
-        for path in self._files(version)[:1]:
-            if (data := self._bytes(path)) is not None:
-                whole, digest, known = f"{self._storage.location}/{path}", digest_of(data), self._known
-                if known is not None and known.path == whole and known.digest == digest:
-                    return known
-                return Current(parse_metadata(data, whole, self._table), whole, version, digest=digest)
-        return None
-
-    def _bytes(self, path: str) -> bytes | None:
-        try:
-            return self._storage.get(path)
-        except FileNotFoundError:
-            return None
-
-    def _below(self, path: str) -> str:
-        return path[len(self._storage.location) + 1 :]
-
-    # ------------------------------------------------------------------ writing
-
-    def _put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Put a version if it is absent."""
-        put = put_settled(self._storage, _path(version), serialize_metadata(metadata))
-        return Put.EXISTED if isinstance(put, Existing) else put
-
-    def _verified(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Say whether a version that was put follows `base` (None: is the first), or is a ghost that no reader takes for current.
-
-        Our processes delete old metadata oldest first. So while the file of `base` is there, nobody has freed the name of the version after
+        Our processes delete old metadata oldest first. So while the file of `base` exists, nobody has freed the name of the version after
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
         """
-        may_be_ghost = (
-            base is None or _deletes_metadata(base.metadata) or DROPPED_TABLE in {**base.metadata.properties, **metadata.properties}
-        )
-        looks: list[Callable[[], Any]] = [
-            partial(self._storage.exists, f"{FOLDER}/{DROPPED}"),
-            partial(self._has_other_form, version),
-            partial(self._has_no_base, base),
+        checks: list[Callable[[], bool]] = [
+            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self.folder.has_other_form, version),
+            lambda: base is not None and not self.folder.is_unchanged(base),
         ]
-        if may_be_ghost:
-            looks.append(self.highest_version)
+        if _may_be_ghost(base, metadata):
+            checks.append(lambda: self.folder.highest_version() != version)
         try:
-            dropped, other_form, no_base, *highest = run_concurrently(looks)
-            dropped = dropped and not is_dropped(metadata)
-            if dropped or other_form:
-                self._delete([_path(version)])
-                if dropped:
-                    self._delete([HINT])
-                    raise TableNotFound(self._table)
+            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(checks)
+            if has_drop_marker and not is_dropped(metadata):
+                self.folder.delete([metadata_path(version)])
+                self.folder.delete([HINT])
+                raise TableNotFound(self._table)
+            if has_other_form:
+                self.folder.delete([metadata_path(version)])
                 return Put.EXISTED
-            if no_base or (may_be_ghost and highest != [version]):
-                return self._settled_later(base, version, metadata)
+            return self._verify_by_newest(base, version, metadata) if any(ghost_signs) else Put.CREATED
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-        return Put.CREATED
 
-    def _settled_later(self, base: Current | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Say whether a version that others may have followed is part of the table, by the newest metadata. A ghost is deleted."""
+    def _verify_by_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Return whether the newest metadata follows a version that others may have followed. Delete a ghost."""
         newest = self._read_newest()
         if newest is None or newest.version is None:
-            return Unknown(f"{_path(version)} was put, and the table is gone")
-        if newest.version > version:
-            log = newest.metadata.metadata_log
-            snapshots = {snapshot.snapshot_id for snapshot in metadata.snapshots}
-            snapshots -= set() if base is None else {snapshot.snapshot_id for snapshot in base.metadata.snapshots}
-            named = any(entry.metadata_file.endswith(f"/{_path(version)}") for entry in log)
-            if newest.metadata.table_uuid == metadata.table_uuid and (
-                named or any(newest.metadata.snapshot_by_id(each) is not None for each in snapshots)
-            ):
+            return Unknown(f"{metadata_path(version)} was put, and the table is gone")
+        if newest.version > version and newest.metadata.table_uuid == metadata.table_uuid:
+            if _names_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base):
                 return Put.CREATED
-            is_another_table = newest.metadata.table_uuid != metadata.table_uuid
-            if not is_another_table and not self._is_older(newest.version, version):
-                return Unknown(f"others have committed since, and no metadata tells whether they follow {_path(version)}")
-        if self._bytes(_path(version)) == serialize_metadata(metadata):
-            self._delete([_path(version)])
+            if not self.folder.has_older_successor(version, newest.version):
+                return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
+        if self.folder.contains(version, metadata):
+            self.folder.delete([metadata_path(version)])
         return Put.EXISTED
 
-    def _is_older(self, newest: int, version: int) -> bool:
-        """Whether a version above another one was there before it. So both cannot be of one line, and the lower one is a ghost."""
-        modified = {int(match[1]): found.modified for found in self._storage.list(FOLDER) if (match := _NAME.match(found.path))}
-        ghost = modified.get(version)
-        return ghost is not None and any(other < ghost for number, other in modified.items() if version < number <= newest)
 
-    def _has_no_base(self, base: Current | None) -> bool:
-        return base is not None and digest_of(self._bytes(self._below(base.path))) != base.digest
-
-    def _has_other_form(self, version: int) -> bool:
-        """Whether another writer made this version as a compressed file, too."""
-        return any(path != _path(version) for path in self._files(version))
-
-    def _delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
-        """Delete old metadata in order. A file that stays is an orphan."""
-        clean_up(self._storage, [[f"{self._storage.location}/{path}"] for path in paths], Origin.NAMED, live=live)
+def is_dropped(metadata: TableMetadata) -> bool:
+    """Return whether this is the metadata of a dropped table."""
+    return metadata.properties.get(DROPPED_TABLE) == "true"
 
 
-def digest_of(data: bytes | None) -> bytes:
-    """Return the hash of a metadata file's bytes, empty for a file that is not there."""
-    return b"" if data is None else hashlib.sha256(data).digest()
-
-
-def _path(version: int) -> str:
-    return f"{FOLDER}/v{version}.metadata.json"
-
-
-def _version_after(newest: Current | None) -> int | None:
+def _first_version_after(newest: CurrentMetadata | None) -> int | None:
     """Return the version with which a new table begins after `newest`, None if `newest` is the version of a table that exists."""
     if newest is None:
         return 1
@@ -350,9 +269,22 @@ def _version_after(newest: Current | None) -> int | None:
     return 1 if newest.version is None else newest.version + 1
 
 
-def is_dropped(metadata: TableMetadata) -> bool:
-    """Whether this is the metadata of a dropped table."""
-    return metadata.properties.get(DROPPED_TABLE) == "true"
+def _may_be_ghost(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
+    """Return whether the name of a version after `base` may be free because its file was deleted."""
+    if base is None or _deletes_metadata(base.metadata):
+        return True
+    return DROPPED_TABLE in base.metadata.properties or DROPPED_TABLE in metadata.properties
+
+
+def _names_version(newest: TableMetadata, version: int) -> bool:
+    return any(entry.metadata_file.endswith(f"/{metadata_path(version)}") for entry in newest.metadata_log)
+
+
+def _has_snapshots_of(newest: TableMetadata, metadata: TableMetadata, base: CurrentMetadata | None) -> bool:
+    """Return whether `newest` has a snapshot that `metadata` added to `base`."""
+    base_ids = set() if base is None else {snapshot.snapshot_id for snapshot in base.metadata.snapshots}
+    added_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots} - base_ids
+    return any(newest.snapshot_by_id(snapshot_id) is not None for snapshot_id in added_ids)
 
 
 def _deletes_metadata(metadata: TableMetadata) -> bool:

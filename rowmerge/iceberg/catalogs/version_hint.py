@@ -16,8 +16,8 @@ HINT = "metadata/version-hint.text"
 class VersionHint:
     """Reads and writes the hint of one table.
 
-    DuckDB and pyiceberg read exactly the version that the hint names. So only versions that their writer has verified are written, and a
-    version that is not the newest does not replace a newer one. A hint may still be behind, and no commit depends on it.
+    DuckDB and pyiceberg read exactly the version that the hint names. So the hint gets only versions that their writer has verified, and an
+    older version does not replace a newer one. The hint may still be behind, and no commit depends on it.
     """
 
     def __init__(self, storage: Storage, has_version: Callable[[int], bool], highest_version: Callable[[], int | None]) -> None:
@@ -26,7 +26,7 @@ class VersionHint:
         self._lock = threading.Lock()
 
     def read(self) -> int | None:
-        """Return the version that the hint names, None if there is no hint or it is no number. Raises StorageError."""
+        """Return the version that the hint names, None if there is no hint or it is not a number. Raises StorageError."""
         try:
             text = self._storage.get(HINT).decode("ascii", "replace").strip()
         except FileNotFoundError:
@@ -34,10 +34,11 @@ class VersionHint:
         return int(text) if text.isdigit() else None
 
     def advance(self, version: int) -> None:
-        """Write a verified version, unless the hint names a higher one. On a distant store, a thread does it. It never raises."""
+        """Write a verified version, unless the hint names a higher one. On a distant store, a thread writes it. Never raises."""
         run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
 
     def _advance(self, version: int) -> None:
+        """Write the hint until it names a version that exists."""
         with self._lock:
             hinted = self.read()
             if hinted is not None and hinted > version and self._has_version(hinted):

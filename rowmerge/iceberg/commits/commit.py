@@ -1,4 +1,7 @@
-"""Making a change the table's next metadata: files of the snapshot, updates, and what to do when others were first."""
+"""Commit a change to an Iceberg table: write the snapshot's files, make the metadata updates, and check concurrent commits.
+
+`Commit` and `Creation` implement the steps of `rowmerge.table.commits.commit`.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +14,14 @@ from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
-from pyiceberg.table.update import (
-    AddSnapshotUpdate,
-    RemoveSnapshotRefUpdate,
-    TableUpdate,
-)
+from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotRefUpdate, TableUpdate
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
-from rowmerge.iceberg.catalogs.operations import Current, DirectoryOperations, TableOperations
-from rowmerge.iceberg.commits.concurrent_commits import winners
-from rowmerge.iceberg.commits.conflicts import Ours, find_conflict
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
+from rowmerge.iceberg.commits.concurrent_commits import concurrent_commits
+from rowmerge.iceberg.commits.conflicts import PlannedCommit, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
 from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Commit:
-    """One change on its way into a table's metadata."""
+    """One change to a table. Implements `rowmerge.table.commits.commit.CommitSteps`."""
 
     operations: TableOperations
     table: str
@@ -57,48 +57,47 @@ class Commit:
         self._head = self.base.current
 
     def run(self) -> Outcome:
-        """Write the snapshot's files and put the metadata, behind others' commits where they do not conflict.
+        """Write the snapshot's files and commit the metadata, after the commits of others that do not conflict.
 
-        Raises StorageError, CorruptLog and what the definition raises when it is certain that nothing was committed.
+        Raises StorageError, CorruptLog and the errors of the definition if certainly nothing was committed.
         """
         return commit(self, self.operations.storage, self.change.files)
-
-    # ------------------------------------------------------------------ steps of the protocol
 
     @property
     def version(self) -> int:
         if self.change.restored is not None:
             return self.change.restored.version
-        if self._makes_snapshot:
+        if self._adds_snapshot:
             return self.snapshot_id
-        return 0 if self.change.replace else self._id(self._head.metadata) or 0
+        return 0 if self.change.replace else self._head_id(self._head.metadata) or 0
 
     def put(self) -> Put | Unknown | CommitConflict:
         steps: list[Callable[[], Any]] = [
-            partial(self._snapshot_updates, self._head, self._live),
+            partial(self._snapshot_updates, self._head.metadata, self._live),
             partial(self.operations.is_followed, self._head),
         ]
-        updates, followed = run_concurrently(steps)
-        return Put.EXISTED if followed else self.operations.commit(self._head, (*self._definition, *updates))
+        updates, is_followed = run_concurrently(steps)
+        return Put.EXISTED if is_followed else self.operations.commit(self._head, (*self._definition, *updates))
 
     def follow(self) -> int | CommitConflict | None:
+        """Check the commits since the head, and make the newest metadata the head, unless there is a conflict."""
         newest = self.operations.current()
         if newest is None:
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
-        if self.branch not in newest.metadata.refs and self.branch != MAIN:
-            return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.branch} is gone")
+        if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
+            return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return None
-        conflict, rebased = self._against(self._head, newest)
-        if conflict is not None:
-            return conflict
-        if self._id(newest.metadata) != self._id(self._head.metadata):
-            storage, live = self.operations.storage, self._live
-            self._live = live_files(storage, head_of(newest.metadata, self.branch), live.unpartitioned, live)
-            if (conflict := self._gone(self._live, newest.metadata)) is not None:
+        rebases = self._check_concurrent_commits(newest.metadata)
+        if isinstance(rebases, CommitConflict):
+            return rebases
+        if self._head_id(newest.metadata) != self._head_id(self._head.metadata):
+            head = head_of(newest.metadata, self.base.branch)
+            self._live = live_files(self.operations.storage, head, self._live.unpartitioned, self._live)
+            if (conflict := self._missing_file_conflict(newest.metadata)) is not None:
                 return conflict
         self._head = newest
-        return rebased
+        return rebases
 
     def discard(self) -> None:
         self._files.discard()
@@ -108,69 +107,63 @@ class Commit:
 
     @cached_property
     def _live(self) -> LiveFiles:
-        """The files of the head, with which the next snapshot goes on."""
+        """Return the live files of the head, which the next snapshot follows."""
         return self.base.live
 
-    # ------------------------------------------------------------------ conflicts
+    def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
+        """Return the first conflict with a commit since the head, or how many of them deleted other rows in files of this change."""
+        if difference := _definition_difference(self._head.metadata, newest):
+            return self._metadata_conflict(newest, difference)
+        newest_id, head_id = self._head_id(newest), self._head_id(self._head.metadata)
+        concurrent = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
+        if concurrent is None:
+            return self._metadata_conflict(newest, "its history is another one")
+        rebases = 0
+        for other in concurrent:
+            if (conflict := find_conflict(other, self._planned)) is not None:
+                return conflict
+            if self._planned.deleted and self._planned.deleted.keys() & other.newly_deleted.keys():
+                rebases += 1
+            self._planned = self._planned.after(other)
+        return rebases
 
-    def _against(self, head: Current, newest: Current) -> tuple[CommitConflict | None, int]:
-        """The conflict with what came between, and how many of these snapshots deleted other rows in files that we mark too."""
-        if what := _what_changed(head.metadata, newest.metadata):
-            return MetadataChanged(self.table, self._id(newest.metadata) or 0, "a commit", what), 0
-        since = winners(self.operations.storage, newest.metadata, self._id(newest.metadata), self._id(head.metadata))
-        if since is None:
-            return MetadataChanged(self.table, self._id(newest.metadata) or 0, "a commit", "its history is another one"), 0
-        rebased = 0
-        for winner in since:
-            ours = self._ours
-            if (conflict := find_conflict(winner, ours)) is not None:
-                return conflict, 0
-            rebased += bool(ours.deleted.keys() & winner.newly_deleted.keys()) if ours.deleted else 0
-            self._ours = ours.after(winner)
-        return None, rebased
+    def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
+        return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
 
-    def _gone(self, live: LiveFiles, newest: TableMetadata) -> CommitConflict | None:
-        """A file that we change and that is not there, whatever the snapshots between tell: a writer may leave a manifest out unsaid."""
-        touched = self._ours.touched
-        gone = touched - live.by_path(touched).keys()
-        return ConcurrentDeleteDelete(self.table, self._id(newest) or 0, "a commit", min(gone)) if gone else None
+    def _missing_file_conflict(self, newest: TableMetadata) -> CommitConflict | None:
+        """Return a conflict if a changed file is not live any more. Another writer may drop a manifest without entries of removed files."""
+        touched = self._planned.touched
+        missing = touched - self._live.by_path(touched).keys()
+        return ConcurrentDeleteDelete(self.table, self._head_id(newest) or 0, "a commit", min(missing)) if missing else None
 
-    @property
-    def branch(self) -> str:
-        return self.base.branch
-
-    def _id(self, metadata: TableMetadata) -> int | None:
-        """The newest snapshot of the branch that the change was planned on."""
-        head = head_of(metadata, self.branch)
+    def _head_id(self, metadata: TableMetadata) -> int | None:
+        """Return the id of the newest snapshot of the branch that the change was planned on."""
+        head = head_of(metadata, self.base.branch)
         return None if head is None else head.snapshot_id
 
     @cached_property
-    def _ours(self) -> Ours:
-        change, base = self.change, self.base
-        known = base.deleted_positions(list(change.files.deleted)) if change.files.deleted else {}
-        everything = change.replace or change.restored is not None
-        definition_alone = change.definition is not None and change.files.empty
-
-        specs = {entry.file.spec_id for entry in base.live.by_path(change.files.removed).values()}
-
-        def listed(entries: Sequence[Entry]) -> FileListing:
-            files = LiveFiles(self.operations.storage, data=tuple(entries))
-            return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), change.reads.columns)
-
-        return Ours(
+    def _planned(self) -> PlannedCommit:
+        """Return the change as the rules about conflicts need it."""
+        change = self.change
+        deleted = change.files.deleted
+        already_deleted = self.base.deleted_positions(list(deleted)) if deleted else {}
+        return PlannedCommit(
             table=self.table,
             reads=change.reads,
-            # A replacement takes out whatever is there by then.
+            # A replacement removes the files that are live when it commits.
             removed=frozenset() if change.replace else frozenset(change.files.removed),
-            deleted={path: rows - known.get(path, Positions()) for path, rows in change.files.deleted.items()},
+            deleted={path: rows - already_deleted.get(path, Positions()) for path, rows in deleted.items()},
             data_change=change.data_change,
-            serializable=everything or definition_alone or base.settings.isolation_level(change.operation) == "serializable",
-            listed=listed,
+            is_serializable=_is_serializable(self.base, change),
+            list_entries=self._list_entries,
             application=change.transaction[0] if change.transaction else None,
-            moves_within_partitions=not change.data_change and specs <= {base.metadata.default_spec_id},
+            moves_within_partitions=_moves_within_partitions(self.base, change),
         )
 
-    # ------------------------------------------------------------------ updates
+    def _list_entries(self, entries: Sequence[Entry]) -> pa.Table:
+        base = self.base
+        files = LiveFiles(self.operations.storage, data=tuple(entries))
+        return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
 
     def _definition_updates(self) -> tuple[TableUpdate, ...]:
         if self.change.replace:
@@ -180,45 +173,53 @@ class Commit:
         return ()
 
     @cached_property
-    def after(self) -> TableMetadata:
-        """The table as the snapshot's files find it."""
-        return apply_updates(self.base.metadata, self._definition) if self._definition else self.base.metadata
+    def target_metadata(self) -> TableMetadata:
+        """Return the table's metadata with the new definition, before the snapshot."""
+        return updated(self.base.metadata, self._definition) if self._definition else self.base.metadata
 
     @cached_property
     def _files(self) -> SnapshotFiles:
-        change, at = self.change, self.base.at
-        # Rows that were only moved are as old as the snapshot they were read in: equality deletes that came since apply to them.
-        moved = not change.data_change and bool(change.files.removed) and at is not None and self.after.format_version > 1
-        age = at.sequence_number if moved and at is not None else None
-        return SnapshotFiles(self.operations.storage, self.after, self.snapshot_id, change.files.added, UNASSIGNED if age is None else age)
+        change, base_snapshot = self.change, self.base.at
+        data_age = UNASSIGNED
+        only_moves_rows = not change.data_change and bool(change.files.removed)
+        if only_moves_rows and base_snapshot is not None and self.target_metadata.format_version > 1:
+            # Moved rows keep the age of the snapshot that they were read in: equality deletes that were added since apply to them.
+            data_age = UNASSIGNED if base_snapshot.sequence_number is None else base_snapshot.sequence_number
+        return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, change.files.added, data_age)
 
     @property
-    def _makes_snapshot(self) -> bool:
+    def _adds_snapshot(self) -> bool:
         change = self.change
-        if change.replace:
-            return bool(change.files.added) or change.transaction is not None
-        return not change.files.empty or change.transaction is not None
+        changes_files = bool(change.files.added) if change.replace else not change.files.empty
+        return changes_files or change.transaction is not None
 
-    def _snapshot_updates(self, head: Current, live: LiveFiles) -> tuple[TableUpdate, ...]:
-        change = self.change
-        if change.restored is not None:
-            if head.metadata.snapshot_by_id(change.restored.version) is None:
-                raise VersionNotFound(f"The snapshot {change.restored.version} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-            return (point_branch_at(head.metadata, self.branch, change.restored.version),)
-        emptied = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if change.replace and head.metadata.current_snapshot_id is not None else ()
-        if not self._makes_snapshot:
-            return emptied
-        parent = None if change.replace else head_of(head.metadata, self.branch)
-        before = LiveFiles(self.operations.storage) if change.replace else live
-        removed = () if change.replace else change.files.removed
-        made = self._files.produce(before, removed, change.files.deleted, self._place(head.metadata, parent))
-        snapshot = new_snapshot(head.metadata, change, made, parent, self.snapshot_id, self.after.current_schema_id)
-        return (*emptied, AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head.metadata, self.branch, snapshot.snapshot_id))
+    def _snapshot_updates(self, head: TableMetadata, live: LiveFiles) -> tuple[TableUpdate, ...]:
+        """Return the updates that put the change on the branch. Write the files of its snapshot."""
+        if self.change.restored is not None:
+            return (self._restore(head, self.change.restored.version),)
+        if not self.change.replace:
+            return self._add_snapshot(head, head_of(head, self.base.branch), live, self.change.files.removed)
+        empty_table = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.current_snapshot_id is not None else ()
+        return empty_table + self._add_snapshot(head, None, LiveFiles(self.operations.storage), ())
 
-    def _place(self, head: TableMetadata, parent: IcebergVersion | None) -> Place:
+    def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
+        if head.snapshot_by_id(snapshot_id) is None:
+            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
+        return branch_at(head, self.base.branch, snapshot_id)
+
+    def _add_snapshot(
+        self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]
+    ) -> tuple[TableUpdate, ...]:
+        """Write the files of the snapshot after `parent`, and return the updates that add it, none if the change adds no snapshot."""
+        if not self._adds_snapshot:
+            return ()
         place = Place.after(head, parent)
-        upgrades = place.first_row_id is None and self.after.format_version >= ROW_LINEAGE
-        return replace(place, first_row_id=0) if upgrades else place
+        if place.first_row_id is None and self.target_metadata.format_version >= ROW_LINEAGE:
+            # The commit upgrades the table to row lineage.
+            place = replace(place, first_row_id=0)
+        written = self._files.write_snapshot(live, removed_paths, self.change.files.deleted, place)
+        snapshot = new_snapshot(head, self.change, written, parent, self.snapshot_id, self.target_metadata.current_schema_id)
+        return AddSnapshotUpdate(snapshot=snapshot), branch_at(head, self.base.branch, self.snapshot_id)
 
 
 @dataclass
@@ -232,8 +233,8 @@ class Creation(Commit):
 
     def put(self) -> Put | Unknown | CommitConflict:
         metadata = self.base.metadata
-        updates = self._snapshot_updates(self.base.current, self._live)
-        put = self.operations.create(apply_updates(metadata, updates) if updates else metadata, self.version_before_writing)
+        updates = self._snapshot_updates(metadata, self._live)
+        put = self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
         if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
         return put
@@ -251,20 +252,30 @@ class Creation(Commit):
         return LiveFiles(self.operations.storage)
 
 
-def creation(
+def create_table(
     operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: CreationVersion | None = None
 ) -> Outcome:
-    """Create a table, with its rows if there are any. `version`: see `TableOperations.create`.
-
-    Raises StorageError when certainly nothing was created.
-    """
-    base = IcebergSnapshot(operations.storage, table, Current(metadata, "", None), None, metadata.schema())
+    """Create a table, with its rows if there are any, as `TableOperations.create` does. Raises StorageError if it is certainly absent."""
+    base = IcebergSnapshot(operations.storage, table, CurrentMetadata(metadata, "", None), None, metadata.schema())
     return Creation(operations, table, base, change, version_before_writing=version).run()
 
 
-def _what_changed(old: TableMetadata, new: TableMetadata) -> str:
-    """What of a table's definition is another one; empty when nothing is."""
-    parts = {
+def _is_serializable(base: IcebergSnapshot, change: Change) -> bool:
+    if change.replace or change.restored is not None or (change.definition is not None and change.files.empty):
+        return True
+    return base.settings.isolation_level(change.operation) == "serializable"
+
+
+def _moves_within_partitions(base: IcebergSnapshot, change: Change) -> bool:
+    """Return whether the change only moves rows, out of files of the current partition spec."""
+    if change.data_change:
+        return False
+    return all(entry.file.spec_id == base.metadata.default_spec_id for entry in base.live.by_path(change.files.removed).values())
+
+
+def _definition_difference(old: TableMetadata, new: TableMetadata) -> str:
+    """Return the first difference between two definitions of a table as a clause, empty if there is none."""
+    aspects = {
         "it is another table": (old.table_uuid, new.table_uuid),
         "its schema changed": (old.current_schema_id, new.current_schema_id),
         "its partitioning changed": (old.default_spec_id, new.default_spec_id),
@@ -273,4 +284,4 @@ def _what_changed(old: TableMetadata, new: TableMetadata) -> str:
         "its location changed": (old.location, new.location),
         "its properties changed": (dict(old.properties), dict(new.properties)),
     }
-    return next((told for told, (before, after) in parts.items() if before != after), "")
+    return next((clause for clause, (before, after) in aspects.items() if before != after), "")

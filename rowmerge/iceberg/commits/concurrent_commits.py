@@ -1,11 +1,11 @@
-"""A snapshot that others committed before us: what it did to the table, down to the rows that it deleted in files that stay."""
+"""Snapshots that others committed first: the changes of each to the table, down to the rows that it deleted in files that stay."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
@@ -15,6 +15,7 @@ from rowmerge.iceberg.deletes.position_deletes import read_position_deletes
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
 from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.metadata.refs import ancestors
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
 
@@ -23,16 +24,12 @@ REPLACE = "replace"
 
 
 @dataclass(frozen=True)
-class Winner:
-    """`entries` are what the snapshot added and removed, of data files and delete files."""
+class ConcurrentCommit:
+    """A snapshot of another statement, with the entries of the data files and delete files that it added and removed."""
 
     snapshot: IcebergVersion
     entries: tuple[Entry, ...]
     storage: Storage
-
-    @property
-    def version(self) -> int:
-        return self.snapshot.snapshot_id
 
     @property
     def operation(self) -> str:
@@ -42,84 +39,70 @@ class Winner:
         return summary.additional_properties.get("rowmerge.operation", summary.operation.value)
 
     @property
-    def replaces(self) -> bool:
-        """Whether no row changed, only the files that hold it."""
+    def only_moves_rows(self) -> bool:
+        """Return whether no row changed, only the files that contain the rows."""
         return self.snapshot.summary is not None and self.snapshot.summary.operation.value == REPLACE
 
     @property
     def added(self) -> tuple[Entry, ...]:
-        """The data files that came in."""
-        return self._of(Status.ADDED, Content.DATA)
+        """Return the added data files."""
+        return self._entries_of(Status.ADDED, Content.DATA)
 
     @cached_property
     def removed_paths(self) -> frozenset[str]:
-        """The absolute paths of the data files that left."""
-        return frozenset(plain_path(entry.file.path) for entry in self._of(Status.DELETED, Content.DATA))
+        """Return the absolute paths of the removed data files."""
+        return frozenset(plain_path(entry.file.path) for entry in self._entries_of(Status.DELETED, Content.DATA))
 
     @property
     def equality_deletes(self) -> tuple[Entry, ...]:
-        return self._of(Status.ADDED, Content.EQUALITY_DELETES)
+        return self._entries_of(Status.ADDED, Content.EQUALITY_DELETES)
 
     @cached_property
     def newly_deleted(self) -> dict[str, Positions]:
-        """The rows that it deleted in data files that stay: those of its delete files, less those of the ones that it replaced.
+        """Return the rows that it deleted in data files that stay: those of added delete files, without those of replaced ones."""
+        added = self._positions_in(self._entries_of(Status.ADDED, Content.POSITION_DELETES))
+        removed = self._positions_in(self._entries_of(Status.DELETED, Content.POSITION_DELETES))
+        deleted = {path: positions - removed.get(path, Positions()) for path, positions in added.items()}
+        return {path: positions for path, positions in deleted.items() if positions}
 
-        Raises CorruptLog, StorageError.
-        """
-        found = self._positions(self._of(Status.ADDED, Content.POSITION_DELETES))
-        for path, positions in self._positions(self._of(Status.DELETED, Content.POSITION_DELETES)).items():
-            if path in found:
-                found[path] -= positions
-        return {path: positions for path, positions in found.items() if positions}
-
-    def _of(self, status: Status, content: Content) -> tuple[Entry, ...]:
+    def _entries_of(self, status: Status, content: Content) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries if entry.status == status and entry.file.content == content)
 
-    def _positions(self, deletes: tuple[Entry, ...]) -> dict[str, Positions]:
-        found: dict[str, Positions] = defaultdict(Positions)
+    def _positions_in(self, deletes: tuple[Entry, ...]) -> dict[str, Positions]:
+        """Return the deleted positions of each data file."""
+        by_path: dict[str, Positions] = defaultdict(Positions)
         vectors = [delete.file for delete in deletes if delete.file.format.upper() == "PUFFIN"]
         files = [delete.file for delete in deletes if delete.file.format.upper() != "PUFFIN"]
-        for named in (read_position_deletes(self.storage, files), read_deletion_vectors(self.storage, vectors)):
-            for path, positions in named.items():
-                found[path] |= positions
-        return found
+        for deleted in (read_position_deletes(self.storage, files), read_deletion_vectors(self.storage, vectors)):
+            for path, positions in deleted.items():
+                by_path[path] |= positions
+        return by_path
 
 
-def winners(storage: Storage, metadata: TableMetadata, newest: int | None, since: int | None) -> list[Winner] | None:
-    """The snapshots after `since` (None: from the first on) up to `newest`, oldest first.
+def concurrent_commits(storage: Storage, metadata: TableMetadata, newest: int | None, since: int | None) -> list[ConcurrentCommit] | None:
+    """Return the snapshots after `since` (None: from the first on) up to `newest`, oldest first.
 
-    None when they do not all follow from it, as far as is kept.
-
-    Raises CorruptLog, StorageError.
+    Return None if the remaining snapshots do not lead back to `since`. Raises CorruptLog, StorageError.
     """
-    chain = list(_ancestors(metadata, newest, since))
-    if chain and (chain[-1] is None or (since is None and not _is_first(storage, chain[-1]))):
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != since, ancestors(by_id, newest)))
+    oldest_parent = snapshots[-1].parent_snapshot_id if snapshots else newest
+    if oldest_parent != since:
         return None
-    return [_winner(storage, snapshot) for snapshot in reversed(chain) if snapshot is not None]
-
-
-def _ancestors(metadata: TableMetadata, newest: int | None, since: int | None) -> Iterator[IcebergVersion | None]:
-    """A snapshot and its parents before `since`; ends with None when that is not reached."""
-    known = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    at = newest
-    while at != since:
-        snapshot = known.get(at) if at is not None else None
-        yield snapshot
-        if snapshot is None:
-            return
-        at = snapshot.parent_snapshot_id
+    if since is None and snapshots and not _is_first(storage, snapshots[-1]):
+        return None
+    return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)]
 
 
 def _is_first(storage: Storage, snapshot: IcebergVersion) -> bool:
-    """Whether it has no file of an older one: when snapshots expire, some writers take the name of the parent away as well."""
+    """Return whether a snapshot without a parent has no file of an older one. Some writers remove the parent when it expires."""
     manifests = read_manifest_list(storage, snapshot.manifest_list)
     return all(manifest.added_snapshot_id == snapshot.snapshot_id and manifest.existing_files == 0 for manifest in manifests)
 
 
-def _winner(storage: Storage, snapshot: IcebergVersion) -> Winner:
-    own = [
-        manifest for manifest in read_manifest_list(storage, snapshot.manifest_list) if manifest.added_snapshot_id == snapshot.snapshot_id
-    ]
-    entries = [entry for manifest in own for entry in read_manifest(storage, manifest)]
-    changed = (entry for entry in entries if entry.status != Status.EXISTING and entry.snapshot_id == snapshot.snapshot_id)
-    return Winner(snapshot, tuple(changed), storage)
+def _read_commit(storage: Storage, snapshot: IcebergVersion) -> ConcurrentCommit:
+    manifests = read_manifest_list(storage, snapshot.manifest_list)
+    own_manifests = [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id]
+    entries = [entry for manifest in own_manifests for entry in read_manifest(storage, manifest)]
+    changes = (entry for entry in entries if entry.status != Status.EXISTING and entry.snapshot_id == snapshot.snapshot_id)
+    return ConcurrentCommit(snapshot, tuple(changes), storage)

@@ -1,7 +1,7 @@
-"""Whether a snapshot that was committed meanwhile can go together with ours: one small rule for each way it cannot.
+"""Whether a change can follow a concurrent commit: one rule for each way in which it cannot.
 
-The model are the validations of Iceberg's RowDelta and OverwriteFiles (docs of `write.<operation>.isolation-level`); what they decide by
-file is decided here by statistics and by row. Both commits stand when ours would have done the same had it begun after the other.
+The models are the validations of Iceberg's RowDelta and OverwriteFiles (docs of `write.<operation>.isolation-level`). They decide by file;
+these rules decide by statistics and by row. Both commits stand if the change would have been the same had it begun after the other commit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow.compute as pc
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, ConcurrentTransaction
-from rowmerge.iceberg.commits.concurrent_commits import Winner
+from rowmerge.iceberg.commits.concurrent_commits import ConcurrentCommit
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.table.commits.conflict_details import named_files, named_rows
@@ -21,11 +21,11 @@ from rowmerge.table.snapshots.files import FileListing, Positions
 
 
 @dataclass(frozen=True)
-class Ours:
-    """What the rules need to know of our own commit: the files that we remove, the rows that we delete in files that stay.
+class PlannedCommit:
+    """What the rules need to know of a change: the files that it removes, and the rows that it deletes in files that stay.
 
-    `listed` makes a file listing of entries, with the bounds that `reads.may_match` looks at; `moved`: the files to which compactions
-    that committed meanwhile brought rows that we read.
+    `list_entries` makes a file listing of entries, with the bounds that `reads.may_match` looks at. `moved`: the files to which concurrent
+    compactions moved rows that the change read.
     """
 
     table: str
@@ -33,104 +33,107 @@ class Ours:
     removed: frozenset[str]
     deleted: Mapping[str, Positions]
     data_change: bool
-    serializable: bool
-    listed: Callable[[Sequence[Entry]], FileListing]
+    is_serializable: bool
+    list_entries: Callable[[Sequence[Entry]], pa.Table]
     application: str | None = None
     moves_within_partitions: bool = False
-    """Whether rows come to other files of the same partition spec, and nothing else happens."""
+    """Whether the change only moves rows to other files of the same partition spec."""
     moved: frozenset[str] = frozenset()
 
     @property
     def touched(self) -> frozenset[str]:
+        """Return the files that the change removes, or of which it deletes rows."""
         return self.removed | self.deleted.keys()
 
-    def after(self, winner: Winner) -> Ours:
-        """As the next winner is to find it: where this one took rows that we read to other files, we have read those."""
-        if not winner.replaces or not winner.removed_paths & (self.reads.paths | self.moved):
+    def after(self, concurrent: ConcurrentCommit) -> PlannedCommit:
+        """Return the change for the rules about later commits: a compaction's files count as read if it moved rows that were read."""
+        if not concurrent.only_moves_rows or not concurrent.removed_paths & (self.reads.paths | self.moved):
             return self
-        return replace(self, moved=self.moved | {plain_path(entry.file.path) for entry in winner.added})
+        return replace(self, moved=self.moved | {plain_path(entry.file.path) for entry in concurrent.added})
 
 
-def find_conflict(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """The first rule that a winner breaks, as the error to tell; None when both commits can stand."""
-    return next((conflict for rule in RULES if (conflict := rule(winner, ours)) is not None), None)
+def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return the error of the first rule that a concurrent commit breaks, None if both commits can stand."""
+    return next((conflict for rule in RULES if (conflict := rule(concurrent, planned)) is not None), None)
 
 
-# ------------------------------------------------------------------ rules
-
-
-def transactions_differ(winner: Winner, ours: Ours) -> CommitConflict | None:
-    summary = winner.snapshot.summary
-    theirs = None if summary is None else summary.additional_properties.get("rowmerge.transaction.application")
-    same = ours.application is not None and ours.application == theirs
-    return _conflict(ConcurrentTransaction, winner, ours, f"application {ours.application}") if same else None
-
-
-def nothing_read_was_added(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """No file that we would have read came in. A compaction brings no rows.
-
-    Under snapshot isolation it may come in, but not from a MERGE: of two that look for one key and insert it, only one is to do so.
-    """
-    reads = ours.reads
-    if reads.may_match is None or not ours.data_change or winner.replaces or not winner.added:
+def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if both commits are transactions of one application."""
+    summary = concurrent.snapshot.summary
+    application = None if summary is None else summary.additional_properties.get("rowmerge.transaction.application")
+    if planned.application is None or planned.application != application:
         return None
-    if not ours.serializable and winner.operation != "MERGE":
-        return None
-    listing = ours.listed(winner.added)
-    hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
-    if len(hits) and reads.matching is not None:
-        hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, winner, ours, named_files(hits.paths)) if len(hits) else None
+    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")
 
 
-def nothing_read_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """No file is gone of which a row mattered to us, and no such row from a file that stays."""
-    reads = ours.reads
-    for path in sorted(reads.paths & winner.removed_paths):
-        mattered = None if reads.rows is None else reads.rows.get(path, Positions())
-        if (mattered is None or mattered or path in ours.touched) and not (winner.replaces and path not in ours.touched):
-            return _conflict(ConcurrentDeleteRead, winner, ours, path)
-    for path in sorted(reads.paths & winner.newly_deleted.keys()):
-        gone = winner.newly_deleted[path]
-        if rows := gone if reads.rows is None else gone & reads.rows.get(path, Positions()):
-            return _conflict(ConcurrentDeleteRead, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement read")
-    return None
+def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if the change would have read an added file. A compaction adds no rows.
 
-
-def nothing_moved_was_removed(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """Rows that we read and that a compaction took elsewhere have not left from there. Which row went where is not told."""
-    left = frozenset() if winner.replaces else winner.removed_paths
-    for path in sorted(ours.moved & (left | winner.newly_deleted.keys())):
-        return _conflict(ConcurrentDeleteRead, winner, ours, path)
-    return None
-
-
-def nothing_was_removed_twice(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """No file that we remove is gone or has lost rows, and no row that we delete in a file that stays."""
-    for path in sorted(ours.touched & winner.removed_paths):
-        return _conflict(ConcurrentDeleteDelete, winner, ours, path)
-    for path in sorted(ours.touched & winner.newly_deleted.keys()):
-        gone = winner.newly_deleted[path]
-        if path in ours.removed:
-            return _conflict(ConcurrentDeleteDelete, winner, ours, path)
-        if rows := gone & ours.deleted[path]:
-            return _conflict(
-                ConcurrentDeleteDelete, winner, ours, named_rows(rows, path), "deleted or updated rows that this statement changes"
-            )
-    return None
-
-
-def no_equality_deletes_came(winner: Winner, ours: Ours) -> CommitConflict | None:
-    """Equality deletes say which rows left only when rows are read: whoever read or changed any begins again.
-
-    They apply to rows that were only moved to other files of their partitions, too: such files are as old as what they were made of.
+    Snapshot isolation allows added files, unless a MERGE added them: only one of two MERGEs that miss the same key may insert it.
     """
-    if winner.equality_deletes and not ours.moves_within_partitions and (ours.reads.paths or ours.touched):
-        return _conflict(ConcurrentDeleteRead, winner, ours, winner.equality_deletes[0].file.path)
+    reads = planned.reads
+    if reads.may_match is None or not planned.data_change or concurrent.only_moves_rows or not concurrent.added:
+        return None
+    if not planned.is_serializable and concurrent.operation != "MERGE":
+        return None
+    added_files = planned.list_entries(concurrent.added)
+    # Null means that the bounds decide nothing, so the file may match.
+    matching_files = added_files.filter(pc.fill_null(reads.may_match(added_files), True))
+    if matching_files.num_rows and reads.matching is not None:
+        matching_files = matching_files.filter(reads.matching(matching_files))
+    if not matching_files.num_rows:
+        return None
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files["path"].to_pylist()))
+
+
+def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if rows that decided the change were deleted, with their file or in a file that stays."""
+    read_rows = planned.reads.rows
+    for path in sorted(planned.reads.paths & concurrent.removed_paths):
+        has_read_rows = read_rows is None or bool(read_rows.get(path))
+        # A compaction only moves the rows that the change read.
+        if path in planned.touched or (has_read_rows and not concurrent.only_moves_rows):
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
+    for path in sorted(planned.reads.paths & concurrent.newly_deleted.keys()):
+        deleted = concurrent.newly_deleted[path]
+        rows = deleted if read_rows is None else deleted & read_rows.get(path, Positions())
+        if rows:
+            rule = "deleted or updated rows that this statement read"
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(rows, path), rule)
     return None
 
 
-RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
+def nothing_moved_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if rows were deleted in files to which a compaction moved read rows. It is unknown which rows were moved."""
+    removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
+    changed_paths = planned.moved & (removed_paths | concurrent.newly_deleted.keys())
+    return _conflict(ConcurrentDeleteRead, concurrent, planned, min(changed_paths)) if changed_paths else None
+
+
+def nothing_was_removed_twice(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if a file was removed or has lost rows that the change removes, or if both deleted a row of a file that stays."""
+    if removed_paths := planned.touched & concurrent.removed_paths:
+        return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
+    for path in sorted(planned.touched & concurrent.newly_deleted.keys()):
+        if path in planned.removed:
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
+        if rows := concurrent.newly_deleted[path] & planned.deleted[path]:
+            rule = "deleted or updated rows that this statement changes"
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows, path), rule)
+    return None
+
+
+def no_equality_deletes_came(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if equality deletes were added, and the change read or touched files: only a scan finds the deleted rows.
+
+    Equality deletes also apply to rows that were only moved within their partitions, because their new files keep the old sequence number.
+    """
+    if concurrent.equality_deletes and not planned.moves_within_partitions and (planned.reads.paths or planned.touched):
+        return _conflict(ConcurrentDeleteRead, concurrent, planned, concurrent.equality_deletes[0].file.path)
+    return None
+
+
+RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None], ...] = (
     transactions_differ,
     nothing_read_was_added,
     nothing_read_was_removed,
@@ -140,5 +143,7 @@ RULES: tuple[Callable[[Winner, Ours], CommitConflict | None], ...] = (
 )
 
 
-def _conflict(kind: type[CommitConflict], winner: Winner, ours: Ours, detail: str = "", rule: str = "") -> CommitConflict:
-    return kind(ours.table, winner.version, winner.operation, detail, rule)
+def _conflict(
+    kind: type[CommitConflict], concurrent: ConcurrentCommit, planned: PlannedCommit, detail: str = "", rule: str = ""
+) -> CommitConflict:
+    return kind(planned.table, concurrent.snapshot.snapshot_id, concurrent.operation, detail, rule)

@@ -12,8 +12,9 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.types import BooleanType, NestedField
 
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.operations import FOLDER, Current, DirectoryOperations, is_dropped
-from rowmerge.iceberg.metadata.updates import serialize_metadata
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, metadata_path
+from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
+from rowmerge.iceberg.metadata.updates import serialized
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.creation import DROPPED_TABLE
@@ -28,17 +29,17 @@ OPERATION = "DROP TABLE"
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
     """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
     put_marker(storage, FORMAT, version)
-    return put_settled(storage, f"{FOLDER}/v{version}.metadata.json", serialize_metadata(_dropped_metadata(storage.location)))
+    return put_settled(storage, metadata_path(version), serialized(_dropped_metadata(storage.location)))
 
 
-def withdraw_creation(operations: DirectoryOperations, table: str, id_: uuid.UUID) -> Unknown | None:
-    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay.
+def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: uuid.UUID) -> Unknown | None:
+    """Drop the table with this uuid, which was created just now, if it still exists. Return Unknown if it may stay.
 
     Its first version alone cannot be deleted, because others may have committed after it.
     """
     try:
         drop = Drop(operations, table)
-        outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == id_ else None
+        outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == table_uuid else None
     except RowmergeError as failure:
         return Unknown(failure.message)
     return outcome if isinstance(outcome, Unknown) else None
@@ -52,24 +53,24 @@ class Drop:
     table: str
 
     def __post_init__(self) -> None:
-        self._read()
-        self.dropped_uuid = self._uuid
+        self._read_newest()
+        self.dropped_uuid = self._current_uuid
         self._metadata = _dropped_metadata(self.operations.storage.location)
 
     @property
     def version(self) -> int:
-        return self._newest + 1
+        return self._newest_version + 1
 
     def put(self) -> Put | Unknown | CommitConflict:
         if self._base is not None and is_dropped(self._base.metadata):
-            return self._superseded()
+            return self._table_missing()
         put_marker(self.operations.storage, FORMAT, self.version)
         return self.operations.put_first(self._base, self.version, self._metadata)
 
     def follow(self) -> int | CommitConflict:
-        self._read()
-        if self.dropped_uuid is not None and self._uuid is not None and self._uuid != self.dropped_uuid:
-            return self._superseded()
+        self._read_newest()
+        if self.dropped_uuid is not None and self._current_uuid is not None and self._current_uuid != self.dropped_uuid:
+            return self._table_missing()
         return 0
 
     def discard(self) -> None:
@@ -78,34 +79,32 @@ class Drop:
     def discard_superseded(self) -> None:
         """Do nothing, like `discard`."""
 
-    # ------------------------------------------------------------------ inside
-
     @property
-    def _uuid(self) -> uuid.UUID | None:
+    def _current_uuid(self) -> uuid.UUID | None:
         return None if self._base is None else self._base.metadata.table_uuid
 
-    def _read(self) -> None:
-        self._base: Current | None
+    def _read_newest(self) -> None:
+        self._base: CurrentMetadata | None
         try:
             self._base = self.operations.newest()
         except (CorruptLog, UnsupportedTableFeature):
-            # A table that cannot be read is dropped all the same. Its files are deleted by their age.
+            # An unreadable table is dropped, too. Its files are deleted by their age.
             self._base = None
-        version = None if self._base is None else self._base.version
-        self._newest = version or self.operations.highest_version() or 0
+        base_version = None if self._base is None else self._base.version
+        self._newest_version = base_version or self.operations.folder.highest_version() or 0
 
-    def _superseded(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest, OPERATION, "the table is gone")
+    def _table_missing(self) -> CommitConflict:
+        return MetadataChanged(self.table, self._newest_version, OPERATION, "the table is gone")
 
 
 def _dropped_metadata(location: str) -> TableMetadata:
-    now = time.time_ns() // 1_000_000
+    """Return the metadata of a dropped table: without snapshots, and with the property that marks the drop."""
     # Some readers do not open a table without columns.
     schema = Schema(NestedField(1, "dropped", BooleanType(), required=False), schema_id=0)
     fields: dict[str, Any] = {
         "location": location,
         "table_uuid": uuid.uuid4(),
-        "last_updated_ms": now,
+        "last_updated_ms": time.time_ns() // 1_000_000,
         "last_column_id": 1,
         "schemas": [schema],
         "current_schema_id": 0,

@@ -1,4 +1,4 @@
-"""The entry of a new snapshot in a table's metadata, and the reference that makes it the table's newest."""
+"""The entry of a new snapshot in a table's metadata, with its summary."""
 
 from __future__ import annotations
 
@@ -6,41 +6,20 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.iceberg.commits.snapshot_files import Produced
+from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
 from rowmerge.table.commits.request import Change
 from rowmerge.version import __version__
 
-
-def new_snapshot(
-    head: TableMetadata, change: Change, made: Produced, parent: IcebergVersion | None, snapshot_id: int, schema_id: int
-) -> IcebergVersion:
-    """The snapshot of a change, behind what `head` has."""
-    # Clocks of several writers differ, and readers go by the times of snapshots.
-    now = max(time.time_ns() // 1_000_000, head.last_updated_ms + (1 if parent is not None else 0))
-    operation, told = summary_of(change, made, parent)
-    return IcebergVersion(
-        snapshot_id=snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent else None,
-        sequence_number=head.next_sequence_number(),
-        timestamp_ms=now,
-        manifest_list=made.manifest_list,
-        summary=Summary(Operation(operation), **told),
-        schema_id=schema_id,
-        first_row_id=None if made.row_ids is None else made.row_ids[0],
-        added_rows=None if made.row_ids is None else made.row_ids[1],
-    )
-
-
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
-"""Where the history finds the statement; the other figures are those of all engines."""
+"""The summary properties from which the history reads the statement. All other properties are those of all engines."""
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -52,29 +31,59 @@ _TOTALS = (
 )
 
 
-def summary_of(change: Change, made: Produced, parent: IcebergVersion | None) -> tuple[str, dict[str, str]]:
-    """The operation (append, overwrite, delete, replace) and the other entries of the summary."""
+def new_snapshot(
+    head: TableMetadata, change: Change, written: WrittenSnapshot, parent: IcebergVersion | None, snapshot_id: int, schema_id: int
+) -> IcebergVersion:
+    """Return the snapshot of a change, as an addition to the metadata `head`."""
+    # Clocks of several writers differ, and readers order snapshots by their timestamps.
+    earliest = head.last_updated_ms + (1 if parent is not None else 0)
+    first_row_id, added_rows = written.row_ids or (None, None)
+    return IcebergVersion(
+        snapshot_id=snapshot_id,
+        parent_snapshot_id=parent.snapshot_id if parent else None,
+        sequence_number=head.next_sequence_number(),
+        timestamp_ms=max(time.time_ns() // 1_000_000, earliest),
+        manifest_list=written.manifest_list,
+        summary=_summary(change, written.entries, parent),
+        schema_id=schema_id,
+        first_row_id=first_row_id,
+        added_rows=added_rows,
+    )
+
+
+def _summary(change: Change, entries: Sequence[Entry], parent: IcebergVersion | None) -> Summary:
+    """Return the operation, the counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
-    for entry in made.entries:
-        counts.update(_figures(entry))
-    partitions = len({(entry.file.spec_id, entry.file.partition) for entry in made.entries})
-    told = {name: str(count) for name, count in counts.items() if count}
-    told["changed-partition-count"] = str(partitions)
-    before: Mapping[str, str] = {}
-    if parent is not None and parent.summary is not None:
-        before = parent.summary.additional_properties
-    for total, plus, minus in _TOTALS:
-        number = before.get(total, "0" if parent is None else "unknown")
-        if re.fullmatch(r"\d{1,18}", str(number)):  # some writers put a number there
-            told[total] = str(max(0, int(number) + counts[plus] - counts[minus]))
-    told |= {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
+    for entry in entries:
+        counts.update(_counts_of(entry))
+    partitions = {(entry.file.spec_id, entry.file.partition) for entry in entries}
+    properties = {name: str(count) for name, count in counts.items() if count}
+    properties["changed-partition-count"] = str(len(partitions))
+    properties |= _totals(counts, parent) | _statement_properties(change)
+    return Summary(Operation(_operation(change, counts)), **properties)
+
+
+def _totals(counts: Counter[str], parent: IcebergVersion | None) -> dict[str, str]:
+    """Return the table's totals after the snapshot, without those that the parent's summary lacks."""
+    before = {} if parent is None or parent.summary is None else parent.summary.additional_properties
+    totals = {}
+    for total, added, removed in _TOTALS:
+        count = str(before.get(total, "0" if parent is None else "unknown"))  # some writers store a number
+        if re.fullmatch(r"\d{1,18}", count):
+            totals[total] = str(max(0, int(count) + counts[added] - counts[removed]))
+    return totals
+
+
+def _statement_properties(change: Change) -> dict[str, str]:
+    properties = {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
     if change.parameters:
-        told[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)
+        properties[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)
     if change.metrics:
-        told[METRICS] = json.dumps(dict(change.metrics))
+        properties[METRICS] = json.dumps(dict(change.metrics))
     if change.transaction is not None:
-        told |= {APPLICATION: change.transaction[0], APPLICATION_VERSION: str(change.transaction[1])}
-    return _operation(change, counts), told
+        application, version = change.transaction
+        properties |= {APPLICATION: application, APPLICATION_VERSION: str(version)}
+    return properties
 
 
 def _operation(change: Change, counts: Counter[str]) -> str:
@@ -87,19 +96,20 @@ def _operation(change: Change, counts: Counter[str]) -> str:
     return "delete" if deletes else "append"
 
 
-def _figures(entry: Entry) -> dict[str, int]:
+def _counts_of(entry: Entry) -> dict[str, int]:
+    """Return the summary counts of one added or removed file. The spec deletes data files, but removes delete files."""
     file = entry.file
-    added = entry.status is Status.ADDED
-    verb = "added" if added else "removed"
-    vector = file.format.upper() == "PUFFIN"
-    figures = {f"{verb}-files-size": (file.content_size or 0) if vector else file.size}
+    is_added = entry.status is Status.ADDED
+    is_vector = file.format.upper() == "PUFFIN"
+    verb = "added" if is_added else "removed"
+    size = (file.content_size or 0) if is_vector else file.size
     match file.content:
         case Content.DATA:
-            figures["added-data-files" if added else "deleted-data-files"] = 1
-            figures["added-records" if added else "deleted-records"] = file.records
+            verb_of_data = "added" if is_added else "deleted"
+            counts = {f"{verb_of_data}-data-files": 1, f"{verb_of_data}-records": file.records}
         case Content.POSITION_DELETES:
-            kind = "dvs" if vector else "position-delete-files"
-            figures |= {f"{verb}-delete-files": 1, f"{verb}-{kind}": 1, f"{verb}-position-deletes": file.records}
+            kind = "dvs" if is_vector else "position-delete-files"
+            counts = {f"{verb}-delete-files": 1, f"{verb}-{kind}": 1, f"{verb}-position-deletes": file.records}
         case Content.EQUALITY_DELETES:
-            figures |= {f"{verb}-delete-files": 1, f"{verb}-equality-delete-files": 1, f"{verb}-equality-deletes": file.records}
-    return figures
+            counts = {f"{verb}-delete-files": 1, f"{verb}-equality-delete-files": 1, f"{verb}-equality-deletes": file.records}
+    return {f"{verb}-files-size": size, **counts}

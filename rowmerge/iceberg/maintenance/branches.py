@@ -1,17 +1,19 @@
-"""Branches and tags of a table, made, replaced and dropped in a commit of the metadata alone."""
+"""Create, replace, move and drop branches and tags, in commits of metadata alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, SetSnapshotRefUpdate, TableUpdate
 
 from rowmerge.errors import AlreadyExists, PlanError, VersionNotFound
-from rowmerge.iceberg.catalogs.operations import Current, TableOperations
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates, newest
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, point_branch_at
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -20,10 +22,7 @@ from rowmerge.table.table import SnapshotReference, Table
 
 @dataclass(frozen=True)
 class IcebergBranches:
-    """Implements `rowmerge.table.table.Branches`.
-
-    `open_branch`: opens the table on a branch. `open_reference`: opens the snapshot of a branch or a tag.
-    """
+    """Implements `rowmerge.table.table.Branches`. `open_reference` opens the snapshot of a branch or a tag."""
 
     operations: TableOperations
     name: str
@@ -37,116 +36,119 @@ class IcebergBranches:
         return self.open_reference(reference)
 
     def snapshot_id(self, reference: str) -> int:
-        return referred(self.name, newest(self.operations, self.name).metadata, reference).snapshot_id
+        return find_reference(self.name, newest(self.operations, self.name).metadata, reference).snapshot_id
 
     def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        def updates_for(current: Current) -> tuple[TableUpdate, ...]:
-            return setting(self.name, current, reference, create=create, replace=replace, if_not_exists=if_not_exists)
-
+        updates_for = partial(_set_updates, self.name, reference, create=create, replace=replace, if_not_exists=if_not_exists)
         commit_updates(self.operations, self.name, f"the reference {reference.name}", updates_for)
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
-        moved: list[tuple[int | None, int]] = []
+        moves: list[tuple[int | None, int]] = []
 
-        def updates_for(current: Current) -> tuple[TableUpdate, ...]:
-            updates, before, after = forwarding(self.name, current.metadata, branch, to)
-            moved.append((before, after))
-            return updates
+        def updates_for(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+            before, after = _fast_forward(self.name, current.metadata, branch, to)
+            moves.append((before, after))
+            return () if before == after else (branch_at(current.metadata, branch, after),)
 
         commit_updates(self.operations, self.name, f"the reference {branch}", updates_for)
-        return moved[-1]
+        return moves[-1]
 
     def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
-        def updates_for(current: Current) -> tuple[TableUpdate, ...]:
-            return dropping(self.name, current, name, tag=tag, if_exists=if_exists)
-
+        updates_for = partial(_drop_updates, self.name, name, _kind(tag), if_exists)
         commit_updates(self.operations, self.name, f"the reference {name}", updates_for)
 
 
-def setting(
-    table: str, current: Current, wanted: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool
+def _set_updates(
+    table: str, reference: SnapshotReference, current: CurrentMetadata, *, create: bool, replace: bool, if_not_exists: bool
 ) -> tuple[TableUpdate, ...]:
-    """The update that makes or replaces a reference; none when it is there and may be. Raises as `Branches.set` says."""
-    metadata, kind = current.metadata, _kind(wanted.tag)
-    _check_main(table, wanted.name)
-    known = metadata.refs.get(wanted.name)
-    if known is not None and known.snapshot_ref_type is not kind:
-        raise PlanError(f"{wanted.name} of {table} is a {known.snapshot_ref_type} and not a {kind}. Drop it first, or choose another name.")
-    if known is not None and if_not_exists:
-        return ()
-    if known is not None and not replace:
-        raise AlreadyExists(f"{table} has a {kind} {wanted.name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
-    if known is None and not create:
-        raise _missing(table, current, wanted.name, kind)
-    at = metadata.current_snapshot_id if wanted.snapshot_id is None else wanted.snapshot_id
-    if at is None or metadata.snapshot_by_id(at) is None:
-        told = "has no snapshot yet. Write rows first" if at is None else f"has no snapshot {at}. See DESCRIBE HISTORY {table}"
-        raise VersionNotFound(f"{table} {told}.")
+    """Return the update that creates or replaces a reference, none if it may stay. Raises as `Branches.set` states."""
+    metadata, name, kind = current.metadata, reference.name, _kind(reference.tag)
+    _check_not_main(table, name)
+    existing = metadata.refs.get(name)
+    if existing is None:
+        if not create:
+            raise _missing_reference(table, metadata, name, kind)
+    else:
+        if existing.snapshot_ref_type is not kind:
+            advice = "Drop it first, or choose another name."
+            raise PlanError(f"{name} of {table} is a {existing.snapshot_ref_type} and not a {kind}. {advice}")
+        if if_not_exists:
+            return ()
+        if not replace:
+            raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
     return (
         SetSnapshotRefUpdate(
-            ref_name=wanted.name,
+            ref_name=name,
             type=kind,
-            snapshot_id=at,
-            max_ref_age_ms=wanted.max_age,
-            max_snapshot_age_ms=wanted.max_snapshot_age,
-            min_snapshots_to_keep=wanted.min_snapshots,
+            snapshot_id=_existing_snapshot_id(table, metadata, reference.snapshot_id),
+            max_ref_age_ms=reference.max_age,
+            max_snapshot_age_ms=reference.max_snapshot_age,
+            min_snapshots_to_keep=reference.min_snapshots,
         ),
     )
 
 
-def dropping(table: str, current: Current, name: str, *, tag: bool, if_exists: bool) -> tuple[TableUpdate, ...]:
-    """The update that drops a reference. Raises as `Branches.drop` says."""
-    kind = _kind(tag)
-    _check_main(table, name)
-    known = current.metadata.refs.get(name)
-    if known is None:
+def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:
+    """Return a snapshot id, that of the current snapshot for None. Raises VersionNotFound if the snapshot does not exist."""
+    if snapshot_id is None:
+        snapshot_id = metadata.current_snapshot_id
+    if snapshot_id is None:
+        raise VersionNotFound(f"{table} has no snapshot yet. Write rows first.")
+    if metadata.snapshot_by_id(snapshot_id) is None:
+        raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. See DESCRIBE HISTORY {table}.")
+    return snapshot_id
+
+
+def _drop_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+    """Return the update that drops a reference. Raises as `Branches.drop` states."""
+    _check_not_main(table, name)
+    existing = current.metadata.refs.get(name)
+    if existing is None:
         if if_exists:
             return ()
-        raise _missing(table, current, name, kind)
-    if known.snapshot_ref_type is not kind:
-        told = known.snapshot_ref_type
-        raise PlanError(f"{name} of {table} is a {told} and not a {kind}. Write DROP {told.upper()} {name}.")
+        raise _missing_reference(table, current.metadata, name, kind)
+    existing_kind = existing.snapshot_ref_type
+    if existing_kind is not kind:
+        raise PlanError(f"{name} of {table} is a {existing_kind} and not a {kind}. Write DROP {existing_kind.upper()} {name}.")
     return (RemoveSnapshotRefUpdate(ref_name=name),)
 
 
-def forwarding(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[tuple[TableUpdate, ...], int | None, int]:
-    """The update that moves a branch to another branch or a tag that comes from it, and the snapshots before and after.
-
-    Raises as `Branches.fast_forward` says.
-    """
-    goal = referred(table, metadata, to).snapshot_id
-    known = metadata.refs.get(branch)
-    if known is not None and known.snapshot_ref_type is SnapshotRefType.TAG:
+def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[int | None, int]:
+    """Return the snapshots of a branch before and after it moves to a descendant. Raises as `Branches.fast_forward` states."""
+    target_id = find_reference(table, metadata, to).snapshot_id
+    existing = metadata.refs.get(branch)
+    if existing is not None and existing.snapshot_ref_type is SnapshotRefType.TAG:
         raise PlanError(f"{branch} of {table} is a tag, and stays where it is. Name a branch to move.")
     head = head_of(metadata, branch)
-    if head is not None and head.snapshot_id == goal:
-        return (), goal, goal
+    if head is None:
+        return None, target_id
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    if head is not None and head.snapshot_id not in {snapshot.snapshot_id for snapshot in ancestors(by_id, goal)}:
+    if head.snapshot_id != target_id and all(ancestor.snapshot_id != head.snapshot_id for ancestor in ancestors(by_id, target_id)):
         advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
         raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
-    return (point_branch_at(metadata, branch, goal),), None if head is None else head.snapshot_id, goal
+    return head.snapshot_id, target_id
 
 
-def referred(table: str, metadata: TableMetadata, name: str) -> SnapshotRef:
-    """The branch or tag of a name. Raises VersionNotFound with near names."""
-    if (found := metadata.refs.get(name)) is not None:
-        return found
-    near = get_close_matches(name, metadata.refs, n=2, cutoff=0.7)
-    told = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(sorted(metadata.refs)) or 'none'}."
-    raise VersionNotFound(f"{table} has no branch or tag {name}. {told}")
+def find_reference(table: str, metadata: TableMetadata, name: str) -> SnapshotRef:
+    """Return the branch or tag of a name. Raises VersionNotFound, with similar names."""
+    reference = metadata.refs.get(name)
+    if reference is not None:
+        return reference
+    similar = get_close_matches(name, metadata.refs, n=2, cutoff=0.7)
+    hint = f"Did you mean {' or '.join(similar)}?" if similar else f"There are: {', '.join(sorted(metadata.refs)) or 'none'}."
+    raise VersionNotFound(f"{table} has no branch or tag {name}. {hint}")
 
 
-def _kind(tag: bool) -> SnapshotRefType:
-    return SnapshotRefType.TAG if tag else SnapshotRefType.BRANCH
+def _kind(is_tag: bool) -> SnapshotRefType:
+    return SnapshotRefType.TAG if is_tag else SnapshotRefType.BRANCH
 
 
-def _check_main(table: str, name: str) -> None:
+def _check_not_main(table: str, name: str) -> None:
     if name == MAIN:
         advice = f"Set it back with RESTORE TABLE {table} TO VERSION AS OF."
         raise PlanError(f"The branch {MAIN} is what {table} is read at, and stays. {advice}")
 
 
-def _missing(table: str, current: Current, name: str, kind: SnapshotRefType) -> VersionNotFound:
-    known = ", ".join(sorted(name for name, ref in current.metadata.refs.items() if ref.snapshot_ref_type is kind)) or "none"
-    return VersionNotFound(f"{table} has no {kind} {name}. There are: {known}.")
+def _missing_reference(table: str, metadata: TableMetadata, name: str, kind: SnapshotRefType) -> VersionNotFound:
+    names = ", ".join(sorted(name for name, ref in metadata.refs.items() if ref.snapshot_ref_type is kind)) or "none"
+    return VersionNotFound(f"{table} has no {kind} {name}. There are: {names}.")

@@ -5,10 +5,9 @@ See `rowmerge.table.commits.drop_markers` for why that version stays.
 
 from __future__ import annotations
 
-import re
-
 from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.operations import FOLDER, DirectoryOperations, is_dropped
+from rowmerge.iceberg.catalogs.metadata_folder import MetadataFolder, version_in
+from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
 from rowmerge.iceberg.catalogs.version_hint import HINT
 from rowmerge.iceberg.commits.drop import FORMAT, Drop
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
@@ -23,7 +22,6 @@ from rowmerge.table.commits.request import Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
 _LOG = "_delta_log"
-_VERSION = re.compile(rf"{FOLDER}/v(\d+)\.")
 
 
 def drop_table(storage: Storage, table: str) -> None:
@@ -50,51 +48,48 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """
     if not marked_versions(storage, FORMAT):
         return
-    operations = DirectoryOperations(storage, table)
+    folder = MetadataFolder(storage, table)
     objects = storage.list()
-    versions = {version: each for each in objects if (version := _version(each)) is not None}
-    newest = max(versions, default=None)
-    if newest is not None and newest in marked_versions(storage, FORMAT) and _is_drop(operations, newest):
-        paths = _older(storage, operations, objects, newest, versions[newest].modified)
-        delete(storage, paths, Origin.LISTED)
+    metadata_files = [(version, file) for file in objects if (version := _version_of(file)) is not None]
+    newest = max((version for version, _ in metadata_files), default=None)
+    if newest is None or newest not in marked_versions(storage, FORMAT) or not _is_drop(folder, newest):
+        return
+    dropped_at = dict(metadata_files)[newest].modified
+    content = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), dropped_at)
+    # The oldest metadata goes first, as `DirectoryOperations` relies on.
+    old_metadata = sorted((version, file.path) for version, file in metadata_files if version < newest)
+    delete(storage, [content, *([folder.absolute(path)] for _, path in old_metadata)], Origin.LISTED)
 
 
-def _is_drop(operations: DirectoryOperations, version: int) -> bool:
-    """Whether a version is that of a drop. A marked version may be a view that was faster than the drop, or a table."""
+def _is_drop(folder: MetadataFolder, version: int) -> bool:
+    """Return whether a version is that of a drop. A marked version may be a view that was faster than the drop, or a table."""
     try:
-        last = operations.read(version)
+        current = folder.read(version)
     except (CorruptLog, UnsupportedTableFeature):
         return False
-    return last is not None and is_dropped(last.metadata)
+    return current is not None and is_dropped(current.metadata)
 
 
-def _version(file: StoredObject) -> int | None:
-    match = None if is_temporary(file.path) else _VERSION.match(file.path)
-    return int(match[1]) if match else None
+def _version_of(file: StoredObject) -> int | None:
+    return None if is_temporary(file.path) else version_in(file.path)
 
 
-def _older(
-    storage: Storage, operations: DirectoryOperations, objects: list[StoredObject], version: int, dropped_at: int
-) -> list[list[str]]:
-    """Return the metadata before a drop, and the files of the folder that are older than the drop or that the dropped table needs.
+def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[str], dropped_at: int) -> list[str]:
+    """Return the files other than metadata that are older than the drop or that the dropped table needs. Paths are absolute.
 
     Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
     """
-    needed = _needed(storage, operations, version - 1)
-    controls = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
-    others = [each for each in objects if _version(each) is None and not each.path.startswith(controls)]
-    paths = {each.path: f"{storage.location}/{each.path}" for each in others}
-    oldest = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    groups = [[paths[each.path] for each in others if each.modified < oldest or file_key(paths[each.path]) in needed]]
-    # The oldest metadata goes first, as `DirectoryOperations` relies on.
-    metadata = sorted((number, each.path) for each in objects if (number := _version(each)) is not None and number < version)
-    return [*groups, *([f"{storage.location}/{path}"] for _, path in metadata)]
+    older_than = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
+    excluded = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
+    files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded)]
+    paths = [(f"{storage.location}/{file.path}", file.modified) for file in files]
+    return [path for path, modified in paths if modified < older_than or file_key(path) in needed]
 
 
-def _needed(storage: Storage, operations: DirectoryOperations, version: int) -> set[str]:
+def _needed_keys(storage: Storage, folder: MetadataFolder, version: int) -> set[str]:
     """Return the files that the last version of a dropped table needs, as far as its metadata can be read."""
     try:
-        last = operations.read(version)
-        return set() if last is None else set(needed_files(storage, last.metadata))
+        current = folder.read(version)
+        return set() if current is None else set(needed_files(storage, current.metadata))
     except RowmergeError:
         return set()

@@ -1,8 +1,8 @@
-"""Which snapshots of a table expire: those that are old, and that no branch or tag keeps (Iceberg spec, Snapshot Retention Policy)."""
+"""Which snapshots of a table expire: old ones that no branch or tag retains (Iceberg spec, Snapshot Retention Policy)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyiceberg.table.metadata import TableMetadata
@@ -25,26 +25,26 @@ _FOREVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class Retention:
-    """What keeps snapshots where a branch has no rule of its own. `older_than`: snapshots of this time and later stay, in ms."""
+    """The retention of branches without rules of their own. Snapshots of the time `older_than` and later stay. Times and ages in ms."""
 
     older_than: int
-    least: int
+    min_count: int
     max_ref_age: int
     now: int
 
     @classmethod
     def of(cls, properties: Mapping[str, str], options: ExpiryOptions, now: int) -> Retention:
-        """Raises ConfigurationError for a property that is no number, PlanError for a number of snapshots that is none."""
-        least = whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
-        if least < 1:
-            raise PlanError(f"At least one snapshot stays, and {least} are to. Retain 1 or more.")
+        """Return the retention of a table. Raises ConfigurationError for a malformed property, PlanError for less than 1 snapshot."""
+        min_count = whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
+        if min_count < 1:
+            raise PlanError(f"At least one snapshot stays, and {min_count} are to. Retain 1 or more.")
         age = whole_number(properties, MAX_SNAPSHOT_AGE, _FIVE_DAYS)
         older_than = now - age if options.older_than is None else options.older_than
-        return cls(older_than, least, whole_number(properties, MAX_REF_AGE, _FOREVER), now)
+        return cls(older_than, min_count, whole_number(properties, MAX_REF_AGE, _FOREVER), now)
 
 
 def check_collectable(table: str, metadata: TableMetadata) -> None:
-    """Raises PlanError for a table whose files may be another's, too."""
+    """Raise PlanError if the table's files may belong to other tables."""
     if metadata.properties.get(GC_ENABLED, "true").strip().lower() == "false":
         raise PlanError(
             f"Files of {table} are not deleted: its property {GC_ENABLED} is false, so they may belong to other tables. "
@@ -52,52 +52,59 @@ def check_collectable(table: str, metadata: TableMetadata) -> None:
         )
 
 
-def expiring(table: str, metadata: TableMetadata, options: ExpiryOptions, now: int) -> tuple[TableUpdate, ...]:
-    """The updates that expire snapshots, none when all stay. `now` in milliseconds since the epoch.
+def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, now: int) -> tuple[TableUpdate, ...]:
+    """Return the updates that expire references and snapshots, none if all stay. `now` in milliseconds since the epoch.
 
-    Raises PlanError for a snapshot that is to go and that a branch or tag names, VersionNotFound for one that is not there.
+    Raises PlanError for a requested snapshot that a branch or tag names, VersionNotFound for one that does not exist.
     """
     retention = Retention.of(metadata.properties, options, now)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    stay = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
-    kept = _kept(stay, by_id, retention) | {metadata.current_snapshot_id}
-    for asked in options.snapshot_ids:
-        if asked not in by_id:
-            raise VersionNotFound(f"{table} has no snapshot {asked}. See DESCRIBE HISTORY {table}.")
-        if names := sorted(name for name, ref in stay.items() if ref.snapshot_id == asked):
-            raise PlanError(f"The snapshot {asked} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
-    gone = [id_ for id_ in by_id if id_ not in kept or id_ in options.snapshot_ids]
-    updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in stay]
-    if gone:
-        told = {file.snapshot_id for file in metadata.partition_statistics}
-        updates += [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in gone if id_ in told]
-        updates.append(RemoveSnapshotsUpdate(snapshot_ids=gone))
+    refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
+    retained_ids = {metadata.current_snapshot_id, *_retained_ids(refs, by_id, retention)}
+    _check_requested(table, options.snapshot_ids, by_id, refs)
+    expired_ids = [id_ for id_ in by_id if id_ not in retained_ids or id_ in options.snapshot_ids]
+    updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
+    if expired_ids:
+        with_statistics = {file.snapshot_id for file in metadata.partition_statistics}
+        updates += [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in expired_ids if id_ in with_statistics]
+        updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired_ids))
     return tuple(updates)
+
+
+def _check_requested(table: str, requested_ids: Iterable[int], by_id: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:
+    for requested in requested_ids:
+        if requested not in by_id:
+            raise VersionNotFound(f"{table} has no snapshot {requested}. See DESCRIBE HISTORY {table}.")
+        if names := sorted(name for name, ref in refs.items() if ref.snapshot_id == requested):
+            raise PlanError(f"The snapshot {requested} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
 
 
 def _is_young(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: Retention) -> bool:
     snapshot = by_id.get(ref.snapshot_id)
-    longest = retention.max_ref_age if ref.max_ref_age_ms is None else ref.max_ref_age_ms
-    return snapshot is not None and retention.now - snapshot.timestamp_ms <= longest
+    max_age = retention.max_ref_age if ref.max_ref_age_ms is None else ref.max_ref_age_ms
+    return snapshot is not None and retention.now - snapshot.timestamp_ms <= max_age
 
 
-def _kept(refs: Mapping[str, SnapshotRef], by_id: Mapping[int, IcebergVersion], retention: Retention) -> set[int | None]:
-    """The ids that branches and tags keep, and those of young snapshots that none of them reaches."""
-    kept: set[int | None] = set()
+def _retained_ids(refs: Mapping[str, SnapshotRef], by_id: Mapping[int, IcebergVersion], retention: Retention) -> set[int]:
+    """Return the snapshots that branches and tags retain, and the young ones that none of them reaches."""
+    retained: set[int] = set()
     reached: set[int] = set()
     for ref in refs.values():
         if ref.snapshot_ref_type is SnapshotRefType.TAG:
-            kept.add(ref.snapshot_id)
+            retained.add(ref.snapshot_id)
             reached.add(ref.snapshot_id)
-            continue
-        older_than = retention.older_than if ref.max_snapshot_age_ms is None else retention.now - ref.max_snapshot_age_ms
-        least = ref.min_snapshots_to_keep or retention.least
-        goes_on = True
-        for count, snapshot in enumerate(ancestors(by_id, ref.snapshot_id)):
-            reached.add(snapshot.snapshot_id)
-            # The first old one ends what a branch keeps, whatever the times of those before it.
-            goes_on = goes_on and (count < least or snapshot.timestamp_ms >= older_than)
-            if goes_on:
-                kept.add(snapshot.snapshot_id)
-    kept |= {id_ for id_, snapshot in by_id.items() if id_ not in reached and snapshot.timestamp_ms >= retention.older_than}
-    return kept
+        else:
+            retained.update(_retained_by_branch(ref, by_id, retention))
+            reached.update(snapshot.snapshot_id for snapshot in ancestors(by_id, ref.snapshot_id))
+    unreached = (snapshot for id_, snapshot in by_id.items() if id_ not in reached)
+    return retained | {snapshot.snapshot_id for snapshot in unreached if snapshot.timestamp_ms >= retention.older_than}
+
+
+def _retained_by_branch(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: Retention) -> Iterator[int]:
+    older_than = retention.older_than if ref.max_snapshot_age_ms is None else retention.now - ref.max_snapshot_age_ms
+    min_count = ref.min_snapshots_to_keep or retention.min_count
+    for count, snapshot in enumerate(ancestors(by_id, ref.snapshot_id)):
+        # The first old snapshot ends what a branch retains, whatever the timestamps of its ancestors.
+        if count >= min_count and snapshot.timestamp_ms < older_than:
+            return
+        yield snapshot.snapshot_id

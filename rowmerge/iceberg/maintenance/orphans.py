@@ -1,48 +1,40 @@
-"""Orphan files: what lies in a table's folder and nothing refers to, left by statements that were killed or lost a race."""
+"""Orphan files: unreferenced files in a table's folder, left by statements that were killed or lost a race."""
 
 from __future__ import annotations
 
 import os
 import posixpath
-import re
 from collections.abc import Collection, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.iceberg.catalogs.operations import FOLDER, Current
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, version_in
 from rowmerge.iceberg.catalogs.version_hint import HINT
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
 from rowmerge.table.commits.inner_tables import inner_tables
 
-_NUMBERED = re.compile(rf"{FOLDER}/v(\d+)\.")
 
+def find_orphans(
+    location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject], older_than: int
+) -> list[str]:
+    """Return the orphan files in a listing of the table's folder, relative to it. They are older than `older_than` (ms).
 
-def orphans(location: str, current: Current, needed: Collection[str], found: Sequence[StoredObject], before: int) -> list[str]:
-    """Paths below a table's location: those of `found` (a listing) that are older than `before` (ms) and not needed.
-
-    `needed`: what the snapshots need, by `file_key`. Hidden files stay, files of tables in folders below, and metadata files that the
-    metadata log names or that are newer than the table's; so does a file that is called like one that is needed elsewhere, for one
-    place may have several names.
+    `needed`: the files that the snapshots need, by `file_key`. These files stay, too: hidden files, files of tables in folders below,
+    metadata files that the metadata log names or that are newer than the table's, and files with the name of one that is needed elsewhere.
     """
-    kept = {file_key(path) for path in (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log)) if path}
-    inside, elsewhere = _divided(location, {*needed, *kept})
-    inner = inner_tables(found)
-    prefixes = _partition_prefixes(current.metadata)
-    checksums = {o.path for o in found if o.path.endswith(".crc")}
-    going: list[str] = []
-    for candidate in found:
-        path = candidate.path
-        if candidate.modified >= before or path in inside or path == HINT or posixpath.basename(path) in elsewhere:
-            continue
-        if path.startswith(inner) or _is_hidden(path, prefixes) or _is_newer(path, current):
-            continue
-        going.append(path)
-        if (checksum := checksum_of(path)) in checksums:
-            going.append(checksum)
+    metadata_files = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
+    needed_paths, names_elsewhere = _split_by_location(location, {*needed, *(file_key(path) for path in metadata_files if path)})
+    excluded, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
+    old_paths = [file.path for file in objects if file.modified < older_than and file.path != HINT]
+    own_paths = [path for path in old_paths if not path.startswith(excluded) and not _is_hidden(path, partition_prefixes)]
+    unneeded_paths = [path for path in own_paths if path not in needed_paths and posixpath.basename(path) not in names_elsewhere]
+    orphans = [path for path in unneeded_paths if not _is_newer_metadata(path, current)]
+    checksums = {file.path for file in objects if file.path.endswith(".crc")}
+    orphans += [checksum for path in orphans if (checksum := checksum_of(path)) in checksums]
     # The oldest metadata goes first: a writer that sleeps on it must not find the next one gone and its own still there.
-    return sorted(going, key=lambda path: (_number(path), path))
+    return sorted(orphans, key=lambda path: (_version_or_first(path), path))
 
 
 def checksum_of(path: str) -> str:
@@ -56,22 +48,22 @@ def with_checksums(paths: Sequence[str]) -> list[str]:
     return [*paths, *(checksum_of(path) for path in paths if local_path(path) is not None)]
 
 
-def _divided(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
-    """Those below the location, relative to it; and the names of all others."""
+def _split_by_location(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
+    """Return the relative paths of the files below the location, and the names of all others."""
     root = file_key(location)
-    inside, elsewhere = set(), set()
+    inside, names_elsewhere = set(), set()
     for path in paths:
         if path.startswith(f"{root}/"):
             inside.add(posixpath.normpath(path[len(root) + 1 :]))
-        elif (real := _really_inside(location, path)) is not None:
+        elif (real := _path_through_links(location, path)) is not None:
             inside.add(real)
         else:
-            elsewhere.add(posixpath.basename(path))
-    return inside, elsewhere
+            names_elsewhere.add(posixpath.basename(path))
+    return inside, names_elsewhere
 
 
-def _really_inside(location: str, path: str) -> str | None:
-    """On a disk, a path below a location that has another name through symbolic links."""
+def _path_through_links(location: str, path: str) -> str | None:
+    """Return the relative path of a file on a disk that is below a location after symbolic links are resolved, else None."""
     root, file = local_path(location), local_path(path)
     if root is None or file is None:
         return None
@@ -80,7 +72,7 @@ def _really_inside(location: str, path: str) -> str | None:
 
 
 def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
-    """How the folders of partitions begin whose names would hide them."""
+    """Return the prefixes of partition folders whose names begin like those of hidden folders."""
     return tuple(f"{field.name}=" for spec in metadata.partition_specs for field in spec.fields if field.name[:1] in "._")
 
 
@@ -88,11 +80,12 @@ def _is_hidden(path: str, prefixes: tuple[str, ...]) -> bool:
     return any(part.startswith((".", "_")) and not part.startswith(prefixes) for part in path.split("/"))
 
 
-def _is_newer(path: str, current: Current) -> bool:
-    """Whether this is metadata that follows the version that was looked at. A temporary file is none."""
-    return not is_temporary(path) and current.version is not None and _number(path) >= current.version
+def _is_newer_metadata(path: str, current: CurrentMetadata) -> bool:
+    """Return whether a metadata file follows the current version. A temporary file does not."""
+    return not is_temporary(path) and current.version is not None and _version_or_first(path) >= current.version
 
 
-def _number(path: str) -> int:
-    match = _NUMBERED.match(path)
-    return int(match[1]) if match else -1
+def _version_or_first(path: str) -> int:
+    """Return the version in the name of a metadata file, -1 for other files."""
+    version = version_in(path)
+    return -1 if version is None else version

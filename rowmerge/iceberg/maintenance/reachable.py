@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
+from typing import TypeVar
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
@@ -16,13 +17,14 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manife
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
 
-_AT_ONCE = 64
-"""Manifests whose entries are held in memory together."""
-_HADOOP = re.compile(r"^s3[an]://")
+T = TypeVar("T")
+_BATCH = 64
+"""The number of manifests whose entries are in memory together."""
+_S3_SCHEME = re.compile(r"^s3[an]://")
 
 
 class FileKind(Enum):
-    """In the order in which files may be deleted: what names others goes after them."""
+    """Kinds of files in the order of their deletion: a file goes after the files that it names."""
 
     DATA = "data file"
     POSITION_DELETES = "position-delete file"
@@ -40,41 +42,46 @@ _KINDS = {
 
 
 def file_key(path: str) -> str:
-    """One text for all the ways in which metadata spells the path of a file: Hadoop has three names for S3."""
-    return _HADOOP.sub("s3://", plain_path(path))
+    """Return one text for all spellings of a file's path in metadata. Hadoop has three schemes for S3."""
+    return _S3_SCHEME.sub("s3://", plain_path(path))
 
 
 def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[IcebergVersion] | None = None) -> dict[str, FileKind]:
-    """What snapshots of a table need (None: all), by `file_key`. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
+    """Return the files that snapshots (None: all) need, by `file_key`. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
     snapshots = metadata.snapshots if snapshots is None else snapshots
     manifests = _manifests(storage, snapshots)
-    found = _content(storage, manifests.values())
-    found |= dict.fromkeys(manifests, FileKind.MANIFEST)
-    return found | _lists(snapshots) | _statistics(metadata)
+    files = _content_files(storage, manifests.values()) | dict.fromkeys(manifests, FileKind.MANIFEST)
+    return files | _manifest_lists(snapshots) | _statistics(metadata)
 
 
 def only_expired(storage: Storage, before: TableMetadata, after: TableMetadata) -> dict[str, FileKind]:
-    """The files that snapshots of `before` needed and none of `after` needs, by `file_key`.
+    """Return the files that snapshots of `before` need and no snapshot of `after` needs, by `file_key`.
 
-    What is missing of an expired snapshot was deleted before. Raises as `needed_files` does.
+    Files that an expired snapshot lacks were deleted before. Raises as `needed_files` does.
     """
-    stay = {snapshot.snapshot_id for snapshot in after.snapshots}
-    gone = [snapshot for snapshot in before.snapshots if snapshot.snapshot_id not in stay]
-    lists, kept_lists = _lists(gone), _lists(after.snapshots)
-    found = {path: kind for path, kind in (lists | _statistics(before)).items() if path not in kept_lists}
-    if gone:
-        kept = _manifests(storage, after.snapshots)
-        manifests = {path: manifest for path, manifest in _manifests(storage, gone, lenient=True).items() if path not in kept}
-        files = _content(storage, manifests.values(), lenient=True)
-        if files:
-            needed = _content(storage, kept.values())
-            files = {path: kind for path, kind in files.items() if path not in needed}
-        found |= files | dict.fromkeys(manifests, FileKind.MANIFEST)
-    statistics = _statistics(after)
-    return {path: kind for path, kind in found.items() if path not in statistics}
+    remaining_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
+    expired = [snapshot for snapshot in before.snapshots if snapshot.snapshot_id not in remaining_ids]
+    files = _without(_manifest_lists(expired) | _statistics(before), _manifest_lists(after.snapshots))
+    if expired:
+        files |= _only_expired_content(storage, expired, after.snapshots)
+    return _without(files, _statistics(after))
 
 
-def _lists(snapshots: Iterable[IcebergVersion]) -> dict[str, FileKind]:
+def _only_expired_content(storage: Storage, expired: Sequence[IcebergVersion], remaining: Sequence[IcebergVersion]) -> dict[str, FileKind]:
+    """Return the manifests, data files and delete files that only expired snapshots need."""
+    remaining_manifests = _manifests(storage, remaining)
+    manifests = _without(_manifests(storage, expired, lenient=True), remaining_manifests)
+    files = _content_files(storage, manifests.values(), lenient=True)
+    if files:
+        files = _without(files, _content_files(storage, remaining_manifests.values()))
+    return files | dict.fromkeys(manifests, FileKind.MANIFEST)
+
+
+def _without(files: Mapping[str, T], excluded: Container[str]) -> dict[str, T]:
+    return {path: file for path, file in files.items() if path not in excluded}
+
+
+def _manifest_lists(snapshots: Iterable[IcebergVersion]) -> dict[str, FileKind]:
     return {file_key(snapshot.manifest_list): FileKind.MANIFEST_LIST for snapshot in snapshots}
 
 
@@ -84,26 +91,26 @@ def _statistics(metadata: TableMetadata) -> dict[str, FileKind]:
 
 
 def _manifests(storage: Storage, snapshots: Iterable[IcebergVersion], *, lenient: bool = False) -> dict[str, Manifest]:
-    """The manifests of some snapshots; `lenient`: what cannot be read is left out."""
-    found: dict[str, Manifest] = {}
+    """Return the manifests of snapshots by `file_key`. `lenient`: skip unreadable manifest lists."""
+    manifests: dict[str, Manifest] = {}
     for path in {snapshot.manifest_list: None for snapshot in snapshots}:
         with suppress(*((CorruptLog,) if lenient else ())):
-            found |= {file_key(manifest.path): manifest for manifest in read_manifest_list(storage, path)}
-    return found
+            manifests |= {file_key(manifest.path): manifest for manifest in read_manifest_list(storage, path)}
+    return manifests
 
 
-def _content(storage: Storage, manifests: Iterable[Manifest], *, lenient: bool = False) -> dict[str, FileKind]:
-    """The live files of manifests."""
-    found: dict[str, FileKind] = {}
-    wanted = list(manifests)
-    for start in range(0, len(wanted), _AT_ONCE):
-        some = wanted[start : start + _AT_ONCE]
-        for entries in _readable(storage, some) if lenient else read_manifests(storage, some):
-            found |= {file_key(entry.file.path): _KINDS[entry.file.content] for entry in entries if entry.live}
-    return found
+def _content_files(storage: Storage, manifests: Iterable[Manifest], *, lenient: bool = False) -> dict[str, FileKind]:
+    """Return the live files of manifests by `file_key`. `lenient`: skip unreadable manifests."""
+    files: dict[str, FileKind] = {}
+    unread = list(manifests)
+    for start in range(0, len(unread), _BATCH):
+        batch = unread[start : start + _BATCH]
+        for entries in _read_leniently(storage, batch) if lenient else read_manifests(storage, batch):
+            files |= {file_key(entry.file.path): _KINDS[entry.file.content] for entry in entries if entry.live}
+    return files
 
 
-def _readable(storage: Storage, manifests: Iterable[Manifest]) -> Iterator[tuple[Entry, ...]]:
+def _read_leniently(storage: Storage, manifests: Iterable[Manifest]) -> Iterator[tuple[Entry, ...]]:
     for manifest in manifests:
         with suppress(CorruptLog):
             yield read_manifest(storage, manifest)

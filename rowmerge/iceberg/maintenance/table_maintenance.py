@@ -44,8 +44,8 @@ class IcebergMaintenance:
             if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):
                 return snapshot.snapshot_id
         if snapshot_id is not None:
-            known = "is no ancestor of the newest snapshot" if snapshot_id in by_id else "is not there, or expired"
-            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {known}. See DESCRIBE HISTORY {self.table}.")
+            reason = "is no ancestor of the newest snapshot" if snapshot_id in by_id else "is not there, or expired"
+            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
         raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
 
     def removed_delete_files(self, snapshot_id: int) -> int:

@@ -1,7 +1,7 @@
-"""VACUUM and its two parts: old snapshots expire and their files go, and so do files that nothing refers to.
+"""VACUUM and its two parts: expire old snapshots and delete their files, and delete files that nothing refers to.
 
-Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. Snapshots leave in one commit first, so that nobody meets a snapshot of which files
-are gone, wherever this is killed; what is left behind then is an orphan. A file that a statement is about to commit is safe by its age.
+Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. One commit removes the snapshots first. So no reader sees a snapshot without its
+files, wherever the process is killed, and the remaining files are orphans. The age of a file protects those of running statements.
 
 Metadata files are deleted oldest first. So a writer that slept can verify after its put whether another version had the name that it found
 free (`DirectoryOperations`).
@@ -12,14 +12,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import PlanError
-from rowmerge.iceberg.catalogs.operations import Current, TableOperations
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
-from rowmerge.iceberg.maintenance.expiry import check_collectable, expiring
-from rowmerge.iceberg.maintenance.orphans import orphans, with_checksums
+from rowmerge.iceberg.maintenance.expiry import check_collectable, expiry_updates
+from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, needed_files, only_expired
 from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.updates import apply_updates
@@ -30,17 +32,26 @@ from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumO
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 ORPHANS_AFTER = 3 * _DAY
-"""Milliseconds after which a file that nothing refers to is no running statement's, as Iceberg has it."""
+"""Milliseconds after which no running statement needs an unreferenced file, as in Iceberg."""
+
+
+@dataclass(frozen=True)
+class _Expiry:
+    """The updates that expire snapshots, the table after them, and the files that only the expired snapshots need."""
+
+    updates: tuple[TableUpdate, ...]
+    after: CurrentMetadata
+    files: Mapping[str, FileKind]
 
 
 @dataclass(frozen=True)
 class Vacuum:
-    """One of the three on one table; `now` in milliseconds since the epoch."""
+    """Runs VACUUM, or one of its parts, on a table. `now` in milliseconds since the epoch."""
 
     operations: TableOperations
     table: str
     now: int
-    _last_needed: list[tuple[Current, Mapping[str, FileKind]]] = field(default_factory=list, init=False, repr=False, compare=False)
+    _last_needed: list[tuple[CurrentMetadata, Mapping[str, FileKind]]] = field(default_factory=list, init=False, repr=False, compare=False)
     """The metadata for which the needed files were read last, and these files."""
 
     @property
@@ -50,43 +61,42 @@ class Vacuum:
     def run(self, options: VacuumOptions) -> Vacuumed:
         """Expire snapshots and delete orphans. Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError."""
         self._check_retention(options)
-        older_than = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
-        expiry, before = ExpiryOptions(older_than), self.now - ORPHANS_AFTER if older_than is None else older_than
-        # Listed first: what is committed after the listing is either not in it or in the version that is looked at then.
-        found = self.storage.list()
+        retained_since = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
+        orphans_before = self.now - ORPHANS_AFTER if retained_since is None else retained_since
+        # The listing comes first: what is committed after it is either not in the listing, or in the metadata that is read then.
+        objects = self.storage.list()
         if options.dry_run:
-            _, after, expired = self._expired_by(newest(self.operations, self.table), expiry)
+            expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
+            current, expired = expiry.after, expiry.files
         else:
-            expired = self._expire(expiry)
-            after = newest(self.operations, self.table)
-        going = self._deletable(expired, after)
-        left = [path for path in self._orphans(after, found, before) if self._absolute(path) not in expired]
+            expired = self._expire(ExpiryOptions(retained_since))
+            current = newest(self.operations, self.table)
+        deletable = self._deletable(expired, current)
+        orphans = [path for path in self._orphans(current, objects, orphans_before) if self._absolute(path) not in expired]
         if not options.dry_run:
-            self._delete_expired(going)
-            self._delete_orphans(left, after, found, before)
-        told = (*(path for paths in going.values() for path in paths), *map(self._absolute, left))
-        return Vacuumed(told, after.metadata.current_snapshot_id or 0)
+            self._delete_expired(deletable)
+            self._delete_orphans(orphans, current, objects, orphans_before)
+        paths = (*chain.from_iterable(deletable.values()), *map(self._absolute, orphans))
+        return Vacuumed(paths, current.metadata.current_snapshot_id or 0)
 
     def expire(self, options: ExpiryOptions) -> Expired:
-        """Only the snapshots and what they alone needed. Raises as `run`, and PlanError for a snapshot that must stay."""
+        """Expire snapshots, and delete the files that only they needed. Raises as `run`, and PlanError for a snapshot that must stay."""
         expired = self._expire(options)
-        going = self._deletable(expired, newest(self.operations, self.table))
-        self._delete_expired(going)
-        counts = Counter(expired[path] for paths in going.values() for path in paths)
+        deletable = self._deletable(expired, newest(self.operations, self.table))
+        self._delete_expired(deletable)
+        counts = Counter(expired[path] for paths in deletable.values() for path in paths)
         return Expired(*(counts[kind] for kind in FileKind))
 
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
-        """Only files that nothing refers to, written before a time. Absolute paths. Raises as `run`."""
+        """Delete unreferenced files that were written before a time, and return their absolute paths. Raises as `run`."""
         check_collectable(self.table, newest(self.operations, self.table).metadata)
-        before = self.now - ORPHANS_AFTER if older_than is None else older_than
-        found = self.storage.list()
+        orphans_before = self.now - ORPHANS_AFTER if older_than is None else older_than
+        objects = self.storage.list()
         current = newest(self.operations, self.table)
-        left = self._orphans(current, found, before)
+        orphans = self._orphans(current, objects, orphans_before)
         if not dry_run:
-            self._delete_orphans(left, current, found, before)
-        return tuple(map(self._absolute, left))
-
-    # ------------------------------------------------------------------ snapshots
+            self._delete_orphans(orphans, current, objects, orphans_before)
+        return tuple(map(self._absolute, orphans))
 
     def _check_retention(self, options: VacuumOptions) -> None:
         hours = options.retain_hours
@@ -97,73 +107,70 @@ class Vacuum:
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
 
-    def _expired_by(self, current: Current, options: ExpiryOptions) -> tuple[tuple[TableUpdate, ...], Current, dict[str, FileKind]]:
-        """The updates, the table after them, and the files that the expired snapshots alone need."""
+    def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
         check_writable(self.table, current)
         check_collectable(self.table, current.metadata)
-        updates = expiring(self.table, current.metadata, options, self.now)
+        updates = expiry_updates(self.table, current.metadata, options, self.now)
         if not updates:
-            return (), current, {}
-        metadata = apply_updates(current.metadata, updates, location=current.path)
-        return updates, Current(metadata, current.path, current.version), only_expired(self.storage, current.metadata, metadata)
+            return _Expiry((), current, {})
+        metadata = updated(current.metadata, updates, location=current.path)
+        after = CurrentMetadata(metadata, current.path, current.version)
+        return _Expiry(updates, after, only_expired(self.storage, current.metadata, metadata))
 
-    def _expire(self, options: ExpiryOptions) -> dict[str, FileKind]:
-        """Commit it; what the expired snapshots alone needed. Everything is read before anything is committed."""
-        expired: dict[str, FileKind] = {}
-        known: set[int] = set()
+    def _expire(self, options: ExpiryOptions) -> Mapping[str, FileKind]:
+        """Commit the expiry of snapshots, and return the files that only they needed. Read all of these before the commit."""
+        attempts: list[_Expiry] = []
 
-        def made(current: Current) -> tuple[TableUpdate, ...]:
-            updates, after, files = self._expired_by(current, options)
-            known.update(snapshot.snapshot_id for snapshot in after.metadata.snapshots)
-            expired.clear()
-            expired.update(files)
-            return updates
+        def updates_for(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+            attempts.append(self._plan_expiry(current, options))
+            return attempts[-1].updates
 
-        if commit_updates(self.operations, self.table, "the expiry of snapshots", made) is None:
+        if commit_updates(self.operations, self.table, "the expiry of snapshots", updates_for) is None:
             return {}
-        # Others may have committed since: nothing of theirs goes, whatever they did.
         metadata = newest(self.operations, self.table).metadata
-        needed = needed_files(self.storage, metadata, [s for s in metadata.snapshots if s.snapshot_id not in known])
-        return {path: kind for path, kind in expired.items() if path not in needed}
+        planned_ids = {snapshot.snapshot_id for attempt in attempts for snapshot in attempt.after.metadata.snapshots}
+        # Others may have committed since. Files of their snapshots stay.
+        new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
+        needed = needed_files(self.storage, metadata, new_snapshots)
+        return {path: kind for path, kind in attempts[-1].files.items() if path not in needed}
 
-    # ------------------------------------------------------------------ files
-
-    def _deletable(self, expired: Mapping[str, FileKind], current: Current) -> dict[FileKind, list[str]]:
+    def _deletable(self, expired: Mapping[str, FileKind], current: CurrentMetadata) -> dict[FileKind, list[str]]:
         """Return the files in the table's own places by kind, each kind before the kinds that name it. All other files stay."""
         locations = file_locations(current.metadata.properties)
-        by_kind = {kind: [path for path, known in expired.items() if known is kind] for kind in FileKind}
+        by_kind = {kind: [path for path, file_kind in expired.items() if file_kind is kind] for kind in FileKind}
         return {kind: deletable_files(self.storage, paths, locations) for kind, paths in by_kind.items() if paths}
 
-    def _delete_expired(self, going: Mapping[FileKind, Sequence[str]]) -> None:
-        if not any(going.values()):
+    def _delete_expired(self, deletable: Mapping[FileKind, Sequence[str]]) -> None:
+        if not any(deletable.values()):
             return
         current = newest(self.operations, self.table)
-        groups = [with_checksums(paths) for paths in going.values()]
+        groups = [with_checksums(paths) for paths in deletable.values()]
         locations = file_locations(current.metadata.properties)
         delete_files(self.storage, groups, Origin.NAMED, locations=locations, live=self._live(current))
 
-    def _live(self, current: Current) -> list[str]:
+    def _live(self, current: CurrentMetadata) -> list[str]:
         """Return every file that the table needs, its metadata files included."""
         log = (entry.metadata_file for entry in current.metadata.metadata_log)
         return [*self._needed(current), *(path for path in (current.path, *log) if path)]
 
-    def _needed(self, current: Current) -> Mapping[str, FileKind]:
+    def _needed(self, current: CurrentMetadata) -> Mapping[str, FileKind]:
         if not self._last_needed or self._last_needed[0][0] is not current:
             self._last_needed[:] = [(current, needed_files(self.storage, current.metadata))]
         return self._last_needed[0][1]
 
-    def _orphans(self, current: Current, found: Sequence[StoredObject], before: int) -> list[str]:
-        if not any(candidate.modified < before for candidate in found):
+    def _orphans(self, current: CurrentMetadata, objects: Sequence[StoredObject], older_than: int) -> list[str]:
+        """Return the orphans in a listing, relative to the table. Read the needed files only if an object is old enough."""
+        if not any(file.modified < older_than for file in objects):
             return []
-        return orphans(self.storage.location, current, self._needed(current).keys(), found, before)
+        return find_orphans(self.storage.location, current, self._needed(current).keys(), objects, older_than)
 
-    def _delete_orphans(self, left: Sequence[str], seen: Current, found: Sequence[StoredObject], before: int) -> None:
-        """After another look: the table may have become another one while the needed files were counted."""
+    def _delete_orphans(self, orphans: Sequence[str], seen: CurrentMetadata, objects: Sequence[StoredObject], older_than: int) -> None:
+        """Delete the files that are still orphans, if the table changed after `seen`, while the needed files were read."""
         current = newest(self.operations, self.table)
-        still = left if current is seen else set(self._orphans(current, found, before))
-        paths = [self._absolute(path) for path in left if path in still]
+        still_orphans = orphans if current is seen else set(self._orphans(current, objects, older_than))
+        paths = [self._absolute(path) for path in orphans if path in still_orphans]
         if paths:
             delete_files(self.storage, [paths], Origin.LISTED, live=self._live(current))
 
-    def _absolute(self, below: str) -> str:
-        return file_key(f"{self.storage.location}/{below}")
+    def _absolute(self, path: str) -> str:
+        return file_key(f"{self.storage.location}/{path}")

@@ -1,4 +1,4 @@
-"""What is verified of a snapshot before its files are read or written."""
+"""Checks of a snapshot before its files are read or written."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _WRITES_UUIDS = 21
 
 def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, live: LiveFiles) -> None:
     """Raise CorruptLog for a manifest of a partition spec that the table does not have, or that has other fields."""
-    widths = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
+    field_counts = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
     for manifest in live.manifests:
-        width, entries = widths.get(manifest.spec_id), live.read[state_of(manifest)].entries
-        if width is None:
+        if manifest.spec_id not in field_counts:
             assert snapshot is not None
             reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
             raise CorruptLog(plain_path(snapshot.manifest_list), reason)
-        if entries and len(entries[0].file.partition) != width:
-            reason = f"its files have {len(entries[0].file.partition)} partition values, and its partition spec has {width} fields"
+        field_count, entries = field_counts[manifest.spec_id], live.read[state_of(manifest)].entries
+        if entries and len(entries[0].file.partition) != field_count:
+            reason = f"its files have {len(entries[0].file.partition)} partition values, and its partition spec has {field_count} fields"
             raise CorruptLog(plain_path(manifest.path), reason)
 
 

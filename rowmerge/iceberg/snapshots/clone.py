@@ -1,13 +1,15 @@
-"""SHALLOW CLONE: a new table's metadata, whose one snapshot is another table's, manifests and all."""
+"""SHALLOW CLONE: the metadata of a new table whose one snapshot is that of another table, with the same manifests."""
 
 from __future__ import annotations
 
 import time
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.snapshots import SnapshotLogEntry
 
 from rowmerge.errors import ConfigurationError, PlanError
@@ -16,50 +18,54 @@ from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 
 
-def cloned_metadata(table: str, location: str, source: IcebergSnapshot, asked: Mapping[str, str]) -> TableMetadata:
-    """Ids of columns, specs and orders are those of the source, for its manifests speak of them; `asked` are properties above its own.
+def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properties: Mapping[str, str]) -> TableMetadata:
+    """Return the metadata of a clone, with the ids of the source's columns, specs and orders, because the source's manifests use them.
 
-    `gc.enabled` is false, as after Iceberg's own procedure `snapshot`: what deletes the files of snapshots must not delete another
-    table's. Raises ConfigurationError, PlanError for a version from before a column that partitions or orders the table.
+    `properties` override those of the source. `gc.enabled` is false, as after Iceberg's procedure `snapshot`: an expiry of snapshots must
+    not delete another table's files. Raises ConfigurationError, PlanError for a version from before a partition or sort column.
     """
-    metadata, at = source.metadata, source.at
-    check_properties(asked)
-    if asked.get(GC_ENABLED, "false").strip().lower() != "false":
-        raise ConfigurationError(f"{GC_ENABLED} is false for a clone: its files belong to {source.name}. Leave the property out.")
-    if asked.get(FORMAT_VERSION, str(metadata.format_version)) != str(metadata.format_version):
-        advice = f"{source.name} has {metadata.format_version}. Leave the property out, or set it afterwards with ALTER TABLE."
-        raise ConfigurationError(f"{FORMAT_VERSION} of a clone is that of its source: {advice}")
+    metadata = source.metadata
+    _check_properties(source, properties)
     _check_sources(table, source)
     # A clone writes into its own folder.
-    kept = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT)}
-    given = {name: value for name, value in asked.items() if name != FORMAT_VERSION}
-    now = time.time_ns() // 1_000_000
+    inherited = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT)}
+    overrides = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
     return metadata.model_copy(
         update={
             "location": location,
             "table_uuid": uuid.uuid4(),
-            "last_updated_ms": now,
+            "last_updated_ms": time.time_ns() // 1_000_000,
             "current_schema_id": source.iceberg_schema.schema_id,
-            "properties": {**kept, **given, GC_ENABLED: "false"},
-            "current_snapshot_id": None if at is None else at.snapshot_id,
-            "snapshots": [] if at is None else [at],
-            "snapshot_log": [] if at is None else [SnapshotLogEntry(snapshot_id=at.snapshot_id, timestamp_ms=at.timestamp_ms)],
-            "refs": {} if at is None else {MAIN: _branch_at(at.snapshot_id)},
+            "properties": {**inherited, **overrides, GC_ENABLED: "false"},
             "metadata_log": [],
             "statistics": [],
             "partition_statistics": [],
+            **_history_of(source.at),
         }
     )
 
 
-def _branch_at(snapshot_id: int) -> SnapshotRef:
-    return SnapshotRef(
-        snapshot_id=snapshot_id,
-        snapshot_ref_type=SnapshotRefType.BRANCH,
-        min_snapshots_to_keep=None,
-        max_snapshot_age_ms=None,
-        max_ref_age_ms=None,
-    )
+def _history_of(snapshot: IcebergVersion | None) -> dict[str, Any]:
+    """Return the metadata fields of a table with one snapshot, or with none."""
+    if snapshot is None:
+        return {"current_snapshot_id": None, "snapshots": [], "snapshot_log": [], "refs": {}}
+    id_ = snapshot.snapshot_id
+    return {
+        "current_snapshot_id": id_,
+        "snapshots": [snapshot],
+        "snapshot_log": [SnapshotLogEntry(snapshot_id=id_, timestamp_ms=snapshot.timestamp_ms)],
+        "refs": {MAIN: SnapshotRef.model_validate({"snapshot-id": id_, "type": SnapshotRefType.BRANCH})},
+    }
+
+
+def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) -> None:
+    check_properties(properties)
+    if properties.get(GC_ENABLED, "false").strip().lower() != "false":
+        raise ConfigurationError(f"{GC_ENABLED} is false for a clone: its files belong to {source.name}. Leave the property out.")
+    format_version = str(source.metadata.format_version)
+    if properties.get(FORMAT_VERSION, format_version) != format_version:
+        advice = f"{source.name} has {format_version}. Leave the property out, or set it afterwards with ALTER TABLE."
+        raise ConfigurationError(f"{FORMAT_VERSION} of a clone is that of its source: {advice}")
 
 
 def _check_sources(table: str, source: IcebergSnapshot) -> None:

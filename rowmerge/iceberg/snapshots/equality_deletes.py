@@ -8,33 +8,41 @@ from collections.abc import Sequence
 from pyiceberg.schema import Schema
 
 from rowmerge.errors import UnsupportedTableFeature
+from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import EqualityDeletes
 
+_Deletes = tuple[tuple[int, ...], frozenset[str]]
+"""The field ids of the columns that equality deletes compare, and the paths of the delete files."""
 _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
 
 
-def equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
+def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
     """Return the equality deletes that apply to these data files, grouped by data files with the same deletes.
 
     `schemas`: the table's schemas, newest first. Raises UnsupportedTableFeature.
     """
-    data_files: dict[tuple[tuple[int, ...], frozenset[str]], list[str]] = defaultdict(list)
+    paths_by_deletes: dict[_Deletes, list[str]] = defaultdict(list)
     for path, entry in live.by_path(paths).items():
-        by_columns: dict[tuple[int, ...], set[str]] = defaultdict(set)
-        for delete in live.equality_deletes_of(entry):
-            if delete.file.format.upper() != "PARQUET":
-                told = f"equality deletes in {delete.file.format} files"
-                raise UnsupportedTableFeature(table, told, action="read", advice=_REWRITE)
-            by_columns[tuple(sorted(delete.file.equality_ids))].add(delete.file.path)
-        for ids, deletes in by_columns.items():
-            data_files[ids, frozenset(deletes)].append(path)
-    columns = {ids: Struct(tuple(_field_of(table, id_, schemas) for id_ in ids)) for ids, _ in data_files}
+        for deletes in _group_by_columns(table, live.equality_deletes_of(entry)):
+            paths_by_deletes[deletes].append(path)
+    columns = {ids: Struct(tuple(_field_of(table, id_, schemas) for id_ in ids)) for ids, _ in paths_by_deletes}
     return tuple(
-        EqualityDeletes(columns[ids], tuple(sorted(deletes)), tuple(applies_to)) for (ids, deletes), applies_to in data_files.items()
+        EqualityDeletes(columns[ids], tuple(sorted(deletes)), tuple(data_paths)) for (ids, deletes), data_paths in paths_by_deletes.items()
     )
+
+
+def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
+    """Group the equality deletes of one data file by their columns."""
+    by_columns: dict[tuple[int, ...], set[str]] = defaultdict(set)
+    for delete in deletes:
+        if delete.file.format.upper() != "PARQUET":
+            feature = f"equality deletes in {delete.file.format} files"
+            raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)
+        by_columns[tuple(sorted(delete.file.equality_ids))].add(delete.file.path)
+    return [(ids, frozenset(paths)) for ids, paths in by_columns.items()]
 
 
 def _field_of(table: str, id_: int, schemas: Sequence[Schema]) -> Field:
@@ -44,5 +52,5 @@ def _field_of(table: str, id_: int, schemas: Sequence[Schema]) -> Field:
             if field.field_id == id_:
                 (column,) = columns_of(Schema(field), table)
                 return column
-    told = f"equality deletes by the field {id_}, which is no top-level column"
-    raise UnsupportedTableFeature(table, told, action="read", advice=_REWRITE)
+    feature = f"equality deletes by the field {id_}, which is no top-level column"
+    raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import BucketTransform
-from pyiceberg.types import UUIDType
+from pyiceberg.types import NestedField, UUIDType
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.manifests.bounds import file_bounds
@@ -25,52 +25,61 @@ from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileList
 
 
 def list_files(
-    files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, wanted: Collection[str] = ()
-) -> FileListing:
-    """These entries as `rowmerge.table.snapshots.files.file_listing` says, with bounds of the top-level columns asked for.
+    files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, bound_columns: Collection[str] = ()
+) -> pa.Table:
+    """Return entries in the form of `rowmerge.table.snapshots.files.file_listing`, with bounds of these top-level columns.
 
-    `partition` holds the values of the table's current partition fields, and is null for a file of another spec.
+    `partition` has the values of the table's current partition fields, and is null for a file of another spec.
     Raises CorruptLog, StorageError.
     """
-    fields = [field for field in columns if field.name in wanted and isinstance(field.type, Primitive | Decimal)]
-    keys = [(partition_value_name(spec, schema, index), partition_value_type(schema, part)) for index, part in enumerate(spec.fields)]
-    partition = pa.struct([pa.field(*key, metadata=_told(schema, part)) for key, part in zip(keys, spec.fields, strict=True)])
+    fields = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
     bounds = pa.struct([(field.name, arrow_type(field.type)) for field in fields])
-    shape = file_listing(partition, bounds, pa.struct([(field.name, pa.int64()) for field in fields]))
+    null_counts = pa.struct([(field.name, pa.int64()) for field in fields])
+    listing = file_listing(_partition_type(schema, spec), bounds, null_counts)
     if not entries:
-        return FileListing(shape.empty_table())
-    parts = files.data_parts if entries is files.data else [ManifestFiles(tuple(entries))]
-    batches = []
-    for part in parts:
-        sides = [_known(part, _key(schema, field), partial(_bounds, part.entries, schema, field)) for field in fields]
-        length = len(part.entries)
-        found = [
-            *_known(part, "files", partial(_files, part.entries)),
-            _deleted(files, part.entries),
-            _known(part, ("partition", spec.spec_id, str(partition)), partial(_partition_values, part, spec, partition)),
-            _struct([lower for lower, _, _ in sides], bounds, length),
-            _struct([upper for _, upper, _ in sides], bounds, length),
-            _struct([nulls for _, _, nulls in sides], shape.field("nulls").type, length),
-        ]
-        batches.append(pa.RecordBatch.from_arrays(found, schema=shape))
-    return FileListing(pa.Table.from_batches(batches, schema=shape))
+        return listing.empty_table()
+    manifests = files.data_by_manifest if entries is files.data else [ManifestFiles(tuple(entries))]
+    batches = [_list_manifest(files, manifest, schema, spec, fields, listing) for manifest in manifests]
+    return pa.Table.from_batches(batches, schema=listing)
 
 
-def _known(part: ManifestFiles, key: Hashable, make: Callable[[], Any]) -> Any:
-    """What was made of a manifest's files before; otherwise it is made now."""
-    if key not in part.known:
-        part.known[key] = make()
-    return part.known[key]
+def _list_manifest(
+    files: LiveFiles, manifest: ManifestFiles, schema: Schema, spec: PartitionSpec, bounded: Sequence[Field], listing: pa.Schema
+) -> pa.RecordBatch:
+    """Return the files of one manifest as rows of a listing. `bounded`: the columns with bounds."""
+    entries = manifest.entries
+    bounds = [_column_bounds(manifest, schema.find_field(column.name)) for column in bounded]
+    lower, upper, null_counts = zip(*bounds, strict=True) if bounds else ((), (), ())
+    partition = listing.field("partition").type
+    partition_key = ("partition", spec.spec_id, str(partition))
+    arrays = [
+        *_derived(manifest, "files", partial(_path_size_records, entries)),
+        _deleted_counts(files, entries),
+        _derived(manifest, partition_key, partial(_partition_values, manifest, spec, partition)),
+        _struct_array(lower, listing.field("lower").type, len(entries)),
+        _struct_array(upper, listing.field("upper").type, len(entries)),
+        _struct_array(null_counts, listing.field("nulls").type, len(entries)),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=listing)
 
 
-def _key(schema: Schema, field: Field) -> Hashable:
-    """What the bounds of a column depend on."""
-    found = schema.find_field(field.name)
-    return "bounds", found.field_id, str(found.field_type)
+def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
+    """Return the type of partition values. The metadata of a field describes its bucket transform."""
+    fields = [
+        pa.field(key_of(spec, schema, index), value_type(schema, field), metadata=_bucket_metadata(schema, field))
+        for index, field in enumerate(spec.fields)
+    ]
+    return pa.struct(fields)
 
 
-def _files(entries: Sequence[Entry]) -> list[pa.Array]:
-    """Paths, sizes and numbers of rows."""
+def _derived(manifest: ManifestFiles, key: Hashable, compute: Callable[[], Any]) -> Any:
+    """Return a value that is computed from a manifest's files once."""
+    if key not in manifest.derived:
+        manifest.derived[key] = compute()
+    return manifest.derived[key]
+
+
+def _path_size_records(entries: Sequence[Entry]) -> list[pa.Array]:
     return [
         pa.array([plain_path(entry.file.path) for entry in entries], pa.string()),
         pa.array([entry.file.size for entry in entries], pa.int64()),
@@ -78,52 +87,58 @@ def _files(entries: Sequence[Entry]) -> list[pa.Array]:
     ]
 
 
-def _told(schema: Schema, part: PartitionField) -> dict[bytes, bytes] | None:
-    """What a listing says of a partition field that is a bucket of a top-level column."""
-    top = next((field for field in schema.fields if field.field_id == part.source_id), None)
-    if top is None or not isinstance(part.transform, BucketTransform):
+def _bucket_metadata(schema: Schema, field: PartitionField) -> dict[bytes, bytes] | None:
+    """Return the field metadata of a bucket of a top-level column, None for all other partition fields."""
+    source = next((column for column in schema.fields if column.field_id == field.source_id), None)
+    if source is None or not isinstance(field.transform, BucketTransform):
         return None
-    told = {SOURCE: top.name.encode(), TRANSFORM: str(part.transform).encode()}
-    return {**told, OF_UUIDS: b"true"} if isinstance(top.field_type, UUIDType) else told
+    metadata = {SOURCE: source.name.encode(), TRANSFORM: str(field.transform).encode()}
+    return {**metadata, OF_UUIDS: b"true"} if isinstance(source.field_type, UUIDType) else metadata
 
 
-def _deleted(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
-    """Rows that delete files take away. How many equality deletes take is not known before the rows are read: one at least."""
+def _deleted_counts(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
+    """Return the number of deleted rows of each file. Equality deletes count as one row, because only a scan can count them."""
     if not files.deletes:
         return pa.array(np.zeros(len(entries), np.int64))
     return pa.array([files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0) for entry in entries], pa.int64())
 
 
-def _partition_values(part: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
-    entries = part.entries
+def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
+    """Return the partition values of a manifest's files, null for files of another spec. Raises CorruptLog for values of a wrong type."""
+    entries = manifest.entries
     if not type_.num_fields:
-        return _struct([], type_, len(entries))
-    known = np.array([entry.file.spec_id == spec.spec_id for entry in entries])
-    rows = [entry.file.partition if there else (None,) * type_.num_fields for entry, there in zip(entries, known, strict=True)]
+        return _struct_array([], type_, len(entries))
+    nulls = (None,) * type_.num_fields
+    rows = [entry.file.partition if entry.file.spec_id == spec.spec_id else nulls for entry in entries]
+    is_other_spec = pa.array([entry.file.spec_id != spec.spec_id for entry in entries])
     try:
-        children = [_values([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
+        children = [_value_array([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
-        raise CorruptLog(
-            part.path or plain_path(entries[0].file.path), f"a partition value has another type than its field ({error})"
-        ) from error
-    return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(~known))
+        path = manifest.path or plain_path(entries[0].file.path)
+        raise CorruptLog(path, f"a partition value has another type than its field ({error})") from error
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_other_spec)
 
 
-def _values(stored: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Partition values as the engine has them; those of a uuid are stored as bytes."""
-    if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in stored):
-        return uuid_texts(pa.array(stored, pa.binary(16)))
-    return pa.array(stored, type_)
+def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Return partition values as the engine represents them. Manifests store those of a uuid as bytes."""
+    if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in values):
+        return uuid_texts(pa.array(values, pa.binary(16)))
+    return pa.array(values, type_)
 
 
-def _bounds(entries: Sequence[Entry], schema: Schema, field: Field) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Lower and upper bounds and null counts of one column."""
-    found = schema.find_field(field.name)
-    lower, upper = file_bounds([entry.file for entry in entries], found.field_id, found.field_type)
-    return lower, upper, pa.array([entry.file.null_counts.get(found.field_id) for entry in entries], pa.int64())
+def _column_bounds(manifest: ManifestFiles, column: NestedField) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Return the lower bounds, upper bounds and null counts of a column."""
+
+    def compute() -> tuple[pa.Array, pa.Array, pa.Array]:
+        files = [entry.file for entry in manifest.entries]
+        lower, upper = file_bounds(files, column.field_id, column.field_type)
+        return lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
+
+    bounds: tuple[pa.Array, pa.Array, pa.Array] = _derived(manifest, ("bounds", column.field_id, str(column.field_type)), compute)
+    return bounds
 
 
-def _struct(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:
+def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:
     if not type_.num_fields:
         return pa.Array.from_buffers(type_, length, [None], children=[])
     return pa.StructArray.from_arrays(list(children), fields=list(type_))

@@ -1,9 +1,9 @@
-"""Data files without field ids, as Hive and Spark wrote them before a table took them in (Iceberg spec, Column Projection)."""
+"""Data files without field ids, which Hive and Spark wrote before a table registered them (Iceberg spec, Column Projection)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,91 +20,99 @@ from rowmerge.table.snapshots.files import FileLayout
 
 _ID = b"PARQUET:field_id"
 _TAIL = 8
+"""The bytes at the end of a Parquet file: the footer's length, and `PAR1`."""
 _Names = Mapping[int, Sequence[str]]
 _footers: dict[tuple[str, int], pa.Schema] = {}
-_KEPT_FOOTERS = 10_000
+_MAX_FOOTERS = 10_000
+_WITHOUT_PARTITION_COLUMNS = "data files without partition columns from before the partitioning was changed"
+_REWRITE = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
 
 
-def layouts(
+def file_layouts(
     storage: Storage, table: str, entries: Mapping[str, Entry], columns: Struct, ordinary: FileLayout, mapping: NameMapping, spec_id: int
 ) -> tuple[FileLayout, ...]:
-    """How these data files, by their paths, hold a table's columns: `ordinary`, or under the names that the mapping knows them by.
+    """Return how data files store a table's columns: `ordinary`, or under the names of the mapping. `entries`: the files by path.
 
-    An identity partition column that such a file lacks has the file's partition value; the partitioning must be `spec_id` then. Raises
-    MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
+    If a file lacks an identity partition column, the column has the file's partition value, and the file must have the spec `spec_id`.
+    Raises MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
     """
-    read = map_concurrently(lambda entry: _schema_of(storage, table, entry), list(entries.values()))
-    schemas = dict(zip(entries, read, strict=True))
-    names = dict(_names(mapping))
-    together: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
-    with_ids = []
-    for path, found in schemas.items():
-        if any((field.metadata or {}).get(_ID) for field in found):
-            with_ids.append(path)
+    schemas = map_concurrently(lambda entry: _read_schema(storage, table, entry), list(entries.values()))
+    names = dict(_names_by_id(mapping))
+    paths_with_ids: list[str] = []
+    paths_by_layout: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
+    for (path, entry), schema in zip(entries.items(), schemas, strict=True):
+        if any((field.metadata or {}).get(_ID) for field in schema):
+            paths_with_ids.append(path)
             continue
-        stored = _stored(columns, found, names)
-        missing = tuple(field.name for field, held in zip(columns, stored, strict=True) if found.get_field_index(held.name) < 0)
-        outside = tuple(name for name in missing if name in ordinary.outside)
-        if outside and entries[path].file.spec_id != spec_id:
-            advice = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
-            told = "data files without partition columns from before the partitioning was changed"
-            raise UnsupportedTableFeature(table, told, action="read", advice=advice)
-        together[stored, outside].append(path)
-    found_layouts = [FileLayout(tuple(paths), stored, False, outside) for (stored, outside), paths in together.items()]
-    if with_ids or not found_layouts:
-        found_layouts.append(FileLayout(tuple(with_ids), ordinary.stored, True, ()))
-    return tuple(found_layouts)
+        stored = _stored_columns(columns, schema, names)
+        outside = _missing_columns(columns, stored, schema, ordinary.outside)
+        if outside and entry.file.spec_id != spec_id:
+            raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
+        paths_by_layout[stored, outside].append(path)
+    mapped = [FileLayout(tuple(paths), stored, False, outside) for (stored, outside), paths in paths_by_layout.items()]
+    with_ids = [FileLayout(tuple(paths_with_ids), ordinary.stored, True, ())] if paths_with_ids or not mapped else []
+    return (*mapped, *with_ids)
 
 
-def _schema_of(storage: Storage, table: str, entry: Entry) -> pa.Schema:
-    """The columns of a Parquet file, from its footer, which is kept."""
+def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
+    """Return those candidates that a file with this schema lacks."""
+    missing = (column.name for column, field in zip(columns, stored, strict=True) if schema.get_field_index(field.name) < 0)
+    return tuple(name for name in missing if name in candidates)
+
+
+def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
+    """Return the columns of a Parquet file. Read its footer once per process."""
     path, size = plain_path(entry.file.path), entry.file.size
-    if (path, size) not in _footers:
-        holder, below = located(storage, path)
-        try:
-            tail = holder.get_range(below, size - _TAIL, _TAIL)
-            length = int.from_bytes(tail[:4], "little") + _TAIL
-            footer = holder.get_range(below, size - length, length)
-            schema = pq.read_metadata(pa.BufferReader(footer)).schema.to_arrow_schema()
-        except FileNotFoundError as error:
-            raise MissingDataFile(table, path) from error
-        except (OSError, pa.ArrowException) as error:
-            raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
-        if len(_footers) >= _KEPT_FOOTERS:
-            _footers.clear()
-        _footers[path, size] = schema
-    return _footers[path, size]
+    schema = _footers.get((path, size))
+    if schema is not None:
+        return schema
+    try:
+        schema = pq.read_metadata(pa.BufferReader(_read_footer(storage, path, size))).schema.to_arrow_schema()
+    except FileNotFoundError as error:
+        raise MissingDataFile(table, path) from error
+    except (OSError, pa.ArrowException) as error:
+        raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
+    if len(_footers) >= _MAX_FOOTERS:
+        _footers.clear()
+    _footers[path, size] = schema
+    return schema
 
 
-def _names(fields: Sequence[MappedField] | NameMapping) -> list[tuple[int, Sequence[str]]]:
-    """The names by which fields are known, by their ids, at any depth."""
-    found: list[tuple[int, Sequence[str]]] = []
+def _read_footer(storage: Storage, path: str, size: int) -> bytes:
+    holder, relative_path = located(storage, path)
+    tail = holder.get_range(relative_path, size - _TAIL, _TAIL)
+    length = int.from_bytes(tail[:4], "little") + _TAIL
+    return holder.get_range(relative_path, size - length, length)
+
+
+def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> list[tuple[int, Sequence[str]]]:
+    """Return the ids and names of mapped fields at any depth."""
+    names: list[tuple[int, Sequence[str]]] = []
     for field in fields:
         if field.field_id is not None:
-            found.append((field.field_id, field.names))
-        found += _names(field.fields)
-    return found
+            names.append((field.field_id, field.names))
+        names += _names_by_id(field.fields)
+    return names
 
 
-def _stored(columns: Struct, found: pa.Schema | pa.StructType, names: _Names) -> Struct:
-    """The columns under the names that a file has for them; under one that no file has, where it lacks them."""
-    held = []
-    for field in columns:
-        id_ = int(field.metadata[FIELD_ID])
-        known = [name for name in names.get(id_, ()) if found.get_field_index(name) >= 0]
-        name = known[0] if known else f"__rowmerge_missing_{id_}"
-        type_ = _inside(field.type, found.field(name).type, names) if known else field.type
-        kept = {key: field.metadata[key] for key in (INITIAL,) if key in field.metadata}
-        held.append(Field(name, type_, True, kept))
-    return Struct(tuple(held))
+def _stored_columns(columns: Struct, stored: pa.Schema | pa.StructType, names: _Names) -> Struct:
+    """Return columns under the names that a file has for them. A column that the file lacks gets a name that no file has."""
+    fields = []
+    for column in columns:
+        id_ = int(column.metadata[FIELD_ID])
+        name = next((name for name in names.get(id_, ()) if stored.get_field_index(name) >= 0), None)
+        type_ = column.type if name is None else _stored_type(column.type, stored.field(name).type, names)
+        metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
+        fields.append(Field(f"__rowmerge_missing_{id_}" if name is None else name, type_, True, metadata))
+    return Struct(tuple(fields))
 
 
-def _inside(type_: DataType, found: pa.DataType, names: _Names) -> DataType:
+def _stored_type(type_: DataType, stored: pa.DataType, names: _Names) -> DataType:
     match type_:
-        case Struct() if pa.types.is_struct(found):
-            return _stored(type_, found, names)
-        case Array(element, contains_null) if pa.types.is_list(found) or pa.types.is_large_list(found):
-            return Array(_inside(element, found.value_type, names), contains_null)
-        case Map(key, value, contains_null) if pa.types.is_map(found):
-            return Map(_inside(key, found.key_type, names), _inside(value, found.item_type, names), contains_null)
+        case Struct() if pa.types.is_struct(stored):
+            return _stored_columns(type_, stored, names)
+        case Array(element, contains_null) if pa.types.is_list(stored) or pa.types.is_large_list(stored):
+            return Array(_stored_type(element, stored.value_type, names), contains_null)
+        case Map(key, value, contains_null) if pa.types.is_map(stored):
+            return Map(_stored_type(key, stored.key_type, names), _stored_type(value, stored.item_type, names), contains_null)
     return type_

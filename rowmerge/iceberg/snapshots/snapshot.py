@@ -20,8 +20,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.iceberg.catalogs.operations import Current
-from rowmerge.iceberg.metadata.definition import evolve_schema
+from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.manifests.content import ManifestContent
+from rowmerge.iceberg.metadata.definition import changed_schema
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
@@ -29,10 +30,10 @@ from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
 from rowmerge.iceberg.snapshots.checks import check_formats, check_partitions, check_uuids
-from rowmerge.iceberg.snapshots.equality_deletes import equality_deletes
+from rowmerge.iceberg.snapshots.equality_deletes import find_equality_deletes
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
-from rowmerge.iceberg.snapshots.name_mapping import layouts
+from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import Struct, held_types
@@ -42,7 +43,7 @@ from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 
 class IcebergSnapshot:
-    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. Manifests are read when files are asked for."""
+    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. Reads manifests at the first access to files."""
 
     clustering_columns = ()
 
@@ -50,17 +51,19 @@ class IcebergSnapshot:
         self,
         storage: Storage,
         name: str,
-        current: Current,
+        current: CurrentMetadata,
         at: IcebergVersion | None,
         schema: Schema,
         branch: str = MAIN,
         before: LiveFiles | None = None,
     ) -> None:
-        """`branch`: the branch, or the tag, that this version was found by; `before`: the files of another version, if they were read."""
-        self._before = before
-        self.branch = branch
-        self._storage, self.name, self.current, self.at, self.iceberg_schema = storage, name, current, at, schema
-        self._listings: dict[frozenset[str], FileListing] = {}
+        """Open a snapshot. `at`: its entry in the metadata, None for a table without rows. `schema`: its columns.
+
+        `branch`: the branch, or the tag, that was opened. `before`: the files of another version, if they were read.
+        """
+        self._storage, self._before = storage, before
+        self.name, self.current, self.at, self.iceberg_schema, self.branch = name, current, at, schema, branch
+        self._listings: dict[frozenset[str], pa.Table] = {}
 
     @property
     def metadata(self) -> TableMetadata:
@@ -96,12 +99,12 @@ class IcebergSnapshot:
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
-        """The identity partition columns; none if a live file has another partition spec than the current one."""
+        """Return the identity partition columns, none if a live file has another partition spec than the current one."""
         columns = identity_columns(self.shape.partitioning)
         if not columns:
             return ()
-        others = {manifest.spec_id for manifest in self.live.manifests if not manifest.content} - {self.metadata.default_spec_id}
-        return () if others else columns
+        spec_ids = {manifest.spec_id for manifest in self.live.manifests if manifest.content is ManifestContent.DATA}
+        return columns if spec_ids <= {self.metadata.default_spec_id} else ()
 
     @property
     def description(self) -> str | None:
@@ -113,7 +116,7 @@ class IcebergSnapshot:
 
     @cached_property
     def live(self) -> LiveFiles:
-        """The data files and delete files. Raises CorruptLog, StorageError."""
+        """Read the live data files and delete files. Raises CorruptLog, StorageError."""
         before, self._before = self._before, None
         live = live_files(self._storage, self.at, unpartitioned_spec_ids(self.metadata), before)
         check_partitions(self.metadata, self.at, live)
@@ -121,22 +124,22 @@ class IcebergSnapshot:
 
     @property
     def files_read(self) -> LiveFiles | None:
-        """The data files and delete files if they were read before, of this version or of the one before it."""
+        """Return the files of this version if they were read, else those of the version before, None if neither was read."""
         return self.__dict__.get("live", self._before)
 
-    def files(self, columns: Collection[str] = ()) -> FileListing:
-        wanted = frozenset(columns) & frozenset(self.schema.names)
-        if wanted not in self._listings:
+    def files(self, columns: Collection[str] = ()) -> pa.Table:
+        bounded = frozenset(columns) & frozenset(self.schema.names)
+        if bounded not in self._listings:
             live = self.live
             check_formats(self.name, live)
-            self._listings[wanted] = list_files(live, live.data, self.iceberg_schema, self.schema, self.metadata.spec(), wanted)
-        return self._listings[wanted]
+            self._listings[bounded] = list_files(live, live.data, self.iceberg_schema, self.schema, self.metadata.spec(), bounded)
+        return self._listings[bounded]
 
     def difference(self, other: Snapshot) -> FileDifference:
         other_live = own_snapshot(other).live
-        mine, theirs = set(self.live.paths), set(other_live.paths)
-        sizes = [entry.file.size for path, entry in self.live.by_path(mine - theirs).items() if path]
-        other_sizes = [entry.file.size for path, entry in other_live.by_path(theirs - mine).items() if path]
+        paths, other_paths = set(self.live.paths), set(other_live.paths)
+        sizes = [entry.file.size for entry in self.live.by_path(paths - other_paths).values()]
+        other_sizes = [entry.file.size for entry in other_live.by_path(other_paths - paths).values()]
         return FileDifference(tuple(sizes), tuple(other_sizes))
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
@@ -144,12 +147,12 @@ class IcebergSnapshot:
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
         ordinary = FileLayout((), self.shape.stored_schema, True, identity_columns(self.shape.partitioning))
-        return layouts(
+        return file_layouts(
             self._storage, self.name, self.live.by_path(paths), held_types(self.schema), ordinary, mapping, self.metadata.default_spec_id
         )
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        """Files from before the table had row ids give none, until a snapshot takes them up."""
+        """Return the origins of rows. Files from before the table had row ids have none, until a later snapshot assigns them."""
         entries = self.live.by_path(paths).items()
         return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
 
@@ -157,10 +160,10 @@ class IcebergSnapshot:
         return self.live.deleted_positions(list(self.live.by_path(paths).values()))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:
-        return equality_deletes(self.name, self.live, paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
+        return find_equality_deletes(self.name, self.live, paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
 
     def has_transaction(self, application: str, version: int) -> bool:
-        return any(known >= version for known, _ in transactions(self.metadata, application))
+        return any(committed >= version for committed, _ in transactions(self.metadata, application))
 
     def check_writable(self) -> None:
         check_uuids(self.name, self.iceberg_schema)
@@ -168,7 +171,7 @@ class IcebergSnapshot:
 
 
 def own_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
-    """Return a snapshot that a caller got from an Iceberg table, as one. Raises TypeError for a snapshot of another format."""
+    """Return a snapshot of an Iceberg table with its type. Raises TypeError for a snapshot of another format."""
     if not isinstance(snapshot, IcebergSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of an Iceberg table")
     return snapshot

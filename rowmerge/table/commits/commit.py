@@ -4,9 +4,9 @@ A format implements `CommitSteps` with what its specification says: where the ne
 
 A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
 created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
-the log from the base on (`verify_put`), one more request in sequence. An Iceberg table in a folder reads its base again and, where
-old metadata is deleted, lists the versions (`DirectoryOperations._verified`), beside other requests. No reader takes a rejected version for
-the current one.
+the log from the base on (`Commit._continued`), one more request in sequence. An Iceberg table in a folder reads its base again and, where
+old metadata is deleted, lists the versions (`DirectoryOperations._verify_put`), beside other requests. No reader takes a rejected version
+for the current one.
 """
 
 from __future__ import annotations

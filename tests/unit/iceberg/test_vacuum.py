@@ -19,7 +19,7 @@ from pyiceberg.table.update import (
 
 from rowmerge.errors import CorruptLog, PlanError, VersionNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
-from rowmerge.iceberg.maintenance.expiry import expiring
+from rowmerge.iceberg.maintenance.expiry import expiry_updates
 from rowmerge.iceberg.maintenance.vacuum import Vacuum
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Put, Storage
@@ -122,7 +122,7 @@ def test_branches_keep_by_their_own_properties(lake: Lake) -> None:
     def left(*references: SetSnapshotRefUpdate, days: float, **options: int) -> list[int]:
         again = Lake(lake.folder)
         again.update(*references)
-        updates = expiring("s.t", again.current.metadata, ExpiryOptions(**options), newest + int(days * DAY * 1000))
+        updates = expiry_updates("s.t", again.current.metadata, ExpiryOptions(**options), newest + int(days * DAY * 1000))
         again.update(*(RemoveSnapshotRefUpdate(ref_name=reference.ref_name) for reference in references))
         gone = {id_ for update in updates for id_ in getattr(update, "snapshot_ids", ())}
         return [id_ for id_ in ids if id_ not in gone]

@@ -122,8 +122,8 @@ def test_the_hint_is_written_after_the_version_is_verified(tmp_path: Path, is_di
             Storage.put(self, path, data)
 
     class Operations(DirectoryOperations):
-        def _verified(self, *arguments: object) -> object:  # type: ignore[override]
-            verified = DirectoryOperations._verified(self, *arguments)  # type: ignore[arg-type]
+        def _verify_put(self, *arguments: object) -> object:  # type: ignore[override]
+            verified = DirectoryOperations._verify_put(self, *arguments)  # type: ignore[arg-type]
             events.append("verified")
             return verified
 

@@ -1,0 +1,129 @@
+"""A table's metadata as it was read, and the files `metadata/v<N>.metadata.json` of a table in a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+from pyiceberg.table.metadata import TableMetadata
+
+from rowmerge.concurrency import run_concurrently
+from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
+from rowmerge.iceberg.metadata.updates import serialized
+from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.store import Put, Storage, absolute_location
+from rowmerge.table.commits.commit import Existing, put_settled
+from rowmerge.table.commits.request import Unknown
+
+FOLDER = "metadata"
+_METADATA_FILE = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
+_NUMBERED_FILE = re.compile(rf"{FOLDER}/v(\d+)\.")
+_ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
+
+
+@dataclass(frozen=True)
+class CurrentMetadata:
+    """A table's metadata as of one moment.
+
+    `path` is the absolute path of its file, `version` the number in the file's name, and `digest` the hash of the file's bytes; a catalog
+    may have none of them. `newest_format` is the highest format version that the table's catalog can keep.
+    """
+
+    metadata: TableMetadata
+    path: str
+    version: int | None = None
+    newest_format: int = NEWEST_FORMAT
+    digest: bytes = b""
+
+    @cached_property
+    def location(self) -> str:
+        """Return the table's location as rowmerge spells locations."""
+        return absolute_location(self.metadata.location)
+
+
+class MetadataFolder:
+    """Accesses the metadata files of one table. Paths of arguments are relative to the table's location, unless stated otherwise."""
+
+    def __init__(self, storage: Storage, table: str) -> None:
+        self._storage, self._table = storage, table
+
+    def highest_version(self) -> int | None:
+        """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
+        objects = self._storage.list(FOLDER, after=f"{FOLDER}/v")
+        return max((int(match[1]) for file in objects if (match := _METADATA_FILE.match(file.path))), default=None)
+
+    def paths_of(self, version: int) -> list[str]:
+        """Return the paths of a version's metadata files: uncompressed or compressed, as Java's HadoopTableOperations names them."""
+        paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
+        exist = run_concurrently([partial(self._storage.exists, path) for path in paths], is_distant=self._storage.is_distant)
+        return [path for path, exists in zip(paths, exist, strict=True) if exists]
+
+    def has_other_form(self, version: int) -> bool:
+        """Return whether another writer has put this version as a compressed file, too."""
+        return any(path != metadata_path(version) for path in self.paths_of(version))
+
+    def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
+        """Read a version's metadata, None if it has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
+        paths = self.paths_of(version)
+        data = self._bytes_of(paths[0]) if paths else None
+        if data is None:
+            return None
+        path, digest = self.absolute(paths[0]), digest_of(data)
+        # Parsing the same bytes again is slow.
+        if cached is not None and (cached.path, cached.digest) == (path, digest):
+            return cached
+        return CurrentMetadata(parse_metadata(data, path, self._table), path, version, digest=digest)
+
+    def is_unchanged(self, current: CurrentMetadata) -> bool:
+        """Return whether the file of `current` still exists with the bytes that were read."""
+        return digest_of(self._bytes_of(self.relative(current.path))) == current.digest
+
+    def contains(self, version: int, metadata: TableMetadata) -> bool:
+        """Return whether the file of a version holds exactly this metadata."""
+        return self._bytes_of(metadata_path(version)) == serialized(metadata)
+
+    def has_older_successor(self, version: int, newest: int) -> bool:
+        """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
+        modified = {int(match[1]): file.modified for file in self._storage.list(FOLDER) if (match := _METADATA_FILE.match(file.path))}
+        put_at = modified.get(version)
+        return put_at is not None and any(modified[other] < put_at for other in modified if version < other <= newest)
+
+    def put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Put a version if it is absent."""
+        put = put_settled(self._storage, metadata_path(version), serialized(metadata))
+        return Put.EXISTED if isinstance(put, Existing) else put
+
+    def delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
+        """Delete metadata files in this order. A failure leaves orphans. `live`: absolute paths of files that must stay."""
+        clean_up(self._storage, [[self.absolute(path)] for path in paths], Origin.NAMED, live=live)
+
+    def absolute(self, path: str) -> str:
+        return f"{self._storage.location}/{path}"
+
+    def relative(self, path: str) -> str:
+        return path[len(self._storage.location) + 1 :]
+
+    def _bytes_of(self, path: str) -> bytes | None:
+        try:
+            return self._storage.get(path)
+        except FileNotFoundError:
+            return None
+
+
+def metadata_path(version: int) -> str:
+    """Return the path at which a version is put, relative to the table's location."""
+    return f"{FOLDER}/v{version}.metadata.json"
+
+
+def version_in(path: str) -> int | None:
+    """Return the version in the name of a metadata file or of a temporary file of one, None for all other relative paths."""
+    match = _NUMBERED_FILE.match(path)
+    return int(match[1]) if match else None
+
+
+def digest_of(data: bytes | None) -> bytes:
+    """Return the hash of a metadata file's bytes, empty for a missing file."""
+    return b"" if data is None else hashlib.sha256(data).digest()
