@@ -95,8 +95,8 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             before = own_snapshot(base).metadata
-            updates = (replacing_updates if replace else changing_updates)(self.name, before, definition)
-            metadata = updated(before, updates)
+            updates = (replacement_updates if replace else alteration_updates)(self.name, before, definition)
+            metadata = apply_updates(before, updates)
             check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 

@@ -19,7 +19,7 @@ from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.commit_status import CommitStatus, commit_status
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
-from rowmerge.iceberg.metadata.updates import updated
+from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
@@ -151,7 +151,7 @@ def _is_acceptable(request: _Request, metadata: TableMetadata) -> bool:
         for requirement in request.requirements:
             requirement.validate(metadata)
         # A commit to another branch takes the sequence number and the row ids of the snapshot.
-        updated(metadata, request.updates)
+        apply_updates(metadata, request.updates)
     except (exceptions.CommitFailedException, LookupError, ValueError):
         return False
     return True

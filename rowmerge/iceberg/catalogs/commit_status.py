@@ -35,7 +35,7 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
     if snapshot_ids:
         status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
-        status = _changes_status(metadata, base.metadata, updated(base.metadata, updates))
+        status = _changes_status(metadata, base.metadata, apply_updates(base.metadata, updates))
     # Each commit adds an entry to the log of metadata files. So none came after `base`, or only the commit that made `current`.
     last_files = {current.path, *(entry.metadata_file for entry in metadata.metadata_log[-1:])}
     return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and base.path and base.path in last_files else status

@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
-from rowmerge.iceberg.metadata.updates import serialized
+from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, absolute_location
 from rowmerge.table.commits.commit import Existing, put_settled
@@ -83,7 +83,7 @@ class MetadataFolder:
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
         """Return whether the file of a version holds exactly this metadata."""
-        return self._bytes_of(metadata_path(version)) == serialized(metadata)
+        return self._bytes_of(metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
         """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
@@ -93,7 +93,7 @@ class MetadataFolder:
 
     def put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Put a version if it is absent."""
-        put = put_settled(self._storage, metadata_path(version), serialized(metadata))
+        put = put_settled(self._storage, metadata_path(version), serialize_metadata(metadata))
         return Put.EXISTED if isinstance(put, Existing) else put
 
     def delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:

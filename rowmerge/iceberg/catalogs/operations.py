@@ -14,7 +14,13 @@ from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFo
 from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, CurrentMetadata, MetadataFolder, digest_of, metadata_path
 from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
-from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, known_log, left_the_log, serialized, updated
+from rowmerge.iceberg.metadata.updates import (
+    DELETE_AFTER_COMMIT,
+    apply_updates,
+    gapless_snapshot_log,
+    metadata_files_to_delete,
+    serialize_metadata,
+)
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
 from rowmerge.table.commits.drop_markers import delete_markers
@@ -159,8 +165,8 @@ class DirectoryOperations:
     def _publish(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
         """Write a verified version to the hint, and delete the metadata files that have left the metadata log."""
         path = self.folder.absolute(metadata_path(version))
-        self._last_read = CurrentMetadata(metadata, path, version, digest=digest_of(serialized(metadata)))
-        old_paths = [self.folder.relative(old_path) for old_path in left_the_log(base.metadata, metadata)]
+        self._last_read = CurrentMetadata(metadata, path, version, digest=digest_of(serialize_metadata(metadata)))
+        old_paths = [self.folder.relative(old_path) for old_path in metadata_files_to_delete(base.metadata, metadata)]
         live_paths = [path, *(entry.metadata_file for entry in metadata.metadata_log)]
         self._hint.advance(version)
         self.folder.delete(old_paths, live_paths)

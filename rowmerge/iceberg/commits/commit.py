@@ -160,7 +160,7 @@ class Commit:
             moves_within_partitions=_moves_within_partitions(self.base, change),
         )
 
-    def _list_entries(self, entries: Sequence[Entry]) -> pa.Table:
+    def _list_entries(self, entries: Sequence[Entry]) -> FileListing:
         base = self.base
         files = LiveFiles(self.operations.storage, data=tuple(entries))
         return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
@@ -175,7 +175,7 @@ class Commit:
     @cached_property
     def target_metadata(self) -> TableMetadata:
         """Return the table's metadata with the new definition, before the snapshot."""
-        return updated(self.base.metadata, self._definition) if self._definition else self.base.metadata
+        return apply_updates(self.base.metadata, self._definition) if self._definition else self.base.metadata
 
     @cached_property
     def _files(self) -> SnapshotFiles:
@@ -205,7 +205,7 @@ class Commit:
     def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
         if head.snapshot_by_id(snapshot_id) is None:
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-        return branch_at(head, self.base.branch, snapshot_id)
+        return point_branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(
         self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]
@@ -219,7 +219,7 @@ class Commit:
             place = replace(place, first_row_id=0)
         written = self._files.write_snapshot(live, removed_paths, self.change.files.deleted, place)
         snapshot = new_snapshot(head, self.change, written, parent, self.snapshot_id, self.target_metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), branch_at(head, self.base.branch, self.snapshot_id)
+        return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head, self.base.branch, self.snapshot_id)
 
 
 @dataclass
@@ -234,7 +234,7 @@ class Creation(Commit):
     def put(self) -> Put | Unknown | CommitConflict:
         metadata = self.base.metadata
         updates = self._snapshot_updates(metadata, self._live)
-        put = self.operations.create(updated(metadata, updates) if updates else metadata, self.version_before_writing)
+        put = self.operations.create(apply_updates(metadata, updates) if updates else metadata, self.version_before_writing)
         if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
         return put

@@ -34,7 +34,7 @@ class PlannedCommit:
     deleted: Mapping[str, Positions]
     data_change: bool
     is_serializable: bool
-    list_entries: Callable[[Sequence[Entry]], pa.Table]
+    list_entries: Callable[[Sequence[Entry]], FileListing]
     application: str | None = None
     moves_within_partitions: bool = False
     """Whether the change only moves rows to other files of the same partition spec."""
@@ -79,11 +79,11 @@ def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit)
     added_files = planned.list_entries(concurrent.added)
     # Null means that the bounds decide nothing, so the file may match.
     matching_files = added_files.filter(pc.fill_null(reads.may_match(added_files), True))
-    if matching_files.num_rows and reads.matching is not None:
+    if len(matching_files) and reads.matching is not None:
         matching_files = matching_files.filter(reads.matching(matching_files))
-    if not matching_files.num_rows:
+    if not len(matching_files):
         return None
-    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files["path"].to_pylist()))
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths))
 
 
 def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

@@ -14,7 +14,7 @@ from pyiceberg.types import BooleanType, NestedField
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, metadata_path
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
-from rowmerge.iceberg.metadata.updates import serialized
+from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.creation import DROPPED_TABLE
@@ -29,7 +29,7 @@ OPERATION = "DROP TABLE"
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
     """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
     put_marker(storage, FORMAT, version)
-    return put_settled(storage, metadata_path(version), serialized(_dropped_metadata(storage.location)))
+    return put_settled(storage, metadata_path(version), serialize_metadata(_dropped_metadata(storage.location)))
 
 
 def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: uuid.UUID) -> Unknown | None:

@@ -48,7 +48,7 @@ class IcebergBranches:
         def updates_for(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
             before, after = _fast_forward(self.name, current.metadata, branch, to)
             moves.append((before, after))
-            return () if before == after else (branch_at(current.metadata, branch, after),)
+            return () if before == after else (point_branch_at(current.metadata, branch, after),)
 
         commit_updates(self.operations, self.name, f"the reference {branch}", updates_for)
         return moves[-1]

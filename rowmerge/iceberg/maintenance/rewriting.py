@@ -24,8 +24,8 @@ from rowmerge.iceberg.commits.snapshot_files import MAX_MANIFEST_ENTRIES, Place,
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.partition_values import undivided_specs
-from rowmerge.iceberg.metadata.refs import MAIN, branch_at
+from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
+from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
 from rowmerge.table.commits.request import Change
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
@@ -73,7 +73,7 @@ class Rewriting(ABC):
         metrics = dict(zip(self.metrics, (self.done.rewritten, self.done.added), strict=True))
         change = Change(self.operation, metrics=metrics, data_change=False)
         snapshot = new_snapshot(metadata, change, written, parent, snapshot_id, metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), branch_at(metadata, MAIN, snapshot_id)
+        return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id)
 
     def _discard(self) -> None:
         if self._files is not None:
@@ -118,7 +118,7 @@ class DeleteRewriting(Rewriting):
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
         """Replace the position deletes, except those that are already the only ones of one data file."""
-        live = live_files(files.storage, parent, undivided_specs(files.metadata))
+        live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
         deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
         position_deletes = {key_of_delete(delete): delete.file for delete in deletes}
         self.done = RewrittenDeletes()

@@ -113,7 +113,7 @@ class Vacuum:
         updates = expiry_updates(self.table, current.metadata, options, self.now)
         if not updates:
             return _Expiry((), current, {})
-        metadata = updated(current.metadata, updates, location=current.path)
+        metadata = apply_updates(current.metadata, updates, location=current.path)
         after = CurrentMetadata(metadata, current.path, current.version)
         return _Expiry(updates, after, only_expired(self.storage, current.metadata, metadata))
 

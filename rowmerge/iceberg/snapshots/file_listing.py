@@ -26,7 +26,7 @@ from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileList
 
 def list_files(
     files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, bound_columns: Collection[str] = ()
-) -> pa.Table:
+) -> FileListing:
     """Return entries in the form of `rowmerge.table.snapshots.files.file_listing`, with bounds of these top-level columns.
 
     `partition` has the values of the table's current partition fields, and is null for a file of another spec.
@@ -37,10 +37,10 @@ def list_files(
     null_counts = pa.struct([(field.name, pa.int64()) for field in fields])
     listing = file_listing(_partition_type(schema, spec), bounds, null_counts)
     if not entries:
-        return listing.empty_table()
+        return FileListing(listing.empty_table())
     manifests = files.data_by_manifest if entries is files.data else [ManifestFiles(tuple(entries))]
     batches = [_list_manifest(files, manifest, schema, spec, fields, listing) for manifest in manifests]
-    return pa.Table.from_batches(batches, schema=listing)
+    return FileListing(pa.Table.from_batches(batches, schema=listing))
 
 
 def _list_manifest(
@@ -66,7 +66,7 @@ def _list_manifest(
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
     """Return the type of partition values. The metadata of a field describes its bucket transform."""
     fields = [
-        pa.field(key_of(spec, schema, index), value_type(schema, field), metadata=_bucket_metadata(schema, field))
+        pa.field(partition_value_name(spec, schema, index), partition_value_type(schema, field), metadata=_bucket_metadata(schema, field))
         for index, field in enumerate(spec.fields)
     ]
     return pa.struct(fields)

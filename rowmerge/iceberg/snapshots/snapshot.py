@@ -22,7 +22,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests.content import ManifestContent
-from rowmerge.iceberg.metadata.definition import changed_schema
+from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
@@ -63,7 +63,7 @@ class IcebergSnapshot:
         """
         self._storage, self._before = storage, before
         self.name, self.current, self.at, self.iceberg_schema, self.branch = name, current, at, schema, branch
-        self._listings: dict[frozenset[str], pa.Table] = {}
+        self._listings: dict[frozenset[str], FileListing] = {}
 
     @property
     def metadata(self) -> TableMetadata:
@@ -127,7 +127,7 @@ class IcebergSnapshot:
         """Return the files of this version if they were read, else those of the version before, None if neither was read."""
         return self.__dict__.get("live", self._before)
 
-    def files(self, columns: Collection[str] = ()) -> pa.Table:
+    def files(self, columns: Collection[str] = ()) -> FileListing:
         bounded = frozenset(columns) & frozenset(self.schema.names)
         if bounded not in self._listings:
             live = self.live
